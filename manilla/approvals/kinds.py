@@ -258,7 +258,7 @@ async def _resolution_needs_second(connection: Connection, change: CaseResolutio
 
 
 async def _is_above_limit(connection: Connection, change: Change, amount: Money) -> bool:
-    """Whether the amount, plus what the user moved alone in 24 hours, exceeds the limit."""
+    """Whether the amount, plus the user's unapproved amounts of 24 hours, exceeds the limit."""
     limit = (await settings.load(connection)).adjustment_limit_in(amount.currency)
     if limit is None:
         return True

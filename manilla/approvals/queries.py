@@ -40,7 +40,7 @@ class Approval(msgspec.Struct, frozen=True):
     decision: str | None
 
     def is_of(self, team: int | None) -> bool:
-        """Whether this merchant's team, or the administrators if `team` is None, decide on it."""
+        """Whether this merchant's team decides, or for None, whether the administrators decide."""
         if self.asked_by.realm == Realm.DASHBOARD:
             return team is not None and team == self.merchant_id
         return team is None

@@ -94,7 +94,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def payable(self) -> int:
-        """The number of rows that are to be paid or were processed."""
+        """The number of valid rows: ready, paid or rejected."""
         return self.ready + self.paid + self.refused
 
     @property
@@ -214,7 +214,7 @@ async def batch(db: Database | Connection, merchant_id: int, batch_id: str) -> B
 
 
 async def batches(db: Database, merchant_id: int, batch_ids: Sequence[str]) -> list[Batch]:
-    """Returns these batches, in the same order."""
+    """Returns the batches in the order of `batch_ids`."""
     records = await db.records(
         _BATCH + " WHERE b.merchant_id = $1 AND b.id = ANY($2::text[])",
         *(merchant_id, list(batch_ids)),

@@ -67,7 +67,7 @@ def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
 
 
 async def suspend(connection: Connection, payment: Payment, charge: Charge, paid: Money) -> None:
-    """Posts money that the provider has received to suspense, while its owner is undecided."""
+    """Posts received money to suspense, because its owner is not decided yet."""
     if paid.minor:
         clearing = Line(posting.clearing(charge.provider), -paid.minor)
         held = Line(posting.SUSPENSE, paid.minor)
@@ -81,7 +81,7 @@ async def suspend(connection: Connection, payment: Payment, charge: Charge, paid
 async def keep_credit(
     connection: Connection, payment: Payment, charge: Charge, amount: Money, kind: PostingKind
 ) -> None:
-    """Posts a partial payment or a surplus that the provider has received to customer credit."""
+    """Posts a received partial payment or surplus to customer credit."""
     received = Line(posting.clearing(charge.provider), -amount.minor)
     await _post_credit(connection, payment, charge, amount.minor, kind, received)
 
@@ -97,7 +97,7 @@ async def use_credit(
 async def suspend_credit(
     connection: Connection, payment: Payment, charge: Charge, amount: Money
 ) -> None:
-    """Posts customer credit that could not be refunded to suspense."""
+    """Moves customer credit to suspense, because it could not be refunded."""
     held = Line(posting.SUSPENSE, amount.minor)
     await _post_credit(connection, payment, charge, -amount.minor, PostingKind.SUSPENSE, held)
 

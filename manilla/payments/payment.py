@@ -172,7 +172,7 @@ class Charge(msgspec.Struct, frozen=True):
 
     @property
     def has_arrived(self) -> bool:
-        """Whether the payment has been posted to the ledger."""
+        """Whether the charge's money has been posted to the ledger."""
         return self.status in (ChargeStatus.PAID, ChargeStatus.PART, ChargeStatus.SUSPENSE)
 
     @property

@@ -38,7 +38,7 @@ async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
 async def check_lately(
     db: Database, rails: Rails, provider: str, age: timedelta, limit: int
 ) -> list[str]:
-    """Checks a rail's recent dead attempts. Returns the ids of payouts that the rail disputes."""
+    """Checks a rail's recent dead attempts. Returns the payouts for which it contradicts us."""
     contradicted = []
     for attempt in await attempts.dead_lately(db, provider, age, limit):
         payout = await store.payout(db, attempt.merchant_id, attempt.trx_id)

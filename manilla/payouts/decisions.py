@@ -239,7 +239,7 @@ async def requeue(db: Database, trx_id: str) -> Payout:
 
 
 async def decision(db: Database, payout: Payout) -> str | None:
-    """Returns a sentence about the administrator's decision, or None if none was made."""
+    """Returns a sentence about the administrator's decision, or None if there is no decision."""
     about = AuditFilter(
         action="payout", merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}"
     )

@@ -92,7 +92,7 @@ class BankFigures(msgspec.Struct, frozen=True):
 
 
 async def by_bank(db: Database, provider: str, since: datetime) -> list[BankFigures]:
-    """Counts the provider's production payouts since then by bank, most frequent bank first."""
+    """Counts the provider's production payouts since `since` by bank, most frequent bank first."""
     return await db.rows(
         BankFigures,
         """

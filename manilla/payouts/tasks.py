@@ -210,7 +210,7 @@ class PayoutTasks:
     async def _is_moved(
         self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
     ) -> bool:
-        """Moves the payout to another rail if its rail certainly will not pay. Returns success.
+        """Moves the payout to another rail if its rail will not pay. Returns whether it moved.
 
         `was_sent`: `answer` is the response to the first send. Otherwise nothing was sent.
         """
@@ -246,7 +246,7 @@ class PayoutTasks:
             self._deliveries.record_failure(rail_bank, code, error)
 
     def _rail_bank(self, payout: Payout) -> RailBank | None:
-        """Returns the rail and bank whose statistics count the payout, or None without a rail."""
+        """Returns the payout's rail and bank for the statistics, or None if no rail was used."""
         if payout.is_sandbox or payout.provider is None or not payout.is_open:
             return None
         provider = payout.provider

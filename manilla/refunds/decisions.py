@@ -180,7 +180,7 @@ async def _end(
 
 
 async def decision(db: Database, refund: Refund) -> str | None:
-    """Returns a sentence about the administrator's decision, or None if none was made."""
+    """Returns a sentence about the administrator's decision, or None if there is no decision."""
     about = AuditFilter(
         action="refund", merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}"
     )

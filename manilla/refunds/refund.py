@@ -88,7 +88,7 @@ class Refund(msgspec.Struct, frozen=True):
 
     @property
     def source(self) -> str | None:
-        """The source of the money in the API, or None for the wallet."""
+        """The refund's source in the API, or None if the refund is paid from the wallet."""
         return CUSTOMER_CREDIT if self.is_of_customer_credit else None
 
     @property

@@ -94,7 +94,7 @@ class Deliveries:
                 raise
 
     async def failing(self) -> Mapping[RailBank, datetime]:
-        """Returns each rail and bank between which transfers fail, and since when they fail."""
+        """Maps each rail and bank with failing transfers to the start of the failures."""
         if time.monotonic() >= self._read_again_at:
             self._read_again_at = time.monotonic() + READ_SECONDS
             self._failing = await read_failing(self._db)
@@ -122,13 +122,13 @@ async def _add(db: Database, key: RailBank, outcomes: Outcomes) -> None:
 
 
 async def read_failing(db: Database) -> dict[RailBank, datetime]:
-    """Returns each rail and bank between which transfers fail, and since when they fail."""
+    """Maps each rail and bank with failing transfers to the start of the failures."""
     found = await _read_failing(db, "provider, bank")
     return {(provider, bank): since for (provider, bank), since in found.items()}
 
 
 async def read_failing_rails(db: Database) -> dict[str, datetime]:
-    """Returns each rail that fails over all its banks, with the start of the failure."""
+    """Maps each rail whose transfers fail, over all banks, to the start of the failures."""
     return {provider: since for (provider,), since in (await _read_failing(db, "provider")).items()}
 
 

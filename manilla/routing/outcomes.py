@@ -60,7 +60,7 @@ def slot(seconds: float) -> int:
 
 
 def quantile_seconds(durations: Sequence[int], share: float) -> int | None:
-    """Returns the time within which this share of payouts was delivered, or None without any."""
+    """Returns the time within which this share was delivered, or None if no payout was."""
     wanted, counted = share * sum(durations), 0
     for bound, number in zip(BOUNDS_SECONDS, durations, strict=True):
         counted += number

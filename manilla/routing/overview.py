@@ -79,7 +79,7 @@ BankCode = Callable[[str, str, bool], str]  # see Deliveries.bank_code
 
 
 async def overview(db: Database, providers: Iterable[str], bank_code: BankCode) -> list[RailReport]:
-    """Reports on these rails, and on all rails that are down or had payouts in 24 hours."""
+    """Reports on these rails, and on rails that are down or had payouts in the last 24 hours."""
     ended = await deliveries.outcomes_since(db, SHOWN)
     waiting = await _open(db, bank_code)
     failing = await deliveries.read_failing(db)
