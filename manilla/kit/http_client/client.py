@@ -1,0 +1,162 @@
+"""The HTTP client: sends requests over connections that it keeps for the next requests."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Self
+
+from manilla.kit.http_client import urls
+from manilla.kit.http_client.connecting import Connector
+from manilla.kit.http_client.connection import Connection, HttpReply
+from manilla.kit.http_client.errors import Disconnected
+from manilla.kit.http_client.urls import Origin, Target
+
+METHODS = ("GET", "POST")
+FORBIDDEN = re.compile(r"[\r\n\0]")
+
+
+class HttpClient:
+    """Calls limit their total time with `asyncio.timeout`.
+
+    `connect_seconds` limits the time for a new connection, after name resolution.
+    """
+
+    def __init__(
+        self,
+        *,
+        connections: int,
+        keepalive_seconds: float,
+        connect_seconds: float | None = None,
+        is_public_only: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._connections_max = connections
+        self._keepalive_seconds = keepalive_seconds
+        self._connector = Connector(connections, connect_seconds, is_public_only=is_public_only)
+        self._headers = {**(headers or {}), "Accept-Encoding": "identity"}
+        self._calls = asyncio.Semaphore(connections)
+        self._calls_connecting = 0
+        self._busy: set[Connection] = set()
+        self._idle: dict[Origin, list[Connection]] = {}
+        self._idle_ends: dict[Connection, asyncio.TimerHandle] = {}  # the oldest comes first
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes all connections. Calls in progress fail."""
+        self._is_closed = True
+        self._connector.close()
+        for end in self._idle_ends.values():
+            end.cancel()
+        connections = {*self._busy, *self._idle_ends}
+        for connection in connections:
+            connection.abort()
+        for connection in connections:
+            await connection.wait_closed()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        body_max: int,
+        reply: HttpReply | None = None,
+    ) -> HttpReply:
+        """Sends a request and returns the response.
+
+        A `reply` of the caller is filled in, so that it shows what had arrived if the call ends
+        early.
+        """
+        target = urls.parse(url)
+        data = _encode(method, target, {**self._headers, **(headers or {})}, body)
+        reply = HttpReply() if reply is None else reply
+        async with self._calls:
+            kept = self._take(target.origin)
+            if kept is not None:
+                try:
+                    return await self._exchange(kept, data, reply, body_max)
+                except Disconnected:
+                    # The server closed the connection while the request was on its way. It may
+                    # have received the request, so only a query is repeated.
+                    if method != "GET" or kept.has_received:
+                        raise
+            connection = await self._connect(target.origin)
+            return await self._exchange(connection, data, reply, body_max)
+
+    async def _exchange(
+        self, connection: Connection, data: bytes, reply: HttpReply, body_max: int
+    ) -> HttpReply:
+        self._busy.add(connection)
+        try:
+            await connection.exchange(data, reply, body_max)
+        finally:
+            self._busy.discard(connection)
+        if connection.is_open:
+            self._keep(connection)
+        return reply
+
+    async def _connect(self, origin: Origin) -> Connection:
+        self._calls_connecting += 1
+        try:
+            in_use = len(self._busy) + self._calls_connecting
+            if self._idle_ends and in_use + len(self._idle_ends) > self._connections_max:
+                self._drop(next(iter(self._idle_ends)))
+            connection = await self._connector.connect(origin)
+        finally:
+            self._calls_connecting -= 1
+        if self._is_closed:
+            connection.abort()
+            raise RuntimeError("the HTTP client is closed")
+        return connection
+
+    def _take(self, origin: Origin) -> Connection | None:
+        """Returns a kept connection that the server has not closed."""
+        while kept := self._idle.get(origin):
+            connection = kept[-1]
+            if connection.is_quiet:
+                self._forget(connection)
+                return connection
+            self._drop(connection)
+        return None
+
+    def _keep(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        self._idle.setdefault(connection.origin, []).append(connection)
+        self._idle_ends[connection] = loop.call_later(
+            self._keepalive_seconds, self._drop, connection
+        )
+
+    def _drop(self, connection: Connection) -> None:
+        self._forget(connection)
+        connection.abort()
+
+    def _forget(self, connection: Connection) -> None:
+        self._idle_ends.pop(connection).cancel()
+        kept = self._idle[connection.origin]
+        kept.remove(connection)
+        if not kept:
+            del self._idle[connection.origin]
+
+
+def _encode(method: str, target: Target, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    if method not in METHODS:
+        raise ValueError(f"The method {method!r} is not supported.")
+    fields = {"Host": target.host, **headers}
+    lines = [f"{name}: {value}" for name, value in fields.items()]
+    if target.authorization is not None:
+        lines.append(f"Authorization: {target.authorization}")
+    if body is not None or method == "POST":
+        lines.append(f"Content-Length: {len(body or b'')}")
+    if len({line.partition(":")[0].lower() for line in lines}) < len(lines):
+        raise ValueError("A header is repeated, or credentials are in the URL and in a header.")
+    if FORBIDDEN.search("".join(lines)):
+        raise ValueError("A header has a line break.")
+    head = "\r\n".join([f"{method} {target.path} HTTP/1.1", *lines, "", ""])
+    return head.encode() + (body or b"")

@@ -1,0 +1,208 @@
+"""Opens connections: name resolution, the check of the IP address, and TLS."""
+
+import asyncio
+import errno
+import ipaddress
+import socket
+import ssl
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from itertools import zip_longest
+from typing import Any
+
+from manilla.kit import outbound
+from manilla.kit.http_client.connection import Connection
+from manilla.kit.http_client.errors import (
+    AddressRefused,
+    CertificateRejected,
+    ConnectTimeout,
+    InvalidUrl,
+    NotConnected,
+    UnknownHost,
+)
+from manilla.kit.http_client.urls import Origin
+
+NEXT_ADDRESS_SECONDS = 0.25
+NAME_CACHE_SECONDS = 10
+NAMES_CACHED_MAX = 1000
+
+Address = tuple[int, Any]  # the family, and the address as sockets take it
+
+
+class ThreadedResolver:
+    """Resolves host names in its own threads.
+
+    If a name server is silent, the system's resolver blocks a thread for longer than any call
+    waits. In the shared thread pool, a few such names would prevent the process from resolving the
+    names of its own database and providers.
+    """
+
+    def __init__(self, threads: int, *, is_cached: bool) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="resolve")
+        self._is_cached = is_cached
+        self._lookups: dict[tuple[str, int], tuple[float, asyncio.Task[list[Address]]]] = {}
+
+    async def resolve(self, host: str, port: int) -> list[Address]:
+        if not self._is_cached:
+            return await self._look_up(host, port)
+        now = asyncio.get_running_loop().time()
+        ends_at, lookup = self._lookups.get((host, port), (0.0, None))
+        if lookup is None or ends_at <= now:
+            if len(self._lookups) >= NAMES_CACHED_MAX:
+                self._lookups.clear()
+            lookup = asyncio.create_task(self._look_up(host, port))
+            lookup.add_done_callback(partial(self._drop_failure, (host, port)))
+            self._lookups[host, port] = now + NAME_CACHE_SECONDS, lookup
+        # Others may wait for the same lookup, so it continues if this call is cancelled.
+        return await asyncio.shield(lookup)
+
+    def _drop_failure(self, key: tuple[str, int], lookup: "asyncio.Task[list[Address]]") -> None:
+        if lookup.cancelled() or lookup.exception() is not None:
+            self._lookups.pop(key, None)
+
+    async def _look_up(self, host: str, port: int) -> list[Address]:
+        ask = partial(
+            socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+        )
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        return [(family, address) for family, _, _, _, address in found]
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class Connector:
+    def __init__(
+        self, connections: int, connect_seconds: float | None, *, is_public_only: bool
+    ) -> None:
+        self._connect_seconds = connect_seconds
+        self._is_public_only = is_public_only
+        # The addresses of merchants' hosts are not cached, so that memory does not grow with them.
+        self._resolver = ThreadedResolver(connections, is_cached=not is_public_only)
+
+    def close(self) -> None:
+        self._resolver.close()
+
+    async def connect(self, origin: Origin) -> Connection:
+        """Raises NotConnected."""
+        host = origin.host
+        addresses = await self._addresses(origin)
+        try:
+            async with asyncio.timeout(self._connect_seconds) as limit:
+                return await self._connect(origin, addresses)
+        except ssl.CertificateError as error:
+            raise CertificateRejected(host, error) from error
+        except OSError as error:
+            kind = ConnectTimeout if limit.expired() else NotConnected
+            raise kind(host, error) from error
+
+    async def _addresses(self, origin: Origin) -> list[Address]:
+        host, port = origin.host, origin.port
+        if ":" in host:
+            return [(socket.AF_INET6, (host, port, 0, 0))]
+        if host.replace(".", "").isdigit():
+            # Not 127.1 or 2130706433, which name an address that nobody sees in them.
+            if not _is_dotted_quad(host):
+                raise InvalidUrl(f"{host} - is not a canonical IPv4 address")
+            return [(socket.AF_INET, (host, port))]
+        name = f"{host.rstrip('.')}." if host.endswith("..") else host
+        try:
+            return _alternate(await self._resolver.resolve(name, port))
+        except OSError as error:
+            raise UnknownHost(host, error) from error
+
+    async def _connect(self, origin: Origin, addresses: list[Address]) -> Connection:
+        loop = asyncio.get_running_loop()
+        while True:
+            opened, address = await self._open_first(origin, addresses)
+            try:
+                _, connection = await loop.create_connection(
+                    partial(Connection, origin),
+                    sock=opened,
+                    ssl=tls_context() if origin.is_tls else None,
+                    server_hostname=origin.host.rstrip(".") if origin.is_tls else None,
+                )
+            except OSError:
+                addresses = [each for each in addresses if each != address]
+                if not addresses:
+                    raise
+            else:
+                return connection
+
+    async def _open_first(
+        self, origin: Origin, addresses: Sequence[Address]
+    ) -> tuple[socket.socket, Address]:
+        """Connects to the first address that accepts.
+
+        The next one is tried when an attempt has failed, or has taken NEXT_ADDRESS_SECONDS.
+        """
+        if len(addresses) == 1:
+            return await self._open(origin, addresses[0])
+        waiting = list(reversed(addresses))
+        attempts: list[asyncio.Task[tuple[socket.socket, Address]]] = []
+        chosen = None
+        try:
+            while True:
+                if waiting:
+                    attempts.append(asyncio.create_task(self._open(origin, waiting.pop())))
+                await asyncio.wait(
+                    [each for each in attempts if not each.done()],
+                    timeout=NEXT_ADDRESS_SECONDS if waiting else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                done = [each for each in attempts if each.done()]
+                chosen = next((each for each in done if each.exception() is None), None)
+                if chosen is not None or (len(done) == len(addresses)):
+                    return (chosen or done[-1]).result()
+        finally:
+            for each in attempts:
+                if each is not chosen:
+                    each.cancel()
+                    each.add_done_callback(_close_socket)
+
+    async def _open(self, origin: Origin, address: Address) -> tuple[socket.socket, Address]:
+        family, where = address
+        # The check of the address that is connected to, after name resolution: it makes no
+        # difference how the URL is written, or what the name resolves to at another time.
+        if self._is_public_only and not outbound.is_public(where[0]):
+            raise AddressRefused(origin.host, OSError(errno.EACCES, outbound.NOT_REACHED))
+        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            opened.setblocking(False)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await asyncio.get_running_loop().sock_connect(opened, where)
+        except BaseException:
+            opened.close()
+            raise
+        return opened, address
+
+
+def _close_socket(attempt: "asyncio.Task[tuple[socket.socket, Address]]") -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result()[0].close()
+
+
+def _is_dotted_quad(host: str) -> bool:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _alternate(addresses: Sequence[Address]) -> list[Address]:
+    """Orders the addresses so that IPv6 and IPv4 take turns."""
+    families = defaultdict(list)
+    for each in addresses:
+        families[each[0]].append(each)
+    turns = zip_longest(*families.values())
+    return [each for turn in turns for each in turn if each is not None]
