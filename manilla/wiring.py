@@ -7,8 +7,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-import aiohttp
-
 from manilla.banks.registry import BankRegistry
 from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver
@@ -18,6 +16,7 @@ from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.http_client.client import HttpClient
 from manilla.kit.ratelimit import RateLimiter
 from manilla.ledger.reader import TransactionReader
 from manilla.mail.hook import HookTransport
@@ -39,7 +38,7 @@ from manilla.platform import master_key
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.claims import ClaimReader
 from manilla.providers.inbox import WebhookInbox
-from manilla.providers.rails import Rails, open_session
+from manilla.providers.rails import Rails, open_client
 from manilla.routing.deliveries import Deliveries
 from manilla.routing.funds import ProviderFunds
 from manilla.routing.router import Router
@@ -75,8 +74,8 @@ async def open_services(
     prometheus.merge_ended_processes()
     if settings.crash_folder is not None:
         crash.arm(settings.crash_folder)
-    session = open_session()
-    services = build(settings, db, session)
+    client = open_client()
+    services = build(settings, db, client)
     try:
         await master_key.verify(db, services.keyring)
         await db.execute(epochs.BEGIN_AFTER_RESTORE)
@@ -96,15 +95,15 @@ async def open_services(
             await asyncio.gather(*background, return_exceptions=True)
             await services.requests.close()
     finally:
-        await session.close()
+        await client.close()
         await db.close()
 
 
-def build(settings: Settings, db: Database, session: aiohttp.ClientSession) -> Services:
+def build(settings: Settings, db: Database, client: HttpClient) -> Services:
     keyring, watch = Keyring(settings.master_keys), ChangeWatch(db)
     platform = CurrentSettings(db, watch, is_development=settings.is_development)
     directory = Directory(db, keyring, watch)
-    rails = Rails(db, keyring, watch, session, is_production_mode=not settings.is_development)
+    rails = Rails(db, keyring, watch, client, is_production_mode=not settings.is_development)
     methods = Catalogue(db, watch, rails)
     links = CheckoutLinks(keyring, settings.base_url)
     charges = ChargeService(db, keyring, platform, rails, links, settings.base_url)

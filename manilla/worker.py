@@ -14,7 +14,7 @@ from manilla.approvals import queries as approvals
 from manilla.bulk.names import NameTasks
 from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
-from manilla.kit import outbound, ratelimit, time_limits
+from manilla.kit import ratelimit, time_limits
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Work
 from manilla.kit.jobs.runner import Runner
@@ -190,17 +190,16 @@ async def run(
 ) -> None:
     """Runs jobs and periodic tasks until `stop` is set. `adapt` can wrap the jobs' handlers."""
     tasks = [asyncio.create_task(_repeat(task)) for task in periodic_tasks(services)]
-    async with outbound.open_session(
+    async with delivery.open_client(
         is_public_only=not services.is_development,
-        connections=2 * delivery.CONCURRENCY,  # for deliveries to `ipn_url` and to endpoints
-        seconds=time_limits.current.notification_seconds,
-    ) as session:
+        connections=2 * delivery.CONCURRENCY,  # to `ipn_url` and to endpoints
+    ) as client:
         ipn = IpnDestination(services.db, services.directory)
         endpoints = EndpointDestination(services.db, services.keyring)
         kinds = {
             **works(services),
-            **NotificationDelivery(ipn, session).works(),
-            **NotificationDelivery(endpoints, session).works(),
+            **NotificationDelivery(ipn, client).works(),
+            **NotificationDelivery(endpoints, client).works(),
         }
         await Runner(services.db, {kind: adapt(work) for kind, work in kinds.items()}).run(stop)
     for task in tasks:

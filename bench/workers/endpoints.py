@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 
 from bench.workers import running
 from manilla.job_kinds import JobKind
-from manilla.kit import outbound, time_limits
 from manilla.kit.jobs import Work
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
@@ -17,13 +16,11 @@ DELIVERED = "SELECT count(*) FROM endpoint_delivery WHERE state = 'delivered'"
 
 @asynccontextmanager
 async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
-    async with outbound.open_session(
-        is_public_only=False,
-        connections=delivery.CONCURRENCY,
-        seconds=time_limits.current.notification_seconds,
-    ) as session:
+    async with delivery.open_client(
+        is_public_only=False, connections=delivery.CONCURRENCY
+    ) as client:
         destination = EndpointDestination(services.db, services.keyring)
-        yield NotificationDelivery(destination, session).works()
+        yield NotificationDelivery(destination, client).works()
 
 
 def is_delivered(again_seconds: float | None) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bench.workers import running
-from manilla.kit import outbound, time_limits
 from manilla.kit.jobs import Work
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
@@ -18,12 +17,10 @@ DELIVERED = "SELECT -count(*) FROM notification WHERE state = 'waiting'"
 
 @asynccontextmanager
 async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
-    async with outbound.open_session(
-        is_public_only=False,
-        connections=delivery.CONCURRENCY,
-        seconds=time_limits.current.notification_seconds,
-    ) as session:
-        yield NotificationDelivery(IpnDestination(services.db, services.directory), session).works()
+    async with delivery.open_client(
+        is_public_only=False, connections=delivery.CONCURRENCY
+    ) as client:
+        yield NotificationDelivery(IpnDestination(services.db, services.directory), client).works()
 
 
 def is_delivered(again_seconds: float | None) -> bool:

@@ -4,21 +4,25 @@ The IP address is checked when the socket is created, after DNS resolution. So n
 notation of the address nor a changed DNS record can bypass the check.
 """
 
-import asyncio
 import contextlib
-import errno
 import ipaddress
 import os
 import socket
 import ssl
 import unicodedata
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
-from typing import Any
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
+from manilla.kit.http_client.errors import (
+    AddressRefused,
+    CertificateRejected,
+    ConnectTimeout,
+    Disconnected,
+    IncompleteReply,
+    MalformedReply,
+    NotConnected,
+    UnknownHost,
+)
 
 # These networks count as global, but their addresses can embed a private IPv4 address.
 _WRAPPED = tuple(
@@ -34,10 +38,6 @@ _SPECIAL = tuple(
 
 # The same message for both cases, so that a caller cannot learn which names exist in our network.
 NOT_REACHED = "not a public address, or a name that is not known"
-
-
-class AddressRefused(OSError):
-    """The IP address is not on the public internet."""
 
 
 def is_public(text: str) -> bool:
@@ -71,94 +71,28 @@ def _written_address(host: str) -> str | None:
     return None
 
 
-class ThreadedResolver(AbstractResolver):
-    """Resolves host names in separate threads.
-
-    If a name server does not respond, the system's resolver blocks a thread for longer than the
-    timeout of any HTTP call. In the shared thread pool, a few such names would prevent the process
-    from resolving the names of its own database and providers.
-    """
-
-    def __init__(self, threads: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="resolve")
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, family=family)
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, partial(ask, flags=socket.AI_ADDRCONFIG))
-        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        return [
-            ResolveResult(
-                hostname=host,
-                host=str(address[0]),
-                port=int(address[1]),
-                family=kind,
-                proto=protocol,
-                flags=flags,
-            )
-            for kind, _, protocol, _, address in found
-        ]
-
-    async def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def open_session(*, is_public_only: bool, connections: int, seconds: float) -> Any:
-    """Opens an HTTP session without cookies that ignores the proxy variables of the environment.
-
-    Callers must not follow redirects.
-    """
-
-    def make_socket(address_info: Any) -> socket.socket:
-        family, kind, protocol, _, address = address_info
-        if is_public_only and not is_public(address[0]):
-            raise AddressRefused(errno.EACCES, NOT_REACHED)
-        return socket.socket(family, kind, protocol)
-
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=connections,
-            resolver=ThreadedResolver(connections),
-            use_dns_cache=not is_public_only,
-            keepalive_timeout=15,
-            socket_factory=make_socket,
-        ),
-        timeout=aiohttp.ClientTimeout(total=seconds),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        trust_env=False,
-        # Request uncompressed responses, because users see the responses exactly as received.
-        headers={"User-Agent": "Manilla", "Accept-Encoding": "identity"},
-    )
-
-
 def is_not_reached(error: Exception) -> bool:
     """Whether the call failed because the address is not public or the host is unknown."""
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, AddressRefused)
+    return isinstance(error, UnknownHost | AddressRefused)
 
 
 def describe(error: Exception) -> str:
     """Describes a failed call in one line, in plain words instead of the library's error text."""
     match error:
-        case aiohttp.ClientConnectorCertificateError():
-            text = f"the TLS certificate was rejected: {error.certificate_error}"
-        case aiohttp.ClientConnectorDNSError():
+        case CertificateRejected():
+            text = f"the TLS certificate was rejected: {error.cause}"
+        case UnknownHost() | AddressRefused():
             text = NOT_REACHED
-        case aiohttp.ClientConnectorError():
-            text = _system_reason(error.os_error)
-        case aiohttp.ConnectionTimeoutError():
+        case ConnectTimeout():
             text = "the host did not accept the connection in time"
-        case aiohttp.ServerDisconnectedError():
+        case Disconnected(cause=None):
             text = "the connection was closed without a response"
-        case aiohttp.ClientPayloadError():
+        case NotConnected(cause=OSError() as cause) | Disconnected(cause=OSError() as cause):
+            text = _system_reason(cause)
+        case IncompleteReply():
             text = "the response was incomplete"
-        case aiohttp.ClientResponseError():
+        case MalformedReply():
             text = "the response is not valid HTTP"
-        case aiohttp.ClientOSError():
-            text = _system_reason(error)
         case _:
             text = str(error) or type(error).__name__
     return "".join(character if character.isprintable() else " " for character in text)[:200]
@@ -167,6 +101,6 @@ def describe(error: Exception) -> str:
 def _system_reason(error: OSError) -> str:
     number = error.errno
     # For rejected addresses, DNS and TLS, the error's text is more specific than its number.
-    if number is None or number <= 0 or number == errno.EACCES or isinstance(error, ssl.SSLError):
+    if number is None or number <= 0 or isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
     return os.strerror(number)

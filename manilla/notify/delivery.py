@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Generic, NamedTuple, Protocol
 
-import aiohttp
-
 from manilla import metrics
 from manilla.kit import crash, outbound, time_limits
 from manilla.kit.batch import Batcher
+from manilla.kit.http_client.client import HttpClient
+from manilla.kit.http_client.connection import HttpReply
+from manilla.kit.http_client.errors import HttpError
 from manilla.kit.jobs import Job, Work
 from manilla.notify.host_limits import HostLimits, host_of
 from manilla.notify.queries import AttemptResult, DeliveryErrorCode, Due, DueMessage
@@ -47,10 +48,20 @@ class DeliveryReply(NamedTuple):
     error_code: DeliveryErrorCode | None
 
 
+def open_client(*, is_public_only: bool, connections: int) -> HttpClient:
+    """Opens the HTTP client for merchants' servers."""
+    return HttpClient(
+        connections=connections,
+        keepalive_seconds=15,
+        is_public_only=is_public_only,
+        headers={"User-Agent": "Manilla", "Accept": "*/*"},
+    )
+
+
 class NotificationDelivery(Generic[Due]):
-    def __init__(self, destination: Destination[Due], session: aiohttp.ClientSession) -> None:
+    def __init__(self, destination: Destination[Due], client: HttpClient) -> None:
         self._destination = destination
-        self._session = session
+        self._client = client
         self._hosts = HostLimits()
         self._load: Batcher[Job, Due | None] = Batcher(destination.due)
         self._record: Batcher[AttemptResult, None] = Batcher(destination.record)
@@ -110,24 +121,27 @@ class NotificationDelivery(Generic[Due]):
 
     async def _call(self, due: DueMessage, headers: dict[str, str]) -> DeliveryReply:
         """Sends the message. Returns the response even if it is incomplete."""
-        status, answer, error, code = None, bytearray(), None, None
+        reply, error, code = HttpReply(), None, None
         seconds = time_limits.current.notification_seconds
         try:
             async with asyncio.timeout(seconds):
-                async with self._session.post(
-                    due.url, data=due.body, headers=headers, allow_redirects=False
-                ) as response:
-                    status = response.status
-                    await _read_limited(response, answer)
-            error = None if 200 <= status < 300 else _error(status)
+                await self._client.request(
+                    "POST",
+                    due.url,
+                    headers=headers,
+                    body=due.body,
+                    body_max=ANSWER_BYTES_MAX,
+                    reply=reply,
+                )
+            error = _error(reply.status)
         except TimeoutError:
-            late = "no response" if status is None else "the response did not end"
+            late = "no response" if reply.status is None else "the response did not end"
             error = f"{late} within {seconds:g} seconds"
-        except (aiohttp.ClientError, OSError, ValueError) as problem:
+        except (HttpError, OSError, ValueError) as problem:
             error = f"the call failed: {outbound.describe(problem)}"
             code = DeliveryErrorCode.NOT_REACHED if outbound.is_not_reached(problem) else None
-        kept = None if status is None else bytes(answer[:ANSWER_BYTES_KEPT])
-        return DeliveryReply(status, kept, error, code)
+        kept = None if reply.status is None else bytes(reply.body[:ANSWER_BYTES_KEPT])
+        return DeliveryReply(reply.status, kept, error, code)
 
 
 def _wait_seconds(due: DueMessage, retry_seconds: Sequence[float]) -> float:
@@ -137,14 +151,8 @@ def _wait_seconds(due: DueMessage, retry_seconds: Sequence[float]) -> float:
     return (next_at - datetime.now(UTC)).total_seconds()
 
 
-async def _read_limited(response: aiohttp.ClientResponse, answer: bytearray) -> None:
-    """Reads the response up to a limit, then closes the connection."""
-    async for chunk in response.content.iter_chunked(16 * 1024):
-        answer += chunk
-        if len(answer) > ANSWER_BYTES_MAX:
-            response.close()
-            break
-
-
-def _error(status: int) -> str:
+def _error(status: int | None) -> str | None:
+    assert status is not None
+    if 200 <= status < 300:
+        return None
     return f"HTTP {status}" + (": redirects are not followed" if status in REDIRECTS else "")

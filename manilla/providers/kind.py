@@ -11,10 +11,10 @@ from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 
 from manilla.banks.nigeria import NigerianBank
+from manilla.kit.http_client.client import HttpClient
 from manilla.providers.checks.check import ProviderCheck, Samples
 from manilla.providers.health import Rail
 from manilla.providers.port import (
@@ -200,7 +200,7 @@ class AdapterContext(msgspec.Struct, frozen=True):
     credentials: Credentials
     pay_in: Rail
     pay_out: Rail
-    session: aiohttp.ClientSession
+    client: HttpClient
     calls: asyncio.Semaphore
     record: Recorder | None = None
 
@@ -208,7 +208,7 @@ class AdapterContext(msgspec.Struct, frozen=True):
         current = self.credentials
         base_url = current.value("base_url").rstrip("/")
         return ProviderApi(
-            self.session, base_url, envelope, self.calls, current.secrets, self.record
+            self.client, base_url, envelope, self.calls, current.secrets, self.record
         )
 
     def wires(

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, overload
 
-import aiohttp
 import msgspec
 
 from manilla.kit import changes, time_limits
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.kit.http_client.client import HttpClient
 from manilla.providers import credentials
 from manilla.providers.health import Health, Rail
 from manilla.providers.kind import AdapterContext, Credentials
@@ -71,13 +71,13 @@ class Rails:
         db: Database,
         keyring: Keyring,
         watch: changes.ChangeWatch,
-        session: aiohttp.ClientSession,
+        client: HttpClient,
         *,
         is_production_mode: bool,
     ) -> None:
         self._db = db
         self._keyring = keyring
-        self._session = session
+        self._client = client
         self._is_production_mode = is_production_mode
         self._credentials = {name: Credentials(name, kind) for name, kind in KINDS.items()}
         self._adapters: dict[str, Adapter] = {}
@@ -218,24 +218,18 @@ class Rails:
             current,
             self.health.rail(provider, Direction.PAY_IN),
             self.health.rail(provider, Direction.PAY_OUT),
-            self._session,
+            self._client,
             self._calls.setdefault(provider, asyncio.Semaphore(CALLS_AT_ONCE)),
         )
         return current.kind.build(context)
 
 
-def open_session() -> aiohttp.ClientSession:
-    """Opens the HTTP session for providers, without cookies and proxy variables."""
-    limits = time_limits.current
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=CALLS_AT_ONCE * CALLING_ACCOUNTS, keepalive_timeout=30
-        ),
-        timeout=aiohttp.ClientTimeout(
-            total=limits.provider_call_seconds, sock_connect=limits.provider_connect_seconds
-        ),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,
+def open_client() -> HttpClient:
+    """Opens the HTTP client for providers."""
+    return HttpClient(
+        connections=CALLS_AT_ONCE * CALLING_ACCOUNTS,
+        keepalive_seconds=30,
+        connect_seconds=time_limits.current.provider_connect_seconds,
         headers={"User-Agent": "Manilla", "Accept": "application/json"},
     )
 

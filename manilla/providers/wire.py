@@ -3,16 +3,20 @@
 import asyncio
 import math
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-import aiohttp
 import msgspec
 import structlog
 
 from manilla.kit import outbound, strict_json, time_limits
+from manilla.kit.http_client import urls
+from manilla.kit.http_client.client import HttpClient
+from manilla.kit.http_client.connection import HttpReply
+from manilla.kit.http_client.errors import HttpError, IncompleteReply, NotConnected, UnknownHost
 from manilla.kit.logs import HIDDEN
 from manilla.providers import reading
 from manilla.providers.health import Rail
@@ -24,6 +28,8 @@ log = structlog.get_logger(__name__)
 Value = TypeVar("Value")
 
 ANSWER_BYTES_MAX = 1024 * 1024
+COMPRESSIONS = ("gzip", "deflate")
+ANY_HEADER = 32 + zlib.MAX_WBITS  # zlib detects whether a stream has the header of gzip or zlib
 
 # The latest end time of calls in this context, on the event loop's clock.
 _ends: ContextVar[float] = ContextVar("calls_end", default=math.inf)
@@ -47,7 +53,7 @@ def _end_of_call() -> float:
 # Errors that occur before a request is sent, because it is sent only after connecting. A connection
 # that breaks later raises other errors. A request with a body is never repeated on another
 # connection.
-NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+NOT_CONNECTED = (NotConnected,)
 
 
 class ProviderCall(msgspec.Struct, frozen=True):
@@ -74,7 +80,7 @@ Recorder = Callable[[Exchange], None]
 class ProviderApi(msgspec.Struct, frozen=True):
     """A provider's API as used by one account."""
 
-    session: aiohttp.ClientSession
+    client: HttpClient
     base_url: str
     envelope: Envelope
     calls: asyncio.Semaphore  # limits the account's concurrent calls
@@ -147,7 +153,7 @@ class Wire:
             async with asyncio.timeout_at(_end_of_call()), self.api.calls:
                 status, raw = await self._send(call)
             reply = self._reply(status, raw)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (HttpError, OSError, ValueError) as error:
             reply = _failed(error)
         if self.api.record is not None:
             readable, problem = (None, reply.reason) if isinstance(reply, Unknown) else (reply, "")
@@ -155,15 +161,15 @@ class Wire:
         return reply
 
     async def _send(self, call: ProviderCall) -> tuple[int, bytes | None]:
-        async with self.api.session.request(
+        reply = await self.api.client.request(
             call.method,
-            self.api.base_url + call.path,
-            params=call.query,
-            data=None if call.body is None else strict_json.encode(call.body),
+            urls.with_query(self.api.base_url + call.path, call.query),
             headers={**call.headers, "Content-Type": "application/json"},
-            allow_redirects=False,
-        ) as response:
-            return response.status, await _read_limited(response)
+            body=None if call.body is None else strict_json.encode(call.body),
+            body_max=ANSWER_BYTES_MAX,
+        )
+        assert reply.status is not None
+        return reply.status, _read_body(reply)
 
     def _reply(self, status: int, raw: bytes | None) -> Reply | Unknown:
         if raw is None:
@@ -203,7 +209,7 @@ def _failed(error: Exception) -> Unknown:
 
 
 def _problem(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
+    if isinstance(error, UnknownHost):
         return f"the host name {error.host} is not known"
     return outbound.describe(error)
 
@@ -212,11 +218,23 @@ def _unknown(status: int, problem: str) -> Unknown:
     return Unknown(f"HTTP {status} {problem}", can_pass=status != UNAUTHORIZED)
 
 
-async def _read_limited(response: aiohttp.ClientResponse) -> bytes | None:
-    read = bytearray()
-    async for chunk in response.content.iter_chunked(64 * 1024):
-        read += chunk
-        if len(read) > ANSWER_BYTES_MAX:
-            response.close()
-            return None
-    return bytes(read)
+def _read_body(reply: HttpReply) -> bytes | None:
+    """Returns None if the body is too large.
+
+    A compressed body is decompressed, although we ask for an uncompressed one.
+    """
+    if reply.is_cut:
+        return None
+    encoding = reply.headers.get("content-encoding", "").lower()
+    if encoding not in COMPRESSIONS or not reply.body:
+        return bytes(reply.body)
+    try:
+        decompress = zlib.decompressobj(ANY_HEADER)
+        body = decompress.decompress(reply.body, ANSWER_BYTES_MAX + 1)
+    except zlib.error as error:
+        raise IncompleteReply from error
+    if len(body) > ANSWER_BYTES_MAX:
+        return None
+    if not decompress.eof:
+        raise IncompleteReply
+    return body

@@ -12,13 +12,13 @@ from manilla.approvals.kinds import CaseResolution, WalletFunding
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseKind, CaseRefused
-from manilla.kit import outbound, time_limits
 from manilla.kit.environment import Environment
 from manilla.kit.listing import in_pages
 from manilla.kit.money import Money
 from manilla.ledger.scope import Everyone
 from manilla.merchants.merchants import CommissionBearer, MerchantStatus, MerchantUpdate
 from manilla.merchants.wallets import FundingResult
+from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
 from manilla.payouts import queue
@@ -260,11 +260,9 @@ async def test_a_failed_notification_is_resent_and_delivered(
     merchant = await new_merchant(site.from_new_ip(), services.db, services.keyring)
     async with (
         receiving() as receiver,
-        outbound.open_session(
-            is_public_only=False, connections=4, seconds=time_limits.current.notification_seconds
-        ) as session,
+        delivery.open_client(is_public_only=False, connections=4) as client,
     ):
-        carrier = NotificationDelivery(IpnDestination(services.db, services.directory), session)
+        carrier = NotificationDelivery(IpnDestination(services.db, services.directory), client)
         deliveries = Deliveries(services, merchant, receiver, carrier, settings.migration_url)
         receiver.answers = [answer(500, b"<b>broken</b>")] * 6
         trx_ids = [await deliveries.finish_payment() for _ in range(2)]

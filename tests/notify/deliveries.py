@@ -5,11 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-from manilla.kit import outbound, time_limits
 from manilla.kit.db import connect
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
-from manilla.notify import queries
+from manilla.notify import delivery, queries
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
@@ -25,10 +24,8 @@ from tests.payments.orders import INITIATE, order
 async def delivery_worker(
     services: Services,
 ) -> AsyncIterator[NotificationDelivery[DueNotification]]:
-    async with outbound.open_session(
-        is_public_only=False, connections=64, seconds=time_limits.current.notification_seconds
-    ) as session:
-        yield NotificationDelivery(IpnDestination(services.db, services.directory), session)
+    async with delivery.open_client(is_public_only=False, connections=64) as client:
+        yield NotificationDelivery(IpnDestination(services.db, services.directory), client)
 
 
 class Deliveries:

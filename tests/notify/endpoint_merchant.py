@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from manilla.job_kinds import JobKind
-from manilla.kit import outbound, time_limits
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, claims
 from manilla.kit.jobs.runner import Runner
 from manilla.ledger.scope import Tenant
+from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.endpoints import store
 from manilla.notify.endpoints.deliveries import EndpointDelivery, ResendTasks, log
@@ -98,13 +98,9 @@ class EndpointMerchant:
 async def endpoint_worker(
     services: Services, *, is_public_only: bool = False
 ) -> AsyncIterator[NotificationDelivery[DueDelivery]]:
-    async with outbound.open_session(
-        is_public_only=is_public_only,
-        connections=64,
-        seconds=time_limits.current.notification_seconds,
-    ) as session:
+    async with delivery.open_client(is_public_only=is_public_only, connections=64) as client:
         destination = EndpointDestination(services.db, services.keyring)
-        yield NotificationDelivery(destination, session)
+        yield NotificationDelivery(destination, client)
 
 
 def job_of(merchant_id: int, subject: str) -> Job:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manilla.kit import outbound, time_limits
+from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
 from tests.notify.deliveries import Deliveries
@@ -31,11 +31,9 @@ async def test_the_dashboard_warns_of_blocked_deliveries_until_one_succeeds(
     await deliveries.finish_payment(ipn_url=url)
     assert await _pages(visitor) == [False, False]
     allowing = deliveries.delivery
-    async with outbound.open_session(
-        is_public_only=True, connections=1, seconds=time_limits.current.notification_seconds
-    ) as session:
+    async with delivery.open_client(is_public_only=True, connections=1) as client:
         deliveries.delivery = NotificationDelivery(
-            IpnDestination(deliveries.services.db, deliveries.services.directory), session
+            IpnDestination(deliveries.services.db, deliveries.services.directory), client
         )
         await deliveries.deliver()
     assert await _pages(visitor) == [True, True]

@@ -6,19 +6,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manilla.kit import outbound
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
-from manilla.notify import host_limits
+from manilla.notify import delivery, host_limits
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.host_limits import HostLimits
 from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 from tests.client import Site, new_merchant
-from tests.limits import LONG_SECONDS
 from tests.notify.receiver import Behave, Receiver, receiving
 from tests.rows import long_rows
 
@@ -53,10 +51,8 @@ async def _working(
 ) -> AsyncIterator[None]:
     """Delivers notifications, and waits for all deliveries at the end."""
     stop = asyncio.Event()
-    async with outbound.open_session(
-        is_public_only=False, connections=200, seconds=LONG_SECONDS
-    ) as session:
-        works = NotificationDelivery(IpnDestination(db, services.directory), session).works()
+    async with delivery.open_client(is_public_only=False, connections=200) as client:
+        works = NotificationDelivery(IpnDestination(db, services.directory), client).works()
         task = asyncio.create_task(Runner(db, works).run(stop))
         yield
         stop.set()

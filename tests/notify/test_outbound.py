@@ -6,10 +6,12 @@ import socket
 import threading
 from typing import Any
 
-import aiohttp
 import pytest
 
 from manilla.kit import outbound
+from manilla.kit.http_client.connecting import ThreadedResolver
+from manilla.kit.http_client.errors import AddressRefused, HttpError
+from manilla.notify import delivery
 from tests.notify.receiver import Receiver
 
 NOT_PUBLIC = [
@@ -41,13 +43,9 @@ def test_public_addresses_are_allowed(address: str) -> None:
     assert outbound.is_public(address)
 
 
-async def _post(url: str, **session: Any) -> int:
-    async with (
-        outbound.open_session(connections=4, seconds=5, **session) as client,
-        client.post(url, data=b"{}", allow_redirects=False) as response,
-    ):
-        status: int = response.status
-        return status
+async def _post(url: str, *, is_public_only: bool) -> int | None:
+    async with delivery.open_client(is_public_only=is_public_only, connections=4) as client:
+        return (await client.request("POST", url, body=b"{}", body_max=100)).status
 
 
 @pytest.mark.parametrize(
@@ -56,7 +54,7 @@ async def _post(url: str, **session: Any) -> int:
 async def test_loopback_is_rejected_in_every_notation(receiver: Receiver, host: str) -> None:
     url = f"http://{host}:{receiver.port}/ipn"
     said = r"not a (public|canonical IPv4) address"
-    with pytest.raises(aiohttp.ClientError, match=said) as refused:
+    with pytest.raises(HttpError, match=said) as refused:
         await _post(url, is_public_only=True)
     assert re.search(said, outbound.describe(refused.value))
     assert receiver.received == []
@@ -65,7 +63,7 @@ async def test_loopback_is_rejected_in_every_notation(receiver: Receiver, host: 
 async def test_an_error_does_not_reveal_what_a_hostname_resolves_to() -> None:
     messages = set()
     for host in ("localhost", "10.1.2.3", "no-such-name.invalid"):
-        with pytest.raises(aiohttp.ClientError) as refused:
+        with pytest.raises(HttpError) as refused:
             await _post(f"http://{host}/ipn", is_public_only=True)
         messages.add(outbound.describe(refused.value))
     assert messages == {outbound.NOT_REACHED}
@@ -81,19 +79,10 @@ async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
     """A name can resolve to different IP addresses, so the socket's address is checked."""
     answers = iter(["8.8.8.8", "127.0.0.1"])
 
-    async def resolve(_resolver: Any, host: str, port: int = 0, family: int = 0) -> list[Any]:
-        return [
-            {
-                "hostname": host,
-                "host": next(answers),
-                "port": port,
-                "family": socket.AF_INET,
-                "proto": 0,
-                "flags": 0,
-            }
-        ]
+    async def resolve(_resolver: Any, _host: str, port: int) -> list[Any]:
+        return [(socket.AF_INET, (next(answers), port))]
 
-    monkeypatch.setattr(outbound.ThreadedResolver, "resolve", resolve)
+    monkeypatch.setattr(ThreadedResolver, "resolve", resolve)
     made: list[str] = []
     real = outbound.is_public
 
@@ -103,7 +92,7 @@ async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
 
     monkeypatch.setattr(outbound, "is_public", looked_at)
     for _ in range(2):
-        with pytest.raises(aiohttp.ClientConnectorError):
+        with pytest.raises(AddressRefused):
             await _post(f"http://shop.example:{receiver.port}/ipn", is_public_only=True)
     assert made == ["8.8.8.8", "127.0.0.1"]
     assert receiver.received == []
@@ -124,9 +113,11 @@ async def test_unresolvable_names_do_not_block_resolving_others(
         return system(host, *about, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    async with outbound.open_session(is_public_only=True, connections=names, seconds=30) as session:
+    async with delivery.open_client(is_public_only=True, connections=names) as client:
         calls = [
-            asyncio.create_task(session.get(f"http://{number}.hangs.example/"))
+            asyncio.create_task(
+                client.request("GET", f"http://{number}.hangs.example/", body_max=100)
+            )
             for number in range(names)
         ]
         try:

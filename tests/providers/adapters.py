@@ -2,8 +2,7 @@
 
 import asyncio
 
-import aiohttp
-
+from manilla.kit.http_client.client import HttpClient
 from manilla.providers.health import Rail
 from manilla.providers.kind import AdapterContext, Credentials
 from manilla.providers.kinds import KINDS
@@ -13,8 +12,8 @@ from manilla.providers.port import Adapter, Direction
 class Adapters:
     """One account of each provider kind that a test uses, with all rails up."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self._session = session
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
         self._adapters: dict[str, Adapter] = {}
         self._rails: list[Rail] = []
 
@@ -25,7 +24,7 @@ class Adapters:
         credentials = Credentials(provider, KINDS[provider], given)
         assert credentials.is_valid, credentials.missing
         calls = asyncio.Semaphore(64)
-        context = AdapterContext(credentials, pay_in, pay_out, self._session, calls)
+        context = AdapterContext(credentials, pay_in, pay_out, self._client, calls)
         self._adapters[provider] = KINDS[provider].build(context)
         self._rails += [pay_in, pay_out]
         return self._adapters[provider]

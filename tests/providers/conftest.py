@@ -1,11 +1,11 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-import aiohttp
 import pytest
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.providers.port import Adapter
-from manilla.providers.rails import open_session
+from manilla.providers.rails import open_client
 from tests.providers import scripted, simulated
 from tests.providers.adapters import Adapters
 from tests.providers.monnify import samples as monnify
@@ -53,15 +53,15 @@ async def setup() -> AsyncIterator[SimulatorSetup]:
 
 
 @pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as session:
-        yield session
+async def client() -> AsyncIterator[HttpClient]:
+    async with open_client() as client:
+        yield client
 
 
 @pytest.fixture
-def adapters(session: aiohttp.ClientSession, server: Scripted) -> Adapters:
+def adapters(client: HttpClient, server: Scripted) -> Adapters:
     """An adapter for each provider, with the scripted server as its API."""
-    adapters = Adapters(session)
+    adapters = Adapters(client)
     for provider, given in CREDENTIALS.items():
         adapters.add(provider, **given, base_url=server.url)
     return adapters

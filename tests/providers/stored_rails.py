@@ -8,7 +8,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.providers import credentials
 from manilla.providers.port import Adapter
-from manilla.providers.rails import Rails, open_session
+from manilla.providers.rails import Rails, open_client
 
 
 @contextlib.asynccontextmanager
@@ -20,8 +20,8 @@ async def stored_rails(
         await credentials.clear(db, provider)
         await credentials.change(db, keyring, provider, given)
     await db.execute("UPDATE rail_state SET is_down = false WHERE is_down")
-    async with open_session() as session:
-        rails = Rails(db, keyring, ChangeWatch(db), session, is_production_mode=False)
+    async with open_client() as client:
+        rails = Rails(db, keyring, ChangeWatch(db), client, is_production_mode=False)
         await rails.load()
         yield rails
     for provider in accounts:

@@ -1,10 +1,10 @@
 """Adapters with the simulator over real HTTP: success, faults and webhooks."""
 
-import aiohttp
 import msgspec
 import pytest
 from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers.port import (
@@ -44,8 +44,8 @@ def _claim(order: ChargeOrder | TransferOrder) -> Claim:
 
 
 @pytest.fixture
-def adapters(session: aiohttp.ClientSession, setup: SimulatorSetup) -> Adapters:
-    adapters = Adapters(session)
+def adapters(client: HttpClient, setup: SimulatorSetup) -> Adapters:
+    adapters = Adapters(client)
     for provider, keys in KEYS.items():
         adapters.add(provider, **keys, base_url=f"{setup.simulator_url}/{provider[-1]}")
     return adapters

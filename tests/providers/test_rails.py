@@ -18,7 +18,7 @@ from manilla.providers.credentials import BadCredentials
 from manilla.providers.health import FAILURES_TO_TRIP, Rail
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import Adapter, Answer, Direction, Done, Unknown
-from manilla.providers.rails import CALLS_AT_ONCE, Rails, open_session
+from manilla.providers.rails import CALLS_AT_ONCE, Rails, open_client
 from tests.providers.conftest import ABC, CREDENTIALS, envelope
 from tests.providers.scripted import Scripted
 from tests.providers.stored_rails import adapter, stored_rails
@@ -144,10 +144,10 @@ async def test_a_sandbox_account_is_not_offered_in_production(
     db: Database, keyring: Keyring, rails: Rails
 ) -> None:
     await credentials.change(db, keyring, "providera", {"sandbox": "true"})
-    async with open_session() as session:
+    async with open_client() as client:
         for is_production_mode in (True, False):
             those = Rails(
-                db, keyring, ChangeWatch(db), session, is_production_mode=is_production_mode
+                db, keyring, ChangeWatch(db), client, is_production_mode=is_production_mode
             )
             await those.load()
             real, test = Environment.PRODUCTION, Environment.SANDBOX
@@ -159,9 +159,9 @@ async def test_a_sandbox_account_is_not_offered_in_production(
 async def test_a_change_takes_effect_without_a_restart(
     db: Database, keyring: Keyring, server: Scripted
 ) -> None:
-    async with open_session() as session:
+    async with open_client() as client:
         watch = ChangeWatch(db)
-        rails = Rails(db, keyring, watch, session, is_production_mode=False)
+        rails = Rails(db, keyring, watch, client, is_production_mode=False)
         watching = asyncio.create_task(watch.run())
 
         def is_offered() -> bool:
@@ -214,9 +214,9 @@ def test_only_failures_in_a_row_trip_the_breaker(answer: Answer[None]) -> None:
 async def test_other_processes_see_that_a_rail_is_down(
     db: Database, keyring: Keyring, rails: Rails, server: Scripted, a: Adapter
 ) -> None:
-    async with open_session() as session:
+    async with open_client() as client:
         watch = ChangeWatch(db)
-        elsewhere = Rails(db, keyring, watch, session, is_production_mode=False)
+        elsewhere = Rails(db, keyring, watch, client, is_production_mode=False)
         await watch.ensure_fresh()
         server.answers(500, {})
         for _ in range(FAILURES_TO_TRIP):

@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-import aiohttp
 import msgspec
 import pytest
 from manilla_simulator.dialects.paystack import common as simulated_paystack
 from manilla_simulator.settings import MonnifyAccount
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers import statements
@@ -36,10 +36,10 @@ every_kind = pytest.mark.parametrize("kind", KEYS)
 
 @pytest.fixture
 def adapters(
-    session: aiohttp.ClientSession, setup: SimulatorSetup, monkeypatch: pytest.MonkeyPatch
+    client: HttpClient, setup: SimulatorSetup, monkeypatch: pytest.MonkeyPatch
 ) -> Adapters:
     use_small_pages(monkeypatch)
-    adapters = Adapters(session)
+    adapters = Adapters(client)
     for kind, given in accounts(setup).items():
         adapters.add(kind, **given)
     return adapters

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import asyncpg
 import pytest
 
-from manilla.kit import outbound
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.kit.jobs.claims import claim_fairly
 from manilla.kit.jobs.runner import Runner
 from manilla.ledger.scope import Everyone
 from manilla.lookup import search
+from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
 from manilla.refunds import initiate
@@ -89,9 +89,9 @@ class Business:
         await self.payer.check_until(await self.payer.pay_out(), "completed")
 
     async def notify(self) -> None:
-        async with outbound.open_session(is_public_only=False, connections=1, seconds=1) as session:
+        async with delivery.open_client(is_public_only=False, connections=1) as client:
             works = NotificationDelivery(
-                IpnDestination(self.db, self.payer.services.directory), session
+                IpnDestination(self.db, self.payer.services.directory), client
             ).works()
             claimed, _ = await claim_fairly(self.db, "notify", 100, -1)
             for job in claimed:

@@ -17,7 +17,7 @@ from manilla.providers import accounts, connection_test, credentials, statements
 from manilla.providers.checks.account import check_account
 from manilla.providers.kind import Credentials
 from manilla.providers.port import Done, StatementLine
-from manilla.providers.rails import open_session
+from manilla.providers.rails import open_client
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -149,9 +149,9 @@ async def check(
     Prints a report without credentials and personal data, which you can keep.
     """
     await check_provider(tools, provider)
-    async with open_session() as session:
+    async with open_client() as client:
         report = await check_account(
-            *(tools.db, tools.keyring, session, provider, tools.base_url), is_live=live
+            *(tools.db, tools.keyring, client, provider, tools.base_url), is_live=live
         )
     if tools.as_json:
         print_json(report.document())

@@ -11,7 +11,7 @@ from manilla.cli.instance import Tools
 from manilla.kit.changes import ChangeWatch
 from manilla.methods.catalogue import Catalogue
 from manilla.providers import accounts
-from manilla.providers.rails import Rails, open_session
+from manilla.providers.rails import Rails, open_client
 
 
 async def check_provider(tools: Tools, provider: str | None) -> None:
@@ -26,18 +26,18 @@ async def check_provider(tools: Tools, provider: str | None) -> None:
 
 @contextlib.asynccontextmanager
 async def configured_rails(tools: Tools) -> AsyncIterator[Rails]:
-    async with open_session() as session:
+    async with open_client() as client:
         watch = ChangeWatch(tools.db)
-        rails = Rails(tools.db, tools.keyring, watch, session, is_production_mode=False)
+        rails = Rails(tools.db, tools.keyring, watch, client, is_production_mode=False)
         await rails.load()
         yield rails
 
 
 @contextlib.asynccontextmanager
 async def known_banks(tools: Tools) -> AsyncIterator[Banks]:
-    async with open_session() as session:
+    async with open_client() as client:
         watch = ChangeWatch(tools.db)
-        rails = Rails(tools.db, tools.keyring, watch, session, is_production_mode=False)
+        rails = Rails(tools.db, tools.keyring, watch, client, is_production_mode=False)
         catalogue, registry = Catalogue(tools.db, watch, rails), BankRegistry(tools.db, watch)
         await watch.ensure_fresh()
         yield Banks(tools.db, rails, catalogue, registry)

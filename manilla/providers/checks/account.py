@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import aiohttp
-
 from manilla import __version__
 from manilla.audit import audit
 from manilla.banks.nigeria import BANKS
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
+from manilla.kit.http_client.client import HttpClient
 from manilla.providers import credentials
 from manilla.providers.checks.check import (
     CheckSession,
@@ -52,7 +51,7 @@ class LiveAccount(Refusal):
 async def check_account(
     db: Database,
     keyring: Keyring,
-    http: aiohttp.ClientSession,
+    http: HttpClient,
     provider: str,
     base_url: str,
     *,
@@ -99,7 +98,7 @@ def _chosen(kind: ProviderKind) -> Iterator[ProviderCheck]:
 
 
 def _session(
-    current: Credentials, http: aiohttp.ClientSession, notification_url: str, *, is_live: bool
+    current: Credentials, http: HttpClient, notification_url: str, *, is_live: bool
 ) -> CheckSession:
     exchanges: list[Exchange] = []
     pay_in, pay_out = (CheckedRail(current.provider, each, asyncio.Event()) for each in Direction)

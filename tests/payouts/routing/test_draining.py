@@ -9,7 +9,7 @@ from manilla.kit.environment import Environment
 from manilla.methods.method import MethodKind
 from manilla.payouts.explanation import explain_attempts
 from manilla.providers import draining
-from manilla.providers.rails import Rails, open_session
+from manilla.providers.rails import Rails, open_client
 from manilla.services import Services
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, see_changes
 from tests.payouts.routing.routed import AUTO, RoutedPayouts
@@ -34,9 +34,9 @@ async def test_other_processes_see_a_drained_rail_until_it_is_permitted_again(
     services: Services,
 ) -> None:
     db = services.db
-    async with open_session() as session:
+    async with open_client() as client:
         watch = ChangeWatch(db)
-        elsewhere = Rails(db, services.keyring, watch, session, is_production_mode=False)
+        elsewhere = Rails(db, services.keyring, watch, client, is_production_mode=False)
         await watch.ensure_fresh()
         assert not elsewhere.is_drained(FIRST)
         async with drained(services, FIRST):

@@ -21,7 +21,7 @@ from manilla.kit.db import Database
 from manilla.providers import credentials
 from manilla.providers.checks.account import check_account
 from manilla.providers.checks.report import CheckedQuestion, CheckReport
-from manilla.providers.rails import open_session
+from manilla.providers.rails import open_client
 
 # The settings of each account, with test keys if the provider has test keys.
 TEST: dict[str, dict[str, str]] = {
@@ -94,9 +94,9 @@ class CheckedProviders:
 
     async def check(self, provider: str, *, is_live: bool = False) -> CheckReport:
         await self.configure(provider)
-        async with open_session() as session:
+        async with open_client() as client:
             return await check_account(
-                self.db, self._keyring, session, provider, "http://127.0.0.1:9", is_live=is_live
+                self.db, self._keyring, client, provider, "http://127.0.0.1:9", is_live=is_live
             )
 
 

@@ -5,7 +5,7 @@ import pytest
 from manilla.providers import credentials
 from manilla.providers.checks import references
 from manilla.providers.checks.account import check_account
-from manilla.providers.rails import open_session
+from manilla.providers.rails import open_client
 from manilla.services import Services
 from tests.provider_simulator import ProviderSimulator
 
@@ -33,9 +33,9 @@ async def test_webhooks_about_a_check_open_no_case(
     services: Services, simulator: ProviderSimulator
 ) -> None:
     before = await open_cases(services, references.PREFIX)
-    async with open_session() as session:
+    async with open_client() as client:
         await check_account(
-            *(services.db, services.keyring, session, "providera", services.base_url),
+            *(services.db, services.keyring, client, "providera", services.base_url),
             is_live=False,
         )
 

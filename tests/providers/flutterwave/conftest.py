@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-import aiohttp
 import pytest
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.providers.health import Rail
 from manilla.providers.kind import AdapterContext, Credentials
 from manilla.providers.kinds.flutterwave import KIND
@@ -17,19 +17,19 @@ SECRET_KEY, SECRET_HASH = "FLWSECK-4711-X", "a hash of our own"
 Build = Callable[..., Adapter]
 
 
-def adapter_of(session: aiohttp.ClientSession, base_url: str, **given: str) -> Adapter:
+def adapter_of(client: HttpClient, base_url: str, **given: str) -> Adapter:
     own = {"secret_key": SECRET_KEY, "secret_hash": SECRET_HASH, "base_url": base_url, **given}
     tripped = asyncio.Event()
     pay_in, pay_out = (
         Rail("flutterwave", each, tripped) for each in (Direction.PAY_IN, Direction.PAY_OUT)
     )
     credentials = Credentials("flutterwave", KIND, own)
-    return KIND.build(AdapterContext(credentials, pay_in, pay_out, session, asyncio.Semaphore(8)))
+    return KIND.build(AdapterContext(credentials, pay_in, pay_out, client, asyncio.Semaphore(8)))
 
 
 @pytest.fixture
-def build(session: aiohttp.ClientSession, server: Scripted) -> Build:
-    return lambda **given: adapter_of(session, server.url, **given)
+def build(client: HttpClient, server: Scripted) -> Build:
+    return lambda **given: adapter_of(client, server.url, **given)
 
 
 @pytest.fixture

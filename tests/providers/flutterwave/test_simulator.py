@@ -1,10 +1,10 @@
 """Flutterwave's adapter with the simulated API, over real HTTP."""
 
-import aiohttp
 import msgspec
 import pytest
 from manilla_simulator.settings import FlutterwaveAccount
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers.kinds.flutterwave.answers import APPROVAL, SEVERAL
@@ -34,19 +34,19 @@ TEST_KEY = "FLWSECK_TEST-simulated-X"
 
 
 @pytest.fixture
-async def each(session: aiohttp.ClientSession, setup: SimulatorSetup) -> Adapter:
-    return simulated(session, setup)
+async def each(client: HttpClient, setup: SimulatorSetup) -> Adapter:
+    return simulated(client, setup)
 
 
 def simulated(
-    session: aiohttp.ClientSession,
+    client: HttpClient,
     setup: SimulatorSetup,
     *,
     secret_key: str = KEYS.secret_key,
     **given: str,
 ) -> Adapter:
     keys = {"secret_key": secret_key, "secret_hash": KEYS.secret_hash}
-    return adapter_of(session, f"{setup.simulator_url}/flutterwave", **keys, **given)
+    return adapter_of(client, f"{setup.simulator_url}/flutterwave", **keys, **given)
 
 
 async def transfer(each: Adapter, account_number: str = "0690000031") -> TransferOrder:
@@ -195,17 +195,17 @@ async def test_documented_refusals(each: Adapter, setup: SimulatorSetup) -> None
     ],
 )
 async def test_the_sandbox(
-    session: aiohttp.ClientSession, setup: SimulatorSetup, suffix: str, status: TransferStatus
+    client: HttpClient, setup: SimulatorSetup, suffix: str, status: TransferStatus
 ) -> None:
     await setup.control("flutterwave/account", {"secret_key": TEST_KEY})
     each = simulated(
-        session, setup, secret_key=TEST_KEY, sandbox="true", test_reference_suffix=suffix
+        client, setup, secret_key=TEST_KEY, sandbox="true", test_reference_suffix=suffix
     )
     order = await transfer(each)
     assert isinstance(await each.send(order), Done)
     if status is TransferStatus.PENDING:
         marked = {"sandbox": "true", "test_reference_suffix": "_PMCK"}
-        other = simulated(session, setup, secret_key=TEST_KEY, **marked)
+        other = simulated(client, setup, secret_key=TEST_KEY, **marked)
         later = await transfer(other)
         assert isinstance(await other.send(later), Done)
         await final(other, later.reference)
@@ -286,8 +286,8 @@ async def test_forged_webhooks_are_detected(each: Adapter, setup: SimulatorSetup
     assert each.read_webhook(headers, raw) == Forged()
 
 
-async def test_wrong_keys(session: aiohttp.ClientSession, setup: SimulatorSetup) -> None:
-    each = simulated(session, setup, secret_key="FLWSECK-wrong-X")
+async def test_wrong_keys(client: HttpClient, setup: SimulatorSetup) -> None:
+    each = simulated(client, setup, secret_key="FLWSECK-wrong-X")
     for answer in (await each.balance("NGN"), await each.send(TRANSFER)):
         assert isinstance(answer, Unknown)
         assert not answer.can_pass

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 import structlog
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers.port import (
@@ -38,13 +38,13 @@ KEY = "sk_live_simulated"
 
 
 @pytest.fixture
-def kora(session: aiohttp.ClientSession, setup: SimulatorSetup) -> Adapter:
-    return simulated(session, setup, KEY)
+def kora(client: HttpClient, setup: SimulatorSetup) -> Adapter:
+    return simulated(client, setup, KEY)
 
 
-def simulated(session: aiohttp.ClientSession, setup: SimulatorSetup, secret_key: str) -> Adapter:
+def simulated(client: HttpClient, setup: SimulatorSetup, secret_key: str) -> Adapter:
     url = f"{setup.simulator_url}/kora"
-    return Adapters(session).add("kora", secret_key=secret_key, base_url=url)
+    return Adapters(client).add("kora", secret_key=secret_key, base_url=url)
 
 
 def charge_order(setup: SimulatorSetup) -> ChargeOrder:
@@ -257,9 +257,9 @@ async def test_forged_webhooks_are_detected(kora: Adapter, setup: SimulatorSetup
 
 
 async def test_wrong_credentials_are_neither_success_nor_refusal(
-    session: aiohttp.ClientSession, setup: SimulatorSetup
+    client: HttpClient, setup: SimulatorSetup
 ) -> None:
-    kora = simulated(session, setup, "wrong")
+    kora = simulated(client, setup, "wrong")
     assert isinstance(await kora.balance("NGN"), Unknown)
     assert isinstance(await kora.send(transfer_order(setup)), Unknown)
 

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import aiohttp
 import jsonschema_rs
 import pytest
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.providers.health import Rail
 from manilla.providers.kind import AdapterContext, Credentials
 from manilla.providers.kinds.monnify import KIND
@@ -74,16 +74,16 @@ async def monnify_server(server: Scripted) -> AsyncIterator[ScriptedMonnify]:
         check_request(call)
 
 
-def build(session: aiohttp.ClientSession, url: str, **more: str) -> Monnify:
+def build(client: HttpClient, url: str, **more: str) -> Monnify:
     current = Credentials("monnify", KIND, {**KEYS, "base_url": url, **more})
     tripped = asyncio.Event()
     pay_in, pay_out = (Rail("monnify", direction, tripped) for direction in Direction)
-    return Monnify(AdapterContext(current, pay_in, pay_out, session, asyncio.Semaphore(64)))
+    return Monnify(AdapterContext(current, pay_in, pay_out, client, asyncio.Semaphore(64)))
 
 
 @pytest.fixture
-def monnify(session: aiohttp.ClientSession, monnify_server: ScriptedMonnify) -> Monnify:
-    return build(session, monnify_server.server.url)
+def monnify(client: HttpClient, monnify_server: ScriptedMonnify) -> Monnify:
+    return build(client, monnify_server.server.url)
 
 
 def reset(each: Monnify) -> None:

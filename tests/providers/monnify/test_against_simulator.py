@@ -4,13 +4,13 @@ import time
 from datetime import timedelta
 from types import SimpleNamespace
 
-import aiohttp
 import msgspec
 import pytest
 from manilla_simulator.dialects.monnify import contract
 from manilla_simulator.settings import MonnifyAccount
 from manilla_simulator.state import now
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers.kinds.monnify import tokens
@@ -45,14 +45,14 @@ NAMES = ("api_key", "secret_key", "contract_code", "source_account_number")
 
 
 @pytest.fixture
-def each(setup: SimulatorSetup, session: aiohttp.ClientSession) -> Monnify:
-    return _adapter(setup, session)
+def each(setup: SimulatorSetup, client: HttpClient) -> Monnify:
+    return _adapter(setup, client)
 
 
-def _adapter(setup: SimulatorSetup, session: aiohttp.ClientSession, **more: str) -> Monnify:
+def _adapter(setup: SimulatorSetup, client: HttpClient, **more: str) -> Monnify:
     account = msgspec.to_builtins(MonnifyAccount())
     keys = {name: account[name] for name in NAMES}
-    return build(session, f"{setup.simulator_url}/monnify", **{**keys, **more})
+    return build(client, f"{setup.simulator_url}/monnify", **{**keys, **more})
 
 
 def _claim(order: ChargeOrder | TransferOrder) -> Claim:
@@ -287,24 +287,24 @@ async def test_a_refund(each: Monnify, setup: SimulatorSetup, says_early: bool) 
 
 
 async def test_the_sandboxs_webhooks_settle_nothing(
-    setup: SimulatorSetup, session: aiohttp.ClientSession
+    setup: SimulatorSetup, client: HttpClient
 ) -> None:
     await setup.control("monnify/account", {"api_key": "MK_TEST_1"})
-    sandbox = _adapter(setup, session, api_key="MK_TEST_1", sandbox="true")
+    sandbox = _adapter(setup, client, api_key="MK_TEST_1", sandbox="true")
     order = await transfer(sandbox)
     assert isinstance(await sandbox.send(order), Done)
     assert await final_state(sandbox, order.reference) is TransferStatus.DELIVERED
     _, headers, raw = await setup.webhook()
     assert isinstance(sandbox.read_webhook(headers, raw), Unreadable)
-    live = _adapter(setup, session)
+    live = _adapter(setup, client)
     assert live.read_webhook(headers, raw) == Forged()
 
 
 async def test_wrong_keys_are_neither_success_nor_refusal(
-    setup: SimulatorSetup, session: aiohttp.ClientSession
+    setup: SimulatorSetup, client: HttpClient
 ) -> None:
-    wrong = _adapter(setup, session, secret_key="wrong")
-    order = await transfer(_adapter(setup, session))
+    wrong = _adapter(setup, client, secret_key="wrong")
+    order = await transfer(_adapter(setup, client))
     answer = await wrong.send(order)
     assert isinstance(answer, Unknown)
     assert not answer.can_pass

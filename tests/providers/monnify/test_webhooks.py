@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.providers.kinds.monnify.adapter import Monnify
 from manilla.providers.port import (
     Claim,
@@ -41,12 +41,12 @@ def _read(adapter: Monnify, document: Any) -> Webhook:
 
 
 @pytest.fixture
-def adapter(session: aiohttp.ClientSession) -> Monnify:
-    return build(session, "http://127.0.0.1:1")
+def adapter(client: HttpClient) -> Monnify:
+    return build(client, "http://127.0.0.1:1")
 
 
-def test_the_published_signature(session: aiohttp.ClientSession) -> None:
-    adapter = build(session, "http://127.0.0.1:1", secret_key=VECTOR_KEY)
+def test_the_published_signature(client: HttpClient) -> None:
+    adapter = build(client, "http://127.0.0.1:1", secret_key=VECTOR_KEY)
     signature = _signature(VECTOR_BODY, VECTOR_KEY)
     assert (signature[:8].decode(), signature[-8:].decode()) == VECTOR_ENDS
     assert adapter.read_webhook({b"monnify-signature": [signature]}, VECTOR_BODY) == WebhookEvent(
@@ -78,9 +78,9 @@ def test_only_the_exact_bytes_with_the_exact_key_are_accepted(adapter: Monnify) 
 
 @pytest.mark.parametrize("setting", [{"sandbox": "true"}, {"api_key": "MK_TEST_1"}])
 def test_the_sandbox_signs_nothing_and_settles_nothing(
-    session: aiohttp.ClientSession, setting: dict[str, str]
+    client: HttpClient, setting: dict[str, str]
 ) -> None:
-    sandbox = build(session, "http://127.0.0.1:1", **setting)
+    sandbox = build(client, "http://127.0.0.1:1", **setting)
     raw = VECTOR_BODY
     assert isinstance(sandbox.read_webhook({}, raw), Unreadable)
     assert sandbox.read_webhook({b"monnify-signature": [b"00"]}, raw) == Forged()

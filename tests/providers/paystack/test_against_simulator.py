@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 
+from manilla.kit.http_client.client import HttpClient
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers import replies
@@ -41,13 +41,13 @@ from tests.providers.simulated import SimulatorSetup, final_transfer
 
 
 @pytest.fixture
-def paystack(session: aiohttp.ClientSession, setup: SimulatorSetup) -> Adapter:
-    return simulated(session, setup, "sk_live_simulated")
+def paystack(client: HttpClient, setup: SimulatorSetup) -> Adapter:
+    return simulated(client, setup, "sk_live_simulated")
 
 
-def simulated(session: aiohttp.ClientSession, setup: SimulatorSetup, secret_key: str) -> Adapter:
+def simulated(client: HttpClient, setup: SimulatorSetup, secret_key: str) -> Adapter:
     url = f"{setup.simulator_url}/paystack"
-    return Adapters(session).add("paystack", secret_key=secret_key, base_url=url)
+    return Adapters(client).add("paystack", secret_key=secret_key, base_url=url)
 
 
 def charge_order() -> ChargeOrder:
@@ -381,13 +381,11 @@ async def test_wrong_credentials_are_neither_success_nor_refusal(
         assert not answer.can_pass
 
 
-async def test_the_sandbox_delivers_at_once(
-    session: aiohttp.ClientSession, setup: SimulatorSetup
-) -> None:
+async def test_the_sandbox_delivers_at_once(client: HttpClient, setup: SimulatorSetup) -> None:
     key = "sk_test_simulated"
     assert Credentials("paystack", KINDS["paystack"], {"secret_key": key}).is_sandbox
     await setup.control("paystack/account", {"secret_key": key})
-    paystack = simulated(session, setup, key)
+    paystack = simulated(client, setup, key)
     order = transfer_order()
     assert isinstance(await paystack.send(order), Done)
     assert (await transfer_state(paystack, order)).status is TransferStatus.DELIVERED

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 
+import aiohttp
 import structlog
 
 from manilla.kit.clock import LAGOS
@@ -13,7 +14,6 @@ from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus
 from manilla.notify.queries import RETRY_SECONDS
-from manilla.providers.rails import open_session
 from manilla.services import Services
 from manilla_simulator.history import file, moving, offices, plan
 from manilla_simulator.history.businesses import APPLICANT_EMAIL, APPLICANT_NAME, BUSINESSES
@@ -59,7 +59,7 @@ class HistoryFiller:
 
     async def fill(self, folder: Path, history: HistoryFile) -> None:
         await self._services.watch.ensure_fresh()
-        async with open_session() as session:
+        async with aiohttp.ClientSession() as session:
             control = SimulatorControl(session, self._simulator_url)
             runner = StoryRunner(
                 *(self._services, self._clock, control, self._simulator_url, self._merchant_ids)
