@@ -70,6 +70,8 @@ class ThreadedResolver:
         return [(family, address) for family, _, _, _, address in found]
 
     def close(self) -> None:
+        for _, lookup in self._lookups.values():
+            lookup.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

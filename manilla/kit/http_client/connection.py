@@ -58,8 +58,10 @@ class Connection(asyncio.Protocol):
 
     async def exchange(self, request: bytes, reply: HttpReply, body_max: int) -> None:
         """Sends the request and fills in the reply. Closes the connection if it cannot be kept."""
+        if not self.is_open:
+            raise Disconnected  # the server closed it at once
         self._reply, self._body_max = reply, body_max
-        self._bytes_received = 0
+        self._bytes_received = self._header_bytes = 0
         self._is_complete = self._is_until_close = self._is_kept = self.has_received = False
         self._ended = asyncio.get_running_loop().create_future()
         self._parser = httptools.HttpResponseParser(self)
@@ -72,9 +74,11 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
         try:
             await self._ended
-        finally:
-            if not self._is_kept or self._transport.get_write_buffer_size():
-                self.abort()
+        except BaseException:
+            self.abort()
+            raise
+        if not self._is_kept or (self.is_open and self._transport.get_write_buffer_size()):
+            self.abort()
 
     def abort(self) -> None:
         self._fail(None)
@@ -133,7 +137,10 @@ class Connection(asyncio.Protocol):
             self._reply.headers.clear()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._is_complete:
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > HEAD_BYTES_MAX:
+            raise MalformedReply
+        if self._reply.status is None:  # not a trailer
             headers, key = self._reply.headers, name.decode("latin-1").lower()
             text = value.decode("latin-1")
             headers[key] = f"{headers[key]}, {text}" if key in headers else text

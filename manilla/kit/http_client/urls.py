@@ -26,7 +26,7 @@ _QUERY = (
     re.compile(rf"%[0-9A-Fa-f]{{2}}|[^{_UNRESERVED}?/:@=+&;]".encode()),
 )
 # The host and port of a URL. Other brackets and backslashes could hide the host that is called.
-_HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\[\]\\]*?)(:[0-9]*)?")
+_HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\[\]]*?)(:[0-9]*)?")
 # IDNA removes these characters, so the call would go to another host than the URL shows.
 _IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u1806\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -60,7 +60,8 @@ def parse(url: str) -> Target:
         raise InvalidUrl(url) from error
     default = DEFAULT_PORTS.get(split.scheme)
     authority = split.netloc.rpartition("@")[2]
-    if default is None or not host or not _HOST_AND_PORT.fullmatch(authority):
+    is_ambiguous = "\\" in split.netloc or not _HOST_AND_PORT.fullmatch(authority)
+    if default is None or not host or is_ambiguous:
         raise InvalidUrl(url)
     name = host.rstrip(".")
     shown = f"[{name}]" if ":" in name else name
