@@ -17,6 +17,8 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 PAGES = {"manilla.checkout", "manilla.dashboard", "manilla.console", "manilla.pages", "manilla.web"}
 COMMAND_LINE = {"typer", "pydantic", "rich", "manilla.cli"}
+# Only the simulator uses aiohttp. The tables of idna are for host names that are not ASCII.
+HTTP_LIBRARIES = {"aiohttp", "yarl", "multidict", "idna"}
 
 
 def loaded(*words: str, options: Sequence[str] = ()) -> set[str]:
@@ -57,11 +59,20 @@ def test_the_help_overview_loads_no_command(option: str) -> None:
 def test_the_worker_loads_neither_the_pages_nor_the_command_line() -> None:
     modules = loaded("worker", options=["-X", program.MARK])
     assert "manilla.worker" in modules
-    assert not modules & {*PAGES, *COMMAND_LINE, "uvicorn", "manilla.api"}
+    assert not modules & {*PAGES, *COMMAND_LINE, *HTTP_LIBRARIES, "uvicorn", "manilla.api"}
 
 
 @pytest.mark.long
 def test_the_api_process_loads_the_pages_and_not_the_command_line() -> None:
     modules = loaded("serve", "0", options=["-X", program.MARK])
     assert modules >= PAGES
-    assert not modules & COMMAND_LINE
+    assert not modules & {*COMMAND_LINE, *HTTP_LIBRARIES}
+
+
+def test_neither_the_api_process_nor_the_worker_loads_an_http_library() -> None:
+    modules = "import sys, manilla.app, manilla.worker; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", modules], capture_output=True, text=True, check=True
+    )
+    assert "manilla.kit.http_client.client" in done.stdout.split()
+    assert not HTTP_LIBRARIES & set(done.stdout.split())

@@ -86,7 +86,7 @@ def unused_port() -> int:
 # Names and addresses.
 
 
-async def test_an_unknown_host_is_told_apart() -> None:
+async def test_an_unknown_host_has_its_own_error() -> None:
     error = await failure("http://no-such-name.invalid/")
     assert type(error) is UnknownHost
     assert error.host == "no-such-name.invalid"
@@ -246,7 +246,7 @@ async def test_the_next_address_is_tried_if_the_first_is_silent(
     await asyncio.wait_for(ended.wait(), 30)
 
 
-async def test_the_families_take_turns() -> None:
+async def test_the_address_families_alternate() -> None:
     v4, v6 = socket.AF_INET, socket.AF_INET6
     found: list[Any] = [(v6, 1), (v6, 2), (v6, 3), (v4, 1)]
     assert connecting._alternate(found) == [(v6, 1), (v4, 1), (v6, 2), (v6, 3)]

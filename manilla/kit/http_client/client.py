@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Self
 
 from manilla.kit.http_client import urls
-from manilla.kit.http_client.connecting import Connector
-from manilla.kit.http_client.connection import Connection, HttpReply
+from manilla.kit.http_client.connecting import HttpConnector
+from manilla.kit.http_client.connection import HttpConnection, HttpReply
 from manilla.kit.http_client.errors import Disconnected
 from manilla.kit.http_client.urls import Origin, Target
 
@@ -32,13 +32,13 @@ class HttpClient:
     ) -> None:
         self._connections_max = connections
         self._keepalive_seconds = keepalive_seconds
-        self._connector = Connector(connections, connect_seconds, is_public_only=is_public_only)
+        self._connector = HttpConnector(connections, connect_seconds, is_public_only=is_public_only)
         self._headers = {**(headers or {}), "Accept-Encoding": "identity"}
         self._calls = asyncio.Semaphore(connections)
         self._calls_connecting = 0
-        self._busy: set[Connection] = set()
-        self._idle: dict[Origin, list[Connection]] = {}
-        self._idle_ends: dict[Connection, asyncio.TimerHandle] = {}  # the oldest comes first
+        self._busy: set[HttpConnection] = set()
+        self._idle: dict[Origin, list[HttpConnection]] = {}
+        self._idle_ends: dict[HttpConnection, asyncio.TimerHandle] = {}  # the oldest comes first
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -91,7 +91,7 @@ class HttpClient:
             return await self._exchange(connection, data, reply, body_max)
 
     async def _exchange(
-        self, connection: Connection, data: bytes, reply: HttpReply, body_max: int
+        self, connection: HttpConnection, data: bytes, reply: HttpReply, body_max: int
     ) -> HttpReply:
         self._busy.add(connection)
         try:
@@ -102,7 +102,7 @@ class HttpClient:
             self._keep(connection)
         return reply
 
-    async def _connect(self, origin: Origin) -> Connection:
+    async def _connect(self, origin: Origin) -> HttpConnection:
         self._calls_connecting += 1
         try:
             in_use = len(self._busy) + self._calls_connecting
@@ -116,7 +116,7 @@ class HttpClient:
             raise RuntimeError("the HTTP client is closed")
         return connection
 
-    def _take(self, origin: Origin) -> Connection | None:
+    def _take(self, origin: Origin) -> HttpConnection | None:
         """Returns a kept connection that the server has not closed."""
         while kept := self._idle.get(origin):
             connection = kept[-1]
@@ -126,18 +126,18 @@ class HttpClient:
             self._drop(connection)
         return None
 
-    def _keep(self, connection: Connection) -> None:
+    def _keep(self, connection: HttpConnection) -> None:
         loop = asyncio.get_running_loop()
         self._idle.setdefault(connection.origin, []).append(connection)
         self._idle_ends[connection] = loop.call_later(
             self._keepalive_seconds, self._drop, connection
         )
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: HttpConnection) -> None:
         self._forget(connection)
         connection.abort()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: HttpConnection) -> None:
         self._idle_ends.pop(connection).cancel()
         kept = self._idle[connection.origin]
         kept.remove(connection)

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 from manilla.kit import outbound
-from manilla.kit.http_client.connection import Connection
+from manilla.kit.http_client.connection import HttpConnection
 from manilla.kit.http_client.errors import (
     AddressRefused,
     CertificateRejected,
@@ -82,7 +82,7 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
-class Connector:
+class HttpConnector:
     def __init__(
         self, connections: int, connect_seconds: float | None, *, is_public_only: bool
     ) -> None:
@@ -94,7 +94,7 @@ class Connector:
     def close(self) -> None:
         self._resolver.close()
 
-    async def connect(self, origin: Origin) -> Connection:
+    async def connect(self, origin: Origin) -> HttpConnection:
         """Raises NotConnected."""
         host = origin.host
         addresses = await self._addresses(origin)
@@ -122,13 +122,13 @@ class Connector:
         except OSError as error:
             raise UnknownHost(host, error) from error
 
-    async def _connect(self, origin: Origin, addresses: list[Address]) -> Connection:
+    async def _connect(self, origin: Origin, addresses: list[Address]) -> HttpConnection:
         loop = asyncio.get_running_loop()
         while True:
             opened, address = await self._open_first(origin, addresses)
             try:
                 _, connection = await loop.create_connection(
-                    partial(Connection, origin),
+                    partial(HttpConnection, origin),
                     sock=opened,
                     ssl=tls_context() if origin.is_tls else None,
                     server_hostname=origin.host.rstrip(".") if origin.is_tls else None,
@@ -202,9 +202,9 @@ def _is_dotted_quad(host: str) -> bool:
 
 
 def _alternate(addresses: Sequence[Address]) -> list[Address]:
-    """Orders the addresses so that IPv6 and IPv4 take turns."""
+    """Orders the addresses so that IPv6 and IPv4 alternate."""
     families = defaultdict(list)
     for each in addresses:
         families[each[0]].append(each)
-    turns = zip_longest(*families.values())
-    return [each for turn in turns for each in turn if each is not None]
+    pairs = zip_longest(*families.values())
+    return [each for pair in pairs for each in pair if each is not None]

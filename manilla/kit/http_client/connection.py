@@ -31,7 +31,7 @@ class HttpReply(msgspec.Struct):
     is_cut: bool = False  # whether the rest of the body was too large
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self.has_received = False  # any byte of the response to the last request
