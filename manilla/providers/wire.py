@@ -29,7 +29,9 @@ Value = TypeVar("Value")
 
 ANSWER_BYTES_MAX = 1024 * 1024
 COMPRESSIONS = ("gzip", "deflate")
-ANY_HEADER = 32 + zlib.MAX_WBITS  # zlib detects whether a stream has the header of gzip or zlib
+# Arguments of zlib: it detects the header of gzip or zlib, or expects none.
+ANY_HEADER = 32 + zlib.MAX_WBITS
+NO_HEADER = -zlib.MAX_WBITS
 
 # The latest end time of calls in this context, on the event loop's clock.
 _ends: ContextVar[float] = ContextVar("calls_end", default=math.inf)
@@ -228,8 +230,9 @@ def _read_body(reply: HttpReply) -> bytes | None:
     encoding = reply.headers.get("content-encoding", "").lower()
     if encoding not in COMPRESSIONS or not reply.body:
         return bytes(reply.body)
+    has_header = encoding == "gzip" or reply.body[0] & 15 == zlib.DEFLATED
     try:
-        decompress = zlib.decompressobj(ANY_HEADER)
+        decompress = zlib.decompressobj(ANY_HEADER if has_header else NO_HEADER)
         body = decompress.decompress(reply.body, ANSWER_BYTES_MAX + 1)
     except zlib.error as error:
         raise IncompleteReply from error

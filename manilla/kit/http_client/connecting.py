@@ -88,7 +88,7 @@ class HttpConnector:
     ) -> None:
         self._connect_seconds = connect_seconds
         self._is_public_only = is_public_only
-        # The addresses of merchants' hosts are not cached, so that memory does not grow with them.
+        # Merchants' host names are resolved for each connection.
         self._resolver = ThreadedResolver(connections, is_cached=not is_public_only)
 
     def close(self) -> None:
