@@ -33,6 +33,7 @@ class RawServer:
         self.most_open = 0
         self.port = 0
         self.scheme = "http"
+        self.stop: Callable[[], None]  # accepts no more connections
 
     @property
     def url(self) -> str:
@@ -99,6 +100,7 @@ async def serving(
     running = await asyncio.start_server(server.serve, host, port, ssl=tls)
     server.port = running.sockets[0].getsockname()[1]
     server.scheme = "http" if tls is None else "https"
+    server.stop = running.close
     try:
         yield server
     finally:

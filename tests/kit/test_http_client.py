@@ -411,6 +411,22 @@ async def test_a_query_is_repeated_on_a_new_connection_and_only_once(
     assert new not in (first, second)
 
 
+async def test_a_query_that_was_written_once_is_never_reported_as_not_sent(
+    client: HttpClient,
+) -> None:
+    async with serving() as server:
+        await get(client, server.url)
+
+        async def vanish(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+            server.stop()
+            raise ConnectionResetError
+
+        server.answers = [vanish]
+        with pytest.raises(Disconnected):
+            await get(client, server.url)
+        assert len(server.requests) == 2
+
+
 async def test_a_query_is_not_repeated_after_a_byte_of_the_response(
     server: RawServer, client: HttpClient
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Self
 from manilla.kit.http_client import urls
 from manilla.kit.http_client.connecting import HttpConnector
 from manilla.kit.http_client.connection import HttpConnection, HttpReply
-from manilla.kit.http_client.errors import Disconnected
+from manilla.kit.http_client.errors import Disconnected, NotConnected
 from manilla.kit.http_client.urls import Origin, Target
 
 METHODS = ("GET", "POST")
@@ -79,16 +79,21 @@ class HttpClient:
         reply = HttpReply() if reply is None else reply
         async with self._calls:
             kept = self._take(target.origin)
-            if kept is not None:
+            if kept is None:
+                connection = await self._connect(target.origin)
+                return await self._exchange(connection, data, reply, body_max)
+            try:
+                return await self._exchange(kept, data, reply, body_max)
+            except Disconnected as error:
+                # The server closed the connection while the request was on its way. It may have
+                # received the request, so only a query is repeated.
+                if method != "GET" or kept.has_received:
+                    raise
                 try:
-                    return await self._exchange(kept, data, reply, body_max)
-                except Disconnected:
-                    # The server closed the connection while the request was on its way. It may
-                    # have received the request, so only a query is repeated.
-                    if method != "GET" or kept.has_received:
-                        raise
-            connection = await self._connect(target.origin)
-            return await self._exchange(connection, data, reply, body_max)
+                    connection = await self._connect(target.origin)
+                except NotConnected:
+                    raise error from None  # a request was written, so this is not NotConnected
+                return await self._exchange(connection, data, reply, body_max)
 
     async def _exchange(
         self, connection: HttpConnection, data: bytes, reply: HttpReply, body_max: int

@@ -95,17 +95,18 @@ class HttpConnection(asyncio.Protocol):
         self._bytes_received += len(data)
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._is_kept = False
+            self._limit_framing()
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade, MalformedReply) as error:
+            self._is_kept = False  # also if only the bytes behind a complete response are invalid
             if not self._is_complete:
                 self._end(MalformedReply(str(error)))
-        body_bytes = len(self._reply.body)
-        if self._bytes_received - body_bytes > HEAD_BYTES_MAX + FRAMING_SHARE * body_bytes:
-            self._is_kept = False
-            if not self._is_complete:
-                self._end(MalformedReply("too large"))
         if self._is_complete:
             self._end(None)
+
+    def _limit_framing(self) -> None:
+        body_bytes = len(self._reply.body)
+        if self._bytes_received - body_bytes > HEAD_BYTES_MAX + FRAMING_SHARE * body_bytes:
+            raise MalformedReply("too large")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closed.set()
@@ -139,7 +140,7 @@ class HttpConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._header_bytes += len(name) + len(value)
         if self._header_bytes > HEAD_BYTES_MAX:
-            raise MalformedReply
+            raise MalformedReply("too large")
         if self._reply.status is None:  # not a trailer
             headers, key = self._reply.headers, name.decode("latin-1").lower()
             text = value.decode("latin-1")

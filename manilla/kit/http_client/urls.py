@@ -89,8 +89,8 @@ def _encode_host(host: str) -> str:
             pass  # a name such as "shop1"
     if host.isascii():
         return host.lower()
-    if _IGNORABLE.search(host):
-        raise ValueError("ignorable character")
+    if _IGNORABLE.search(host) or "%" in host:
+        raise ValueError("a character that is removed, or that has another meaning in ASCII")
     import idna  # only now, because its tables are large
 
     try:
