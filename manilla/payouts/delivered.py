@@ -35,15 +35,17 @@ class DeliveredPayouts:
         """Returns False if the payout was not completed and needs `states.settle`."""
         if event.event is not TransferEvent.DELIVERED or not payout.is_open or payout.is_sandbox:
             return False
-        return await self._batcher.submit(ReportedDelivery(payout, event))
+        crash.point("before_payout_commit")
+        is_completed = await self._batcher.submit(ReportedDelivery(payout, event))
+        if is_completed:
+            crash.point("after_payout_commit")
+        return is_completed
 
     async def _complete(self, delivered: Sequence[ReportedDelivery]) -> list[bool]:
         items = msgspec.json.encode([_item(*each) for each in enumerate(delivered)]).decode()
-        crash.point("before_payout_commit")
         records = await self._connection.records(
             "SELECT item FROM payout_deliver($1::jsonb)", items
         )
-        crash.point("after_payout_commit")
         metrics.payouts_decided.labels(TransferEvent.DELIVERED).inc(len(records))
         completed = {record["item"] for record in records}
         return [number in completed for number in range(len(delivered))]

@@ -103,7 +103,7 @@ async def test_an_invalid_line_is_named_and_nothing_is_imported(
         ("july.csv", b"a,b\n1,2\n", "Missing: booked_at, amount."),
         ("july.csv", b"\xff\xfe\x00", "not UTF-8"),
         ("", b"", "Choose a file."),
-        ("july.csv", b" " * (reconciliation.FILE_BYTES_MAX + 1), "larger than 8 MiB"),
+        ("july.csv", b" " * (reconciliation.FILE_BYTES_MAX + 1), "over 8 MiB"),
         ("july.csv", f"{HEAD}\n0001-01-01,5,,,\n".encode(), "not a time of a statement"),
     ],
 )

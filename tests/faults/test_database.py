@@ -161,7 +161,10 @@ async def test_27_a_connection_lost_while_committing_an_outcome_settles_it_once(
     trx_id = await payer.pay_out()
     await payer.simulator.run_jobs()
     await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": outcome})
-    proxy.cut(cut, "COMMIT;\0", after=trx_id)
+    if outcome == "success":
+        proxy.cut(cut, f'"trx_id":"{trx_id}"')  # the statement that completes it, and commits
+    else:
+        proxy.cut(cut, "COMMIT;\0", after=trx_id)
     await _check_now(payer, fragile, trx_id)
     assert proxy.has_cut
     is_decided = (await payer.payout(trx_id)).status != "pending"

@@ -11,7 +11,7 @@ from manilla.settings import BadConfiguration, Mode, apply_limits
 from tests.limits import PATIENT, as_variables, limited
 
 # Polling intervals: these constants end a wait without an error.
-INTERVALS = {"POLL_SECONDS", "FLUSH_SECONDS"}
+INTERVALS = {"POLL_SECONDS", "FLUSH_SECONDS", "NEXT_ADDRESS_SECONDS"}
 LIMITED = re.compile(
     r"(?:asyncio\.timeout\(|wait_for\([^\n]*, |timeout=|wire\.limited\()([A-Z_]*SECONDS[A-Z_]*)"
 )

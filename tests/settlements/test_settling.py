@@ -285,7 +285,7 @@ async def test_another_name_at_the_bank_stops_the_settlement(settler: Settler) -
     await settler.work()
     ended = await settler.expect()
     assert ended.state == "failed"
-    assert "reports another name" in (ended.remark or "")
+    assert "reports another account name" in (ended.remark or "")
     assert await settler.payouts() == []
     assert await settler.payer.balance() == BALANCE
 

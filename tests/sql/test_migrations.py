@@ -18,6 +18,7 @@ CONTRACTIONS: dict[str, str] = {
     "0043_events": "replaces a check by one that allows more values",
     "0047_write_costs": "replaces checks by cheaper ones that allow the same values",
     "0057_wrong_amounts": "replaces checks by ones that allow more values",
+    "0068_fan_out_by_statement": "replaces a trigger by one that does the same for many rows",
 }
 
 REMOVALS = {
