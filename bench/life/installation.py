@@ -25,7 +25,7 @@ from manilla.merchants.credentials import NewCredentials
 
 ROOT = FOLDER.parent
 CHECKOUTS = ROOT / ".bench"
-MERCHANTS = 4
+MERCHANTS = 20
 BALANCE = "10000000000.00"
 METHOD = "providera_ngn_transfer"
 SETUP_AT_ONCE = 4
