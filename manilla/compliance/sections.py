@@ -79,7 +79,7 @@ class SectionState(msgspec.Struct, frozen=True):
 
     section: Section
     is_complete: bool
-    text: str  # the entered text, or what is missing
+    text: str  # the text entered, or a message that says what is missing
     warning: str = ""
 
     @property

@@ -181,7 +181,7 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
 
 
 async def _waiting(request: PageRequest) -> list[AttentionItem]:
-    """Returns pending approvals, for users who may move money."""
+    """Returns the pending approvals if the user may move money."""
     if not request.may(Permission.MOVE_MONEY):
         return []
     found = [

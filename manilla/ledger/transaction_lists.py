@@ -52,7 +52,7 @@ class IndexedMatch(msgspec.Struct, frozen=True):
     label: str
     sql: str
     values: tuple[Any, ...]
-    is_common: bool = False  # whether many of a merchant's transactions can have the value
+    is_common: bool = False  # whether several transactions of one merchant can have the same value
 
 
 def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> Selection:

@@ -57,7 +57,7 @@ class MailRule(msgspec.Struct, frozen=True, kw_only=True):
     roles: frozenset[str] = frozenset()
     is_security: bool = False  # whether it is a security email, which cannot be switched off
     is_on: bool = True  # the default for users who have not chosen
-    # After an email of this kind, further emails of this kind to the same person wait for this long
+    # The minimum time between two emails of one kind to the same person
     # and are then sent as one message.
     gathered_for: timedelta | None = None
     # The maximum age of an email. After this time, sending is no longer retried.

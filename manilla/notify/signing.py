@@ -23,7 +23,7 @@ def headers(
 def endpoint_headers(
     secrets: Sequence[bytes], *, notification_id: str, environment: str, body: bytes, now: int
 ) -> dict[str, str]:
-    """Signs a message to an endpoint, as Standard Webhooks, with each valid secret."""
+    """Signs a message to an endpoint with each valid secret, as Standard Webhooks specifies."""
     signatures = [standard_signature(secret, notification_id, now, body) for secret in secrets]
     return {
         "Content-Type": "application/json",

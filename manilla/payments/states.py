@@ -392,7 +392,7 @@ async def _suspend(
     kind: CaseKind,
     detail: str,
 ) -> None:
-    """Holds money that did not arrive as expected in suspense, and opens a case for it."""
+    """Holds in suspense any money that did not arrive as expected, and opens a case for it."""
     await store.conclude_charge(
         connection, charge, ChargeStatus.SUSPENSE, paid_minor=paid.minor, reason=detail
     )

@@ -127,7 +127,7 @@ class WebhookInbox:
             )
 
     async def _store_together(self, webhooks: Sequence[VerifiedWebhook]) -> list[StoredWebhook]:
-        """Stores webhooks of one kind, each about another transaction, in one statement."""
+        """Stores webhooks of one kind, each about a different transaction, in one SQL statement."""
         kind = webhooks[0].event.kind
         claims = [each.event.claim or Claim() for each in webhooks]
         records = await self._connection.records(

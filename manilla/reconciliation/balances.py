@@ -47,7 +47,7 @@ class Reconciled(msgspec.Struct, frozen=True):
     provider: str
     currency: str
     ledger: Money  # the provider's balance according to our ledger
-    # Amount of sent transfers without a final status, which may have left the provider.
+    # Amount of sent transfers without a final status. It may have left our provider account.
     under_way: Money
     coming_in: Money  # amount of open charges, which may have arrived at the provider
     balance: Money | None  # the balance that the provider reported, or None if it did not respond

@@ -56,7 +56,7 @@ async def import_from_provider(
     last: date,
     currency: str = files.DEFAULT_CURRENCY,
 ) -> ImportResult:
-    """Imports the statement of these days. They count as imported only if every page was read."""
+    """Imports the statement for these days. They are imported only if every page was read."""
     since, until = start_of_day(first), start_of_day(last + timedelta(days=1))
     result, provider = NOTHING, adapter.provider
     async for page in statements.read(adapter, since, until, currency):

@@ -125,7 +125,7 @@ async def before(db: Database | Connection, settlement: Settlement) -> Settlemen
 
 
 async def count_failed(db: Database, tenant: Tenant, since: datetime) -> int:
-    """Counts the currencies in which the latest settlement since this time has failed."""
+    """Counts the currencies whose most recent settlement since this time failed."""
     return await db.number(
         """
         SELECT count(*)

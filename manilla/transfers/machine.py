@@ -56,7 +56,7 @@ ON_HOLD = Unknown(OutgoingHold.PAYOUTS_HELD.text)
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The job runs again after this time. None ends the job."""
+    """The delay before the job runs again; `None` ends the job."""
 
     seconds: float | None
     overdue: ProviderAnswer | None = (

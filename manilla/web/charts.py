@@ -260,7 +260,7 @@ def _round_up(value: float) -> float:
 
 
 def money_unit(currency: str) -> ChartUnit:
-    """Returns the unit that formats values in the currency's minor units."""
+    """Returns the chart unit for amounts in the currency's minor units."""
     factor, symbol = 10 ** DECIMALS[currency], money_symbol(currency)
     return ChartUnit(
         lambda value: money(Money(currency, int(value))),

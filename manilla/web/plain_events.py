@@ -104,7 +104,7 @@ _DETAILS: dict[str, str | Callable[[Facts], str]] = {
     "charge_not_created": "The gateway did not create the charge.",
     "charge_declined": _charge_declined,
     "suspense": "We received money that does not match this payment. We are reviewing the money.",
-    "suspense_credit": "We reviewed the money and credited it to your wallet.",
+    "suspense_credit": "We reviewed this payment and credited it to your wallet.",
     "suspense_return": "We reviewed the money and are returning it to the customer.",
     "suspense_keep": "We reviewed the money. Nobody claimed it, so it was not credited.",
     "refund_started": _refund_started,

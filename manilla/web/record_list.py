@@ -226,7 +226,7 @@ class RecordListView(ListView):
     """A record list's template values other than its rows."""
 
     filters: Sequence[ListFilter]
-    is_sorted: bool  # False if there are too many rows to sort them as requested
+    is_sorted: bool  # False if there are too many rows to sort as requested
     summary: str
     outcomes: Sequence[ShownOutcome]
 

@@ -47,5 +47,5 @@ class Route(msgspec.Struct, frozen=True):
         return self.needs is None
 
     def affects_production(self, environment: Environment | None) -> bool:
-        """Returns False only if the route affects nothing but the sandbox."""
+        """Returns whether the route can affect production, not only the sandbox."""
         return self.in_both_environments or environment is not Environment.SANDBOX

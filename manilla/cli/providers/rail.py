@@ -1,4 +1,4 @@
-"""`manilla rail`: lists deliveries per rail and bank, and stops new payouts through an account."""
+"""`manilla rail`: shows payout results per rail and bank, and stops new payouts."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ class UnconfirmedCommits:
     def __init__(self, look: Look, sessions_max: int) -> None:
         self._look = look  # returns which of the given server pids wait for a standby
         self._sessions_max = sessions_max
-        self._left: set[int] = set()  # server pids of abandoned sessions that may still run
+        self._left: set[int] = set()  # server PIDs of abandoned sessions that may still be running
         self._are_waiting = False  # whether the last check found a session that waits for a standby
         self._looking: asyncio.Task[None] | None = None
 

@@ -25,7 +25,7 @@ async def create(
 async def edit(
     db: Database, initiation: PaymentInitiation, caller: Caller, link: PaymentLink, terms: LinkTerms
 ) -> PaymentLink:
-    """Edits a link. Its currency and whether it is for a single payment cannot change."""
+    """Edits a link. The currency and the single-payment setting cannot be changed."""
     _check(initiation, caller, terms)
     return await store.edit(db, Tenant(caller.merchant_id, caller.environment), link.id, terms)
 
