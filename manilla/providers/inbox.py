@@ -55,6 +55,55 @@ _QUERIED = {
 }
 
 
+def _store_statement(kind: EventKind) -> str:
+    """Returns SQL that stores webhooks, and adds or advances the jobs that query their status."""
+    return f"""
+        WITH given AS (
+            SELECT g.*, subject.is_known, subject.is_of_provider, latest.due_at
+              FROM unnest($3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::numeric[],
+                          $8::text[], $9::bytea[], $10::text[])
+                   AS g (merchant_id, provider, digest, reference, claimed_amount,
+                         claimed_currency, body, claimed_status)
+             CROSS JOIN LATERAL (
+                   SELECT count(*) > 0 AS is_known,
+                          coalesce(bool_or(of.provider = g.provider), false) AS is_of_provider
+                     FROM ({_SUBJECTS[kind]}) AS of) AS subject
+             CROSS JOIN LATERAL (
+                   SELECT max(w.query_due_at) AS due_at FROM webhook w
+                    WHERE w.merchant_id = g.merchant_id AND w.provider = g.provider
+                      AND w.reference = g.reference) AS latest),
+        stored AS (
+            INSERT INTO webhook AS w
+                   (merchant_id, provider, digest, kind, reference, claimed_amount,
+                    claimed_currency, body, claimed_status, query_due_at)
+            SELECT merchant_id, provider, digest, $1, reference, claimed_amount,
+                   claimed_currency, body, claimed_status,
+                   CASE WHEN is_known AND NOT is_of_provider THEN NULL
+                        WHEN due_at > now() THEN due_at
+                        ELSE greatest(now(), due_at + make_interval(secs => $11)) END
+              FROM given ORDER BY merchant_id, provider, digest
+                ON CONFLICT (merchant_id, provider, digest) DO UPDATE
+               SET deliveries = w.deliveries + 1, last_received_at = now(),
+                   query_due_at = excluded.query_due_at
+            RETURNING merchant_id, provider, digest, reference, deliveries, query_due_at),
+        raised AS (
+            INSERT INTO job (merchant_id, kind, subject, due_at)
+            SELECT s.merchant_id, $2, queried.subject, s.query_due_at
+              FROM stored s CROSS JOIN LATERAL (
+                   {_QUERIED.get(kind, "SELECT s.reference")}) AS queried (subject)
+             WHERE s.query_due_at IS NOT NULL
+             ORDER BY s.merchant_id, queried.subject
+                ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+               SET due_at = CASE WHEN job.leased_until > now() THEN excluded.due_at
+                                 ELSE least(job.due_at, excluded.due_at) END,
+                   fence = job.fence + 1, parked_at = NULL, failures = 0)
+        SELECT merchant_id, provider, digest, query_due_at IS NULL AS is_ignored, deliveries
+          FROM stored"""
+
+
+_STORE = {kind: _store_statement(kind) for kind in EventKind}
+
+
 class StoredWebhook(msgspec.Struct, frozen=True):
     is_ignored: bool  # whether the transaction belongs to another provider
     deliveries: int  # how often the same bytes were delivered, including this delivery
@@ -131,48 +180,7 @@ class WebhookInbox:
         kind = webhooks[0].event.kind
         claims = [each.event.claim or Claim() for each in webhooks]
         records = await self._connection.records(
-            f"""
-        WITH given AS (
-            SELECT g.*, subject.is_known, subject.is_of_provider, latest.due_at
-              FROM unnest($3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::numeric[],
-                          $8::text[], $9::bytea[], $10::text[])
-                   AS g (merchant_id, provider, digest, reference, claimed_amount,
-                         claimed_currency, body, claimed_status)
-             CROSS JOIN LATERAL (
-                   SELECT count(*) > 0 AS is_known,
-                          coalesce(bool_or(of.provider = g.provider), false) AS is_of_provider
-                     FROM ({_SUBJECTS[kind]}) AS of) AS subject
-             CROSS JOIN LATERAL (
-                   SELECT max(w.query_due_at) AS due_at FROM webhook w
-                    WHERE w.merchant_id = g.merchant_id AND w.provider = g.provider
-                      AND w.reference = g.reference) AS latest),
-        stored AS (
-            INSERT INTO webhook AS w
-                   (merchant_id, provider, digest, kind, reference, claimed_amount,
-                    claimed_currency, body, claimed_status, query_due_at)
-            SELECT merchant_id, provider, digest, $1, reference, claimed_amount,
-                   claimed_currency, body, claimed_status,
-                   CASE WHEN is_known AND NOT is_of_provider THEN NULL
-                        WHEN due_at > now() THEN due_at
-                        ELSE greatest(now(), due_at + make_interval(secs => $11)) END
-              FROM given ORDER BY merchant_id, provider, digest
-                ON CONFLICT (merchant_id, provider, digest) DO UPDATE
-               SET deliveries = w.deliveries + 1, last_received_at = now(),
-                   query_due_at = excluded.query_due_at
-            RETURNING merchant_id, provider, digest, reference, deliveries, query_due_at),
-        raised AS (
-            INSERT INTO job (merchant_id, kind, subject, due_at)
-            SELECT s.merchant_id, $2, queried.subject, s.query_due_at
-              FROM stored s CROSS JOIN LATERAL (
-                   {_QUERIED.get(kind, "SELECT s.reference")}) AS queried (subject)
-             WHERE s.query_due_at IS NOT NULL
-             ORDER BY s.merchant_id, queried.subject
-                ON CONFLICT (merchant_id, kind, subject) DO UPDATE
-               SET due_at = CASE WHEN job.leased_until > now() THEN excluded.due_at
-                                 ELSE least(job.due_at, excluded.due_at) END,
-                   fence = job.fence + 1, parked_at = NULL, failures = 0)
-        SELECT merchant_id, provider, digest, query_due_at IS NULL AS is_ignored, deliveries
-          FROM stored""",
+            _STORE[kind],
             *(kind, JOBS[kind]),
             [each.merchant_id for each in webhooks],
             [each.provider for each in webhooks],

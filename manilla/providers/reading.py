@@ -3,7 +3,6 @@
 Verifies the signatures of providers' webhooks. All comparisons take constant time.
 """
 
-import base64
 import hmac
 import re
 from collections.abc import Callable, Mapping
@@ -261,14 +260,6 @@ def is_hex_hmac(
     given = _given(headers, name)
     expected = hmac.digest(secret, signed, digest).hex().encode()
     return bool(secret) and given is not None and hmac.compare_digest(expected, given.lower())
-
-
-def is_base64_hmac(
-    headers: Headers, name: bytes, secret: bytes, signed: bytes, digest: str = "sha256"
-) -> bool:
-    given = _given(headers, name)
-    expected = base64.b64encode(hmac.digest(secret, signed, digest))
-    return bool(secret) and given is not None and hmac.compare_digest(expected, given)
 
 
 def is_shared_secret(headers: Headers, name: bytes, secret: bytes) -> bool:
