@@ -8,15 +8,15 @@ from typing import Any
 import uvicorn
 
 from manilla import __version__, development
-from manilla.api import refusals, v1, webhooks
+from manilla.api import kernel, refusals, v1, webhooks
 from manilla.api.kernel import MerchantApi
 from manilla.api.refusals import MethodNotAllowed
-from manilla.api.webhooks import PREFIX
+from manilla.api.webhooks import WebhookReceiver
 from manilla.checkout import routes as checkout
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.kit import deadline, http, strict_json, time_limits
-from manilla.kit.server.direct import Protocol
+from manilla.kit.server.direct import Direct, Protocol
 from manilla.kit.server.draining import Drain, DrainingServer
 from manilla.kit.server.request_queue import RequestQueue
 from manilla.pages import app as pages
@@ -32,20 +32,21 @@ GARBAGE_MIN = 50_000  # number of objects allocated before the garbage collector
 
 
 class WebApplication:
-    """The merchant API, which is served directly, and an ASGI application for everything else."""
+    """The merchant API and webhooks, served directly, and an ASGI application for the pages."""
 
     def __init__(self, services: Services, drain: Drain | None = None) -> None:
         endpoints = v1.endpoints(services)
         description = openapi.document(endpoints, services.base_url, __version__)
         self._api = MerchantApi(services, endpoints)
         self._documents = _documents(description)
-        self._inbox = pages.harden(webhooks.build(services))
+        self._webhooks = WebhookReceiver(services)
         self._site = _site(services, description, drain)
-        self.read_headers = self._api.read_headers
-        self.respond, self.busy = self._api.respond, self._api.busy
 
-    def handles(self, path: str) -> bool:
-        return self._api.handles(path) and path not in self._documents
+    def direct(self, path: str) -> Direct | None:
+        if path.startswith(webhooks.PREFIX):
+            return self._webhooks
+        is_api = path.startswith(kernel.PREFIX) and path not in self._documents
+        return self._api if is_api else None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         with deadline.limited():
@@ -53,9 +54,6 @@ class WebApplication:
 
     async def _dispatch(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"] if scope["type"] == "http" else ""
-        if path.startswith(PREFIX):
-            await self._inbox(scope, receive, send)
-            return
         if scope.get("method") == "HEAD":
             # Handle HEAD like GET. The server sends only the headers.
             scope = {**scope, "method": "GET"}
@@ -99,7 +97,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
         server = DrainingServer(
             uvicorn.Config(
                 web,
-                http=partial(Protocol, direct=web, drain=drain, queue=RequestQueue()),  # type: ignore[arg-type]
+                http=partial(Protocol, site=web, drain=drain, queue=RequestQueue()),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -254,12 +254,12 @@ async def simulated_providers(services: Services, site: Site) -> AsyncIterator[P
 @contextlib.asynccontextmanager
 async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
     """Serves an ASGI application, an API, or both, as `manilla serve` does."""
-    direct = web if hasattr(web, "respond") else None
+    site = web if hasattr(web, "direct") else None
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(
         uvicorn.Config(
             web,
-            http=partial(Protocol, direct=direct, drain=Drain(), queue=RequestQueue()),  # type: ignore[arg-type]
+            http=partial(Protocol, site=site, drain=Drain(), queue=RequestQueue()),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             log_config=None,

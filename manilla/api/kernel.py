@@ -46,6 +46,7 @@ READ_HEADERS = frozenset(
     b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
     b" x-forwarded-for user-agent".split()
 )
+PREFIX = "/api/"
 FORWARDED_FOR = b"x-forwarded-for"
 FIXED_LINES = direct.lines(
     (
@@ -67,6 +68,7 @@ class MerchantApi:
     """Responds to every request under /api/."""
 
     read_headers = READ_HEADERS
+    body_bytes_max = 64 * 1024
 
     def __init__(self, services: Services, endpoints: Sequence[Endpoint]) -> None:
         self._services = services
@@ -77,9 +79,6 @@ class MerchantApi:
             route, found = PARAMETER.subn("{}", endpoint.path)
             routes = self._routes_with_parameter if found else self._routes
             routes.setdefault(route, {})[endpoint.method] = endpoint
-
-    def handles(self, path: str) -> bool:
-        return path.startswith("/api/")
 
     async def respond(self, sent: HttpRequest) -> HttpResponse:
         proxies, forwarded = self._services.trusted_proxies, sent.headers.get(FORWARDED_FOR)

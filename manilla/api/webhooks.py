@@ -4,15 +4,17 @@ A worker processes stored webhooks later.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import structlog
 
 from manilla import metrics
 from manilla.api import refusals
+from manilla.api.kernel import FIXED_LINES
 from manilla.api.refusals import MethodNotAllowed, NotFound, ServerError, ValidationFailed
-from manilla.kit import crash, http, strict_json
+from manilla.kit import crash, deadline, ids, strict_json
 from manilla.kit.errors import Refusal
+from manilla.kit.server import direct
+from manilla.kit.server.direct import HttpRequest, HttpResponse
 from manilla.providers.checks import references
 from manilla.providers.inbox import WebhookInbox
 from manilla.providers.port import Forged, Unreadable, WebhookEvent
@@ -22,7 +24,6 @@ from manilla.services import Services
 log = structlog.get_logger(__name__)
 
 PREFIX = "/webhooks/"
-BODY_BYTES_MAX = 256 * 1024
 RECEIVED = strict_json.encode({"status": "received"})
 
 
@@ -31,36 +32,45 @@ class WebhookNotSigned(Refusal):
     message = "The signature is missing or does not match."
 
 
-def build(services: Services) -> Any:
-    """Builds the ASGI application that handles every path under /webhooks/."""
+class WebhookReceiver:
+    """Responds to every request under /webhooks/."""
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    read_headers = frozenset((b"content-length",))
+    body_bytes_max = 256 * 1024
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def busy(self) -> None:
+        """Rejects no webhook during overload: a provider may send a webhook only once."""
+
+    async def respond(self, sent: HttpRequest) -> HttpResponse:
+        status, body, lines = 200, RECEIVED, b""
         try:
-            await _receive(services, scope, receive)
-        except http.ClientGone:
-            return
+            with deadline.limited(waited_seconds=sent.waited_seconds):
+                await _receive(self._services, sent)
         except Exception as error:
             refusal = error if isinstance(error, Refusal) else ServerError()
             if refusal is not error:
-                log.exception("webhook_failed", path=scope["path"])
-            headers = refusals.headers(refusal)
-            await http.respond(send, refusal.status, refusals.body(refusal), headers)
-        else:
-            await http.respond(send, 200, RECEIVED)
-
-    return app
+                log.exception("webhook_failed", path=sent.path)
+            status, body = refusal.status, refusals.body(refusal)
+            lines = direct.lines(refusals.headers(refusal))
+        request_id = b"x-request-id: %b\r\n" % ids.new_request_id().encode()
+        return HttpResponse(status, body, FIXED_LINES + request_id + lines)
 
 
-async def _receive(services: Services, scope: Any, receive: Any) -> None:
-    provider = _provider(services.rails, scope["path"])
-    if scope["method"] != "POST":
+async def _receive(services: Services, sent: HttpRequest) -> None:
+    provider = _provider(services.rails, sent.path)
+    if sent.method != "POST":
         raise MethodNotAllowed("POST")
-    raw = await _read(receive)
+    raw = sent.body
+    if raw is None:
+        raise ValidationFailed("The body is too large.")
     await services.watch.ensure_fresh()
     adapter = services.rails.adapter(provider)
     if adapter is None:
         raise WebhookNotSigned  # the signature cannot be verified without credentials
-    match adapter.read_webhook(_headers(scope), raw):
+    match adapter.read_webhook(_headers(sent), raw):
         case Forged():
             metrics.webhooks.labels(provider, "forged").inc()
             log.warning("webhook_forged", provider=provider)
@@ -101,15 +111,8 @@ def _provider(rails: Rails, path: str) -> str:
     return provider
 
 
-async def _read(receive: Any) -> bytes:
-    try:
-        return await http.read_body(receive, BODY_BYTES_MAX)
-    except http.BodyTooLarge:
-        raise ValidationFailed("The body is too large.") from None
-
-
-def _headers(scope: Any) -> Mapping[bytes, list[bytes]]:
+def _headers(sent: HttpRequest) -> Mapping[bytes, list[bytes]]:
     headers: dict[bytes, list[bytes]] = {}
-    for name, value in scope["headers"]:
+    for name, value in sent.all_headers:
         headers.setdefault(name, []).append(value)
     return headers

@@ -31,11 +31,6 @@ async def respond(
     await send({"type": "http.response.body", "body": body})
 
 
-async def read_body(receive: Any, size_max: int) -> bytes:
-    """Reads the whole body, and raises BodyTooLarge as soon as the body exceeds the size limit."""
-    return b"".join([chunk async for chunk in body_chunks(receive, size_max)])
-
-
 async def body_chunks(receive: Any, size_max: int) -> AsyncIterator[bytes]:
     """Yields the body as it arrives, and raises BodyTooLarge as soon as it exceeds the size limit.
 

@@ -56,8 +56,10 @@ class Orders:
 
     read_headers = frozenset((b"content-length",))
 
-    def handles(self, path: str) -> bool:
-        return path.startswith("/api/")
+    body_bytes_max = 64 * 1024
+
+    def direct(self, path: str) -> "Orders | None":
+        return self if path.startswith("/api/") else None
 
     async def respond(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(413 if request.body is None else 200, b"", b"")
@@ -81,7 +83,7 @@ class Connection:
             ServerState(),
             {},
             asyncio.get_running_loop(),
-            direct=orders,
+            site=orders,
             drain=Drain(),
             queue=RequestQueue(),
         )

@@ -1,10 +1,10 @@
-"""Serves requests to the merchant API without ASGI.
+"""Serves the merchant API and the providers' webhooks without ASGI.
 
-The pages are an ASGI application. The merchant API instead receives a complete request and returns
-a complete response, which has less overhead than ASGI's messages.
+The pages are an ASGI application. A `Direct` application instead receives a complete request and
+returns a complete response, which has less overhead than ASGI's messages.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from typing import Protocol as Interface
@@ -19,7 +19,6 @@ from manilla.kit.server.draining import Drain
 from manilla.kit.server.limits import LimitedProtocol
 from manilla.kit.server.request_queue import RequestQueue
 
-BODY_BYTES_MAX = 64 * 1024
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -28,10 +27,11 @@ class HttpRequest(msgspec.Struct):
     path: str  # percent-decoded path
     target: bytes  # path and query exactly as sent, because the signature covers these bytes
     query: bytes
-    headers: Mapping[bytes, bytes]
+    headers: Mapping[bytes, bytes]  # the headers that the application reads
     peer: str  # the IP address of the other end of the connection
     body: bytes | None = b""  # None if the body is too large
     waited_seconds: float = 0.0  # time spent in the request queue
+    all_headers: Sequence[Header] = ()  # every header as sent
 
 
 class HttpResponse(msgspec.Struct):
@@ -44,13 +44,17 @@ class Direct(Interface):
     """An application that receives complete requests and returns complete responses."""
 
     read_headers: frozenset[bytes]
-
-    def handles(self, path: str) -> bool: ...
+    body_bytes_max: int
 
     async def respond(self, request: HttpRequest) -> HttpResponse: ...
 
-    def busy(self) -> HttpResponse:
-        """Returns the response for a request that is rejected because of overload."""
+    def busy(self) -> HttpResponse | None:
+        """Returns the response during overload, or None if no request may be rejected."""
+
+
+class Site(Interface):
+    def direct(self, path: str) -> Direct | None:
+        """Returns the application for this path, or None if the ASGI application serves it."""
 
 
 class DirectCycle:
@@ -60,6 +64,7 @@ class DirectCycle:
     """
 
     __slots__ = (
+        "app",
         "body",
         "disconnected",
         "is_next",
@@ -72,7 +77,8 @@ class DirectCycle:
         "response_started",
     )
 
-    def __init__(self, request: HttpRequest, *, keep_alive: bool) -> None:
+    def __init__(self, app: Direct, request: HttpRequest, *, keep_alive: bool) -> None:
+        self.app = app
         self.request = request
         self.keep_alive = keep_alive
         self.body = bytearray()
@@ -97,13 +103,13 @@ class Protocol(LimitedProtocol):
     def __init__(
         self,
         *given: Any,
-        direct: Direct | None = None,
+        site: Site | None = None,
         drain: Drain,
         queue: RequestQueue,
         **named: Any,
     ) -> None:
         super().__init__(*given, **named)
-        self._direct = direct
+        self._site = site
         self._drain = drain
         self._queue = queue
 
@@ -112,7 +118,8 @@ class Protocol(LimitedProtocol):
         path = raw_path.decode("ascii")
         if "%" in path:
             path = unquote(path)
-        if self._direct is None or not self._direct.handles(path):
+        app = self._site.direct(path) if self._site is not None else None
+        if app is None:
             super().begin_request()
             return
         request = HttpRequest(
@@ -120,16 +127,17 @@ class Protocol(LimitedProtocol):
             path=path,
             target=self.url if self.url.startswith(b"/") else _joined(raw_path, query),
             query=query,
-            headers=_read(self.headers, self._direct.read_headers),
+            headers=_read(self.headers, app.read_headers),
             peer=self.client[0] if self.client else "",
+            all_headers=self.headers,
         )
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-        self._begin(DirectCycle(request, keep_alive=keep_alive))
+        self._begin(DirectCycle(app, request, keep_alive=keep_alive))
 
     def _begin(self, cycle: DirectCycle) -> None:
         earlier = self.cycle
         self.cycle = cycle  # type: ignore[assignment]
-        if int(cycle.request.headers.get(b"content-length", b"0")) > BODY_BYTES_MAX:
+        if int(cycle.request.headers.get(b"content-length", b"0")) > cycle.app.body_bytes_max:
             self._set_ready(cycle, None)
         if earlier is None or earlier.response_complete:
             self._set_next(cycle)
@@ -157,13 +165,13 @@ class Protocol(LimitedProtocol):
             self._start(cycle)
 
     def _start(self, cycle: DirectCycle) -> None:
-        assert self._direct is not None
         # A client that sends requests without reading responses must wait in the queue.
         can_refuse = not self.pipeline and not self.flow.write_paused
-        if can_refuse and self._queue.is_full():
-            self._send(cycle, self._direct.busy())
-        else:
+        busy = cycle.app.busy() if can_refuse and self._queue.is_full() else None
+        if busy is None:
             self._queue.add(self.loop, partial(self._create_task, cycle))
+        else:
+            self._send(cycle, busy)
 
     def _create_task(self, cycle: DirectCycle, waited_seconds: float) -> None:
         if cycle.disconnected:
@@ -174,9 +182,8 @@ class Protocol(LimitedProtocol):
         self.tasks.add(task)
 
     async def _run(self, cycle: DirectCycle) -> None:
-        assert self._direct is not None
         try:
-            response = await self._direct.respond(cycle.request)
+            response = await cycle.app.respond(cycle.request)
         except Exception as error:
             self.logger.error("A direct response failed.", exc_info=error)
             self.transport.close()
@@ -210,7 +217,7 @@ class Protocol(LimitedProtocol):
             super().add_body(body)
         elif not cycle.is_ready:
             cycle.body += body
-            if len(cycle.body) > BODY_BYTES_MAX:
+            if len(cycle.body) > cycle.app.body_bytes_max:
                 self._set_ready(cycle, None)
 
     def end_body(self) -> None:
