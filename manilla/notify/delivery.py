@@ -81,7 +81,7 @@ class NotificationDelivery(Generic[Due]):
         if wait > SLACK_SECONDS:
             return wait  # the job ran early, because another message was queued
         host = host_of(due.url)
-        entered, was_slow = self._hosts.enter(host, due.merchant_id)
+        entered, was_slow = await self._hosts.enter_soon(host, due.merchant_id)
         if not entered:
             return due.busy_seconds(is_slow=was_slow)
         began = time.monotonic()

@@ -1,6 +1,9 @@
 """Limits concurrent calls per host, so that a slow or dead host does not block other hosts."""
 
+import asyncio
+import contextlib
 import time
+from collections import deque
 from urllib.parse import urlsplit
 
 import msgspec
@@ -9,6 +12,9 @@ AT_ONCE = 64  # limit per host: a third of all concurrent calls
 NEW_AT_ONCE = 8  # limit per merchant and host, until the host has responded fast
 SLOW_AT_ONCE = 2  # limit per merchant and host, while the host is slow or does not respond
 SLOW_IN_ALL = 48  # limit for all slow hosts together
+# Limit of messages that wait in this process for a fast host. Others are scheduled again.
+WAITING_MAX = 32
+WAITING_SECONDS = 0.5
 SLOW_SECONDS = 2.0
 REMEMBER_SECONDS = 60.0
 ENTRIES_MAX = 50_000
@@ -34,6 +40,22 @@ class HostLimits:
         self._running: dict[str, int] = {}
         self._by_merchant: dict[tuple[int, str], _HostCalls] = {}
         self._running_slow = 0
+        # A timed-out future stays here until a call ends: no more messages wait for a hanging host.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def enter_soon(self, host: str, merchant_id: int) -> tuple[bool, bool]:
+        """Does the same as `enter`, but waits a short time for a fast host that is at its limit."""
+        entered, is_slow = self.enter(host, merchant_id)
+        if entered or is_slow:
+            return entered, is_slow
+        waiting = self._waiting.setdefault(host, deque())
+        if len(waiting) >= WAITING_MAX:
+            return False, False
+        ended = asyncio.get_running_loop().create_future()
+        waiting.append(ended)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended, WAITING_SECONDS)
+        return self.enter(host, merchant_id)
 
     def enter(self, host: str, merchant_id: int) -> tuple[bool, bool]:
         """Returns whether the host can be called now, and whether the host counts as slow."""
@@ -61,6 +83,17 @@ class HostLimits:
             del self._running[host]
         calls.is_quick = seconds <= SLOW_SECONDS
         calls.slow_until = 0.0 if calls.is_quick else time.monotonic() + REMEMBER_SECONDS
+        self._wake_next(host)
+
+    def _wake_next(self, host: str) -> None:
+        waiting = self._waiting.get(host)
+        while waiting:
+            ended = waiting.popleft()
+            if not ended.done():
+                ended.set_result(None)
+                break
+        if not waiting:
+            self._waiting.pop(host, None)
 
     def _forget_idle(self) -> None:
         if len(self._by_merchant) >= ENTRIES_MAX:

@@ -154,3 +154,28 @@ def test_slow_hosts_together_leave_capacity_for_the_others() -> None:
     entered = sum(limits.enter(f"slow{number}", 1)[0] for number in range(100))
     assert entered == host_limits.SLOW_IN_ALL
     assert limits.enter("quick", 1) == (True, False)
+
+
+async def test_a_message_waits_for_a_fast_host_at_its_limit() -> None:
+    limits = HostLimits()
+    for _ in range(host_limits.NEW_AT_ONCE):
+        limits.enter("a", 1)
+    waiting = asyncio.create_task(limits.enter_soon("a", 1))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    limits.leave("a", 1, was_slow=False, seconds=0.1)
+    assert await waiting == (True, False)
+
+
+async def test_few_messages_wait_for_a_host_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_limits, "WAITING_SECONDS", 0.0)
+    limits = HostLimits()
+    for _ in range(host_limits.NEW_AT_ONCE):
+        limits.enter("a", 1)
+    entered = [await limits.enter_soon("a", 1) for _ in range(host_limits.WAITING_MAX)]
+    assert entered == [(False, False)] * host_limits.WAITING_MAX
+    # From now on, messages are scheduled again at once, until a call ends.
+    monkeypatch.setattr(host_limits, "WAITING_SECONDS", float("inf"))
+    assert await limits.enter_soon("a", 1) == (False, False)
+    limits.leave("a", 1, was_slow=False, seconds=0.1)
+    assert await limits.enter_soon("a", 1) == (True, False)
