@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from bench import cpu, report
+from bench import cpu, previous, report
 from bench.frame import Measured, Plan, measure
 from bench.rows import GROWTH, LONG, ROWS
 from bench.server import Server, private_server
@@ -33,7 +33,7 @@ def main() -> None:
     plan = QUICK if options.quick else FULL
     names = options.only or _names(options)
     try:
-        found = asyncio.run(_run(names, plan))
+        found = asyncio.run(_run(names, plan, options.release))
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise SystemExit("Stopped. All processes have been ended.") from None
     if options.json is not None:
@@ -59,21 +59,28 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--only", choices=[*ROWS, *GROWTH], action="append", help="only this row; may be repeated"
     )
+    parser.add_argument(
+        "--release",
+        metavar="VERSION",
+        help="store this run's ratios, which the next release is compared with",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE")
     return parser.parse_args()
 
 
-async def _run(names: Sequence[str], plan: Plan) -> dict[str, Any]:
+async def _run(names: Sequence[str], plan: Plan, release: str | None) -> dict[str, Any]:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     began = time.monotonic()
     busy = cpu.busy_share(LOOK_SECONDS)
-    async with private_server() as server:
-        rows = await _measure(server, names, plan)
-        used = _memory(server)
     console = Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
-    report.print_tables(console, rows)
+    async with private_server() as server:
+        rows = await _measure(server, names, plan, console)
+        used = _memory(server)
+    report.print_slower(console, rows, previous.load())
+    if release is not None:
+        previous.save(release, rows)
     console.print(
         f"  PostgreSQL: {used['processes']} processes, {used['bytes'] // report.MEBIBYTE} MiB."
         f" The run: {time.monotonic() - began:.0f} seconds."
@@ -82,7 +89,10 @@ async def _run(names: Sequence[str], plan: Plan) -> dict[str, Any]:
     return report.as_json(rows, used, busy)
 
 
-async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Measured]:
+async def _measure(
+    server: Server, names: Sequence[str], plan: Plan, console: Console
+) -> list[Measured]:
+    """Measures the rows, and prints each row when it has been measured."""
     rows = []
     async with prepared(server, plan) as stage:
         for name in names:
@@ -92,6 +102,7 @@ async def _measure(server: Server, names: Sequence[str], plan: Plan) -> list[Mea
                 async with asyncio.timeout(seconds_max), {**ROWS, **GROWTH}[name](stage) as row:
                     await server.analyze()
                     rows.append(await measure(row, plan, server))
+                report.print_row(console, rows[-1])
             except Exception as error:
                 # The other rows can still be measured.
                 server.show_logs()

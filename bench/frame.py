@@ -112,6 +112,9 @@ class Measured(msgspec.Struct, frozen=True):
     def values(self, comparison: Comparison) -> list[float]:
         return [comparison.value(blocks) for blocks in self.rounds]
 
+    def median(self, comparison: Comparison) -> float:
+        return statistics.median(self.values(comparison))
+
 
 async def measure(row: Row, plan: Plan, server: Server) -> Measured:
     pids = {contender.name: contender.pid for contender in row.contenders if contender.pid}

@@ -1,8 +1,7 @@
-"""Prints the results as tables, and writes them as JSON."""
+"""Prints the results as tables, and returns them as JSON."""
 
 import os
 import platform
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,27 +9,41 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench import previous
 from bench.frame import Comparison, Contender, Measured, Target
+from bench.previous import ReleaseRatios
 
 MEBIBYTE = 1024 * 1024
 
 
-def print_tables(console: Console, rows: Sequence[Measured]) -> None:
-    console.print(_numbers(rows))
-    console.print(_ratios(rows))
+def print_row(console: Console, measured: Measured) -> None:
+    console.print(_numbers(measured))
+    console.print(_ratios(measured))
 
 
-def _numbers(rows: Sequence[Measured]) -> Table:
+def print_slower(console: Console, rows: Sequence[Measured], release: ReleaseRatios | None) -> None:
+    """Lists the ratios that are worse than in the previous release."""
+    if release is None:
+        console.print("  The ratios of a previous release are not stored.")
+        return
+    found = previous.slower(rows, release)
+    if not found:
+        console.print(f"  No ratio is worse than in {release.version} by more than a tenth.")
+        return
+    console.print(f"  [red]Worse than in {release.version} by more than a tenth:[/]")
+    for each in found:
+        console.print(f"  {each.row}, {each.comparison}: {each.before:.2f}, now {each.now:.2f}")
+
+
+def _numbers(measured: Measured) -> Table:
     """Shows the medians of the rounds, which are not comparable between machines."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("medians; CPU time in µs per operation", no_wrap=True)
     for heading in ("a second", "program", "database", "WAL bytes", "statements", "RSS MiB"):
         table.add_column(heading, justify="right")
-    for measured in rows:
-        table.add_row(f"[bold]{measured.row.name}[/] {measured.row.title}")
-        for contender in measured.row.contenders:
-            table.add_row(*_number_cells(measured, contender))
-        table.add_section()
+    table.add_row(f"[bold]{measured.row.name}[/] {measured.row.title}")
+    for contender in measured.row.contenders:
+        table.add_row(*_number_cells(measured, contender))
     return table
 
 
@@ -49,7 +62,7 @@ def _number_cells(measured: Measured, contender: Contender) -> list[str]:
     ]
 
 
-def _ratios(rows: Sequence[Measured]) -> Table:
+def _ratios(measured: Measured) -> Table:
     """Shows the ratios, which are the main result of the run."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("ratios within a round", no_wrap=True)
@@ -57,14 +70,10 @@ def _ratios(rows: Sequence[Measured]) -> Table:
         table.add_column(heading, justify="right")
     table.add_column("target", justify="right")
     table.add_column("")
-    for measured in rows:
-        table.add_row(f"[bold]{measured.row.name}[/]")
-        for comparison in measured.row.comparisons:
-            values = measured.values(comparison)
-            middle = statistics.median(values)
-            shown = (f"{value:.2f}" for value in (middle, min(values), max(values)))
-            table.add_row(f"  {comparison.name}", *shown, *_verdict(comparison, middle))
-        table.add_section()
+    for comparison in measured.row.comparisons:
+        values, middle = measured.values(comparison), measured.median(comparison)
+        shown = (f"{value:.2f}" for value in (middle, min(values), max(values)))
+        table.add_row(f"  {comparison.name}", *shown, *_verdict(comparison, middle))
     return table
 
 
@@ -105,12 +114,10 @@ def as_json(rows: Sequence[Measured], server: dict[str, int], busy: float) -> di
 
 
 def _comparison(measured: Measured, comparison: Comparison) -> dict[str, Any]:
-    values = measured.values(comparison)
-    middle = statistics.median(values)
-    target = comparison.target
+    middle, target = measured.median(comparison), comparison.target
     return {
         "name": comparison.name,
-        "values": values,
+        "values": measured.values(comparison),
         "median": middle,
         "target": None if target is None else _bound(target),
         "met": None if target is None else target.is_met(middle),
