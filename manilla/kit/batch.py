@@ -23,7 +23,7 @@ CONFLICT_TRIES = 5
 
 
 class _Load:
-    """Counts the items submitted to all batchers of this process that have no result yet."""
+    """Counts items that were submitted to this process's batchers and have no result yet."""
 
     unanswered = 0
 
@@ -71,7 +71,7 @@ class Batcher(Generic[Item, Result]):
             or now - queue[0][2] > time_limits.current.batch_wait_seconds
         ):
             raise Unavailable
-        # Raises Unavailable if the request has no time left, because it must not write then.
+        # Raises Unavailable if the request's time is up, because such a request must not write.
         seconds = deadline.remaining_seconds()
         future: asyncio.Future[Result] = loop.create_future()
         if seconds is not None:
@@ -87,7 +87,7 @@ class Batcher(Generic[Item, Result]):
             _Load.unanswered -= 1
 
     async def close(self) -> None:
-        """Waits until all submitted items are processed. Their submitters still get the results."""
+        """Waits until all submitted items are processed. The submitters still get their results."""
         if self._drain is not None:
             await self._drain
 
@@ -101,7 +101,7 @@ class Batcher(Generic[Item, Result]):
                     [(item, answer) for item, answer, _ in taken if not answer.done()]
                 )
                 if self._gather_seconds and len(taken) > 1:
-                    # The batcher is busy. Pause, so that the next statement processes more items.
+                    # A pause while the batcher is busy lets the next statement process more items.
                     await asyncio.sleep(self._gather_seconds)
         finally:
             self._drain = None

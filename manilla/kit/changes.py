@@ -1,7 +1,7 @@
 """Refreshes in-memory caches, so that they are at most one second behind the database.
 
-Four times a second, a small query reads which topics have changed, and the caches of these topics
-are refreshed. If the query has not succeeded for a second, callers wait for its next success
+Four times a second, a small query returns the topics that have changed, and the caches of these
+topics are refreshed. If the query has not succeeded for a second, callers wait for its next success
 instead of using cached data.
 """
 
@@ -20,7 +20,8 @@ log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.25
 STALE_AFTER_SECONDS = 0.9
-KNOWN_AFTER_SECONDS = STALE_AFTER_SECONDS + 0.05  # adds a margin, because a timer may fire early
+# Includes a margin, because a timer may fire early.
+KNOWN_AFTER_SECONDS = STALE_AFTER_SECONDS + 0.05
 
 SETTINGS = "settings"
 MERCHANTS = "merchants"
@@ -29,8 +30,7 @@ RAILS = "rails"
 METHODS = "methods"
 BANKS = "banks"
 
-# A function that refreshes a topic's cached data or raises an exception. It is called with the
-# topic version that the cache already has.
+# A `Refresh` function receives the topic version in the cache, and refreshes the cache or raises.
 Refresh = Callable[[int], Awaitable[None]]
 
 
@@ -49,7 +49,9 @@ class ChangeWatch:
         self._shared: asyncio.Task[None] | None = None
 
     def follow(self, topic: str, refresh: Refresh) -> None:
-        """Registers the only function that refreshes the topic's cache."""
+        """Registers the function that refreshes the topic's cache. A topic has only one such
+        function.
+        """
         assert topic not in self._refreshes
         self._refreshes[topic] = refresh
 
@@ -94,13 +96,15 @@ class ChangeWatch:
 
 
 def _seen(shared: "asyncio.Task[None]") -> None:
-    """Retrieves the exception, because asyncio warns about exceptions that no caller retrieves."""
+    """Retrieves the task's exception, because asyncio warns about exceptions that are never
+    retrieved.
+    """
     if not shared.cancelled():
         shared.exception()
 
 
 async def known_everywhere() -> None:
-    """Waits until the caches of all processes include every change that is already committed."""
+    """Waits until the caches of all processes include every committed change."""
     await asyncio.sleep(KNOWN_AFTER_SECONDS)
 
 

@@ -14,7 +14,7 @@ def iso(moment: datetime) -> str:
 
 
 def iso_of_sql(text: str) -> str:
-    """Converts a UTC time that PostgreSQL has cast to text into the format of `iso`."""
+    """Converts PostgreSQL's text form of a UTC time to the format that `iso` returns."""
     if len(text) == _LENGTH_WITH_ALL_DECIMALS:
         return text.replace(" ", "T").replace("+00", "Z")
     seconds, _, decimals = text[11:-3].partition(".")

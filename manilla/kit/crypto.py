@@ -54,11 +54,11 @@ class Keyring:
         return _decrypt(self._unwrap(parts, context), parts.content, context)
 
     def rewrap(self, sealed: bytes, context: str) -> bytes:
-        """Returns the same encrypted secret with its data key wrapped by the current master key."""
+        """Returns the encrypted secret with its data key wrapped by the current master key."""
         return self.rewrap_head(sealed[:HEAD_BYTES], context) + sealed[HEAD_BYTES:]
 
     def rewrap_head(self, head: bytes, context: str) -> bytes:
-        """Returns an encrypted value's new header. The encrypted content is not needed."""
+        """Returns the new header of an encrypted value. The encrypted content is not needed."""
         return self._join(self._wrap(self._unwrap(_split(head), context), context), b"")
 
     def is_current(self, sealed: bytes) -> bool:
@@ -81,7 +81,7 @@ class Keyring:
     def _unwrap(self, parts: _SealedParts, context: str) -> bytes:
         key = self._keys.get(parts.key_id)
         if key is None:
-            raise SealError("The value was sealed with a master key that is not configured.")
+            raise SealError("The value was encrypted with a master key that is not configured.")
         return _decrypt(key, parts.wrapped, "wrap:" + context)
 
 
@@ -122,11 +122,13 @@ def _decrypt(key: bytes, data: bytes, context: str) -> bytes:
     try:
         return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], context.encode())
     except InvalidTag:
-        raise SealError("The value cannot be opened: wrong key or row, or altered bytes.") from None
+        raise SealError(
+            "The value cannot be decrypted: wrong key, wrong row, or altered bytes."
+        ) from None
 
 
 class SealedColumn(msgspec.Struct, frozen=True):
-    """A column of encrypted values, and the function that derives the context of a row."""
+    """A column of encrypted values, with the function that derives a row's encryption context."""
 
     table: str
     column: str

@@ -29,17 +29,17 @@ log = structlog.get_logger(__name__)
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
-# Settings for batches, whose statements find many rows, each by its key. With these settings,
-# queries find rows through an index even in a small table. By default, the planner prefers a
-# sequential scan when it joins a batch with a small table. The session may keep that plan while the
-# table grows, until the next ANALYZE.
+# With these settings, queries find rows through an index even in a small table.
+# They are for batches, whose statements find many rows, each by its key.
+# By default, the planner prefers a sequential scan when it joins a batch with a small table.
+# The session may keep the sequential scan while the table grows, until the next ANALYZE.
 BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 _SET_BY_KEY = "; ".join(f"SET LOCAL {name} = {value}" for name, value in BY_KEY.items())
 
 _WRITE = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 
-# Errors of a statement that had no effect because it conflicted with another statement. A retry of
-# the statement sees the changes of the other statement.
+# After these errors, the statement had no effect because it conflicted with another statement.
+# When the statement is retried, it sees the other statement's changes.
 CONFLICTS = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -61,9 +61,10 @@ def columns(kind: type[msgspec.Struct], **computed: str) -> str:
 
 @cache
 def _reader(kind: type[Row]) -> Callable[[Any], Row]:
-    """Returns a function that converts a record to the struct.
+    """Returns a function that converts a database record to the struct.
 
-    An enum is text in the database. Only structs with enums cost more than their constructor.
+    Enums are stored as text in the database. Only structs with enum fields need more time than
+    their constructor.
     """
     if _has_enum(kind):
         return lambda record: msgspec.convert(dict(record), kind)
@@ -81,15 +82,15 @@ def _has_enum(kind: type[msgspec.Struct]) -> bool:
 def only_if(condition: str, *names: str, **computed: str) -> dict[str, str]:
     """Returns SQL that selects each column only if the condition is met, and null otherwise.
 
-    The database therefore does not read columns that are not needed. `computed` maps names to SQL
-    expressions.
+    The database therefore does not read columns that are not needed. `computed` maps column names
+    to SQL expressions.
     """
     sources = {name: name for name in names} | computed
     return {name: f"CASE WHEN {condition} THEN {sql} END" for name, sql in sources.items()}
 
 
 def common_fields(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:
-    """Returns values for the fields of `kind` from a struct that has fields of the same names."""
+    """Returns the values of all fields of `kind`, read from the same fields of `source`."""
     return {name: getattr(source, name) for name in kind.__struct_fields__}
 
 
@@ -127,7 +128,7 @@ class Queries(ABC):
         return int(await self.value(sql, *values))
 
     async def has_row(self, sql: str, *values: Any) -> bool:
-        """Whether the statement returns a row, for example a row that it has changed."""
+        """Returns True if the statement returns a row, for example a row that it has changed."""
         return await self.record(sql, *values) is not None
 
     async def execute(self, sql: str, *values: Any) -> None:
@@ -182,7 +183,8 @@ class KeptConnection:
         with unavailable_when_away(self._connector):
             if self._raw is None or self._raw.is_closed():
                 self._raw = await self._connector.connect(**self._options)
-                self._raw.set_committing(self._writes)  # each statement is also a commit
+                # Each statement in this session is also a commit.
+                self._raw.set_committing(self._writes)
             async with self._guarded(self._raw) as raw:
                 records: list[Any] = await raw.fetch(sql, *values)
                 return records
@@ -202,8 +204,8 @@ class Database(Queries):
     def __init__(self, connector: Connector, options: dict[str, Any], size: int) -> None:
         self._connector = connector
         settings = options["server_settings"]
-        # Plan each statement only once. By default, PostgreSQL plans a statement with array
-        # parameters again on every call.
+        # With its default setting, PostgreSQL plans statements with array parameters on every call.
+        # The session therefore plans each statement only once.
         kept = {**settings, "plan_cache_mode": "force_generic_plan"}
         self._kept_options = {**options, "server_settings": kept}
         self._kept: list[KeptConnection] = []
@@ -213,8 +215,7 @@ class Database(Queries):
             connect=connector.connect,
             min_size=0,
             max_size=size,
-            # Do not reset a released session, because no code changes session settings. This saves
-            # a round trip.
+            # No code changes a session's settings, so a released session needs no reset.
             reset=_keep_session,
             **options,
         )
@@ -263,7 +264,7 @@ class Database(Queries):
             db = cls(Connector(url), options, size)
             await db._pool
             async with db._pool.acquire():
-                pass  # checks only that the database is reachable
+                pass  # connecting already shows whether the database is reachable
         return db
 
     async def close(self) -> None:
@@ -311,11 +312,11 @@ class Database(Queries):
 
     @asynccontextmanager
     async def _until_late(self, raw: Any) -> AsyncIterator[None]:
-        """Closes the session when the request's time is up, even during a commit.
+        """Closes the session when the request's time limit is reached, even during a commit.
 
-        The statement itself is not canceled: a cancel request needs a responding server. It would
-        also complete a commit that waits for a synchronous standby without the standby's
-        confirmation.
+        The statement itself is not canceled, because a cancel request needs a responding server. A
+        cancel request would also complete a commit that waits for a synchronous standby without the
+        standby's confirmation.
         """
         left = deadline.remaining_seconds()
         if left is None:
@@ -339,7 +340,7 @@ class Database(Queries):
             late.cancel()
 
     async def _waiting(self, pids: Sequence[int]) -> list[int]:
-        """Returns those of these server processes that are waiting for a standby's confirmation."""
+        """Returns the given server processes that are waiting for a standby's confirmation."""
         # Do not use the pool, because all of its sessions may be waiting.
         found = await self._looking.records(WAITING, list(pids))
         if not found:
@@ -349,9 +350,8 @@ class Database(Queries):
     async def _give_up(self, raw: Any, error: BaseException) -> None:
         self.unconfirmed.leave(raw)
         if isinstance(error, TimeoutError) and not self.unconfirmed.are_waiting:
-            # The server hangs, but idle sessions still look usable. Unless they are closed, each of
-            # them causes a timeout for one more caller, even after another host has become the
-            # primary.
+            # The server hangs, but idle sessions still look usable, so close all sessions.
+            # Otherwise, each of these sessions causes one more timeout, even after a failover.
             log.error("database_hangs", host=self._connector.host)
             self._connector.lose_sessions()
             await self._pool.expire_connections()
@@ -389,14 +389,14 @@ class UnusableDatabase(Refusal):
 
 @contextmanager
 def refused_when_unusable() -> Iterator[None]:
-    """Raises UnusableDatabase for errors that a retry cannot fix, such as a wrong URL."""
+    """Raises UnusableDatabase for errors that a retry cannot fix, such as a wrong database URL."""
     try:
         yield
     except (
         asyncpg.InvalidCatalogNameError,
         asyncpg.InvalidAuthorizationSpecificationError,
         asyncpg.InsufficientPrivilegeError,
-        ValueError,  # an invalid URL; asyncpg raises a subclass of ValueError
+        ValueError,  # the URL is invalid (asyncpg raises a subclass of ValueError)
         OverflowError,
     ) as error:
         raise UnusableDatabase(f"The database cannot be used: {error}") from error
@@ -439,8 +439,8 @@ def _is_write(sql: str) -> bool:
 async def _end_statement(raw: Any) -> None:
     """Ends a statement that was prepared but not executed.
 
-    The server considers such a statement as still running. Its timeout would end the next statement
-    in this session, and `now()` would return the old start time.
+    The server considers such a statement as still running. The statement's timeout would end the
+    next statement in this session, and `now()` would return the old start time.
     """
     with suppress(Exception):
         await raw.execute("")

@@ -51,7 +51,7 @@ _budget: ContextVar[Budget | None] = ContextVar("database_budget", default=None)
 
 
 class limited:  # noqa: N801 (the class is used like a function)
-    """Limits the database time of this block. When it is used up, queries raise Unavailable."""
+    """Limits the database time of this block. Queries raise Unavailable after the limit."""
 
     def __init__(self, seconds: float | None = None, *, waited_seconds: float = 0) -> None:
         self._seconds = (seconds or time_limits.current.request_seconds) - waited_seconds
@@ -64,7 +64,7 @@ class limited:  # noqa: N801 (the class is used like a function)
 
 
 def renew() -> None:
-    """Restarts the time limit. Called before each part of a response that is sent in parts."""
+    """Restarts the time limit before each part of a response that is sent in parts."""
     if (budget := _budget.get()) is not None:
         budget.renew(time_limits.current.request_seconds)
 
@@ -96,18 +96,22 @@ class counted:  # noqa: N801 (the class is used like a function)
 
 
 def start_detached(work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
-    """Starts a task that can outlive the request. The request's time limit does not apply."""
+    """Starts a task that can outlive the request. The request's time limit does not apply to the
+    task.
+    """
     context = copy_context()
     context.run(_budget.set, None)
     return asyncio.create_task(work, context=context)
 
 
 async def wait_for(shared: "asyncio.Future[Result]") -> Result:
-    """Waits for a task that others may wait for too. A timeout here does not cancel the task."""
+    """Waits for a task that other callers may also wait for. A timeout here does not cancel the
+    task.
+    """
     with counted():
         done, _ = await asyncio.wait({shared}, timeout=remaining_seconds())
     if not done:
-        # If no caller is left, asyncio would log the task's exception as never retrieved.
+        # Without this callback, asyncio logs an exception that no caller retrieves.
         shared.add_done_callback(_retrieve)
         raise Unavailable from TimeoutError("the database timed out")
     return shared.result()
@@ -131,7 +135,7 @@ class Waits:
         self._limited: list[tuple[float, asyncio.Future[Any]]] = []
 
     def limit(self, future: "asyncio.Future[Any]", seconds: float) -> None:
-        """Sets an exception on the future after this time, so that the batcher skips the item."""
+        """Sets an exception on the future after this time, so that the batcher skips its item."""
         loop = future.get_loop()
         if not self._limited:
             loop.call_later(min(seconds, self.LOOK_SECONDS), self._look, loop)

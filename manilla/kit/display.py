@@ -7,11 +7,10 @@ from babel.numbers import format_currency, get_currency_symbol
 from manilla.kit.money import DECIMALS, Money
 
 LOCALE = "en_NG"
-TEXT_MAX = 4_000  # maximum length of a description, so that pages stay fast
+TEXT_MAX = 4_000  # maximum length of a displayed description, so that pages stay fast
 
-# Invisible characters that change how text is displayed: control characters, direction marks,
-# zero-width characters and blank fillers. A name that contains them can imitate another name or
-# reverse the digits of an amount.
+# Control characters, direction marks, zero-width characters and blank fillers are invisible.
+# A name with invisible characters can imitate another name or reverse the digits of an amount.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb"
@@ -37,7 +36,7 @@ def money_symbol(currency: str) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Formats a duration as `29 min`, for pages that have no JavaScript countdown."""
+    """Formats a duration as `29 min`, for pages without a JavaScript countdown."""
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86_400
     if days:
         return f"{days} {'day' if days == 1 else 'days'} {hours % 24} h"
@@ -47,8 +46,8 @@ def duration(seconds: int) -> str:
 
 
 def clean(text: str, at_most: int = TEXT_MAX) -> str:
-    """Removes invisible characters and extra whitespace, and limits the length for display."""
-    # Also cut very long texts before cleaning, to clean at most 8 * `at_most` characters.
+    """Removes invisible characters and extra whitespace, and truncates the text for display."""
+    # Truncate very long texts first, so that at most 8 * `at_most` characters are cleaned.
     seen = _UNSEEN.sub("", _LINE_ENDS.sub("\n", text[: 8 * at_most]))
     lines = (" ".join(line.split()) for line in seen.split("\n"))
     joined = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -47,7 +47,9 @@ class Unavailable(Refusal):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The cause and the host, for logs and operators. API callers never see them."""
+        """The error's cause and the database host, for logs and operators. API callers never see
+        them.
+        """
         error = self.__cause__
         cause = (
             "too many requests are waiting" if error is None else str(error) or type(error).__name__

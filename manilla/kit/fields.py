@@ -1,7 +1,4 @@
-"""Declares the fields that exports and commands show, once for each record type.
-
-Also writes records as CSV.
-"""
+"""Declares the fields that exports and commands show per record type, and writes CSV files."""
 
 import csv
 import io
@@ -40,9 +37,9 @@ def insert_after(
 
 
 def api_field(description: str, **rules: Any) -> msgspec.Meta:
-    """Returns the description of an API field and its rules in JSON Schema.
+    """Returns an API field's description and its rules in JSON Schema.
 
-    They are not checked, so they cost nothing where the field is written.
+    The rules are only documentation. They are not enforced when the field is decoded or encoded.
     """
     return msgspec.Meta(description=description, extra_json_schema=rules)
 

@@ -71,7 +71,7 @@ def client_address(
 
 @lru_cache(maxsize=4096)  # cached, because merchants send the same URLs with every order
 def is_web_address(text: str) -> bool:
-    """Whether the text is an http or https URL with a host.
+    """Returns True if the text is an http or https URL with a host.
 
     Other schemes, such as javascript: and file:, are rejected because a browser could run or open
     such a URL.
@@ -80,15 +80,13 @@ def is_web_address(text: str) -> bool:
         return False
     try:
         parts = urlsplit(text)
-        # `port` raises ValueError for an invalid port. `urlsplit` raises it for brackets without an
-        # IPv6 address.
+        # `port` raises ValueError for an invalid port, and `urlsplit` for an invalid IPv6 address.
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
 
 
-# Whitespace and control characters, which Python drops and browsers interpret differently, and the
-# backslash, which browsers treat as a slash.
+# Python drops whitespace and control characters, and browsers treat a backslash as a slash.
 _NOT_IN_ADDRESSES = re.compile(r"[\x00-\x20\x7f\\]")
 
 

@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Encode two digits at a time, which halves the number of iterations.
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
-# Maps each random byte to a character. Each character stands for eight of the 256 byte values.
+# Maps each random byte to a character, with eight of the 256 byte values per character.
 _OF_BYTE = (ALPHABET * 8).encode()
 
 
@@ -51,7 +51,7 @@ class TimedIds(msgspec.Struct, frozen=True):
 
     @property
     def pattern(self) -> str:
-        """A regular expression for ids and `floor` strings, up to the year 9700."""
+        """A regular expression that matches ids and `floor` strings, up to the year 9700."""
         return f"^{self.prefix}[0-6][{ALPHABET}]{{{self.time_characters - 1}}}"
 
     def new(self, owner: int) -> str:
@@ -82,7 +82,7 @@ class TimedIds(msgspec.Struct, frozen=True):
         return number(digits[self.time_characters :][:OWNER_CHARACTERS])
 
     def floor(self, moment: datetime) -> str:
-        """Returns a string that sorts after all ids from before this time, and before all later
+        """Returns a string that sorts after all ids created before this time, and before all later
         ids.
 
         The time in an id is a whole number of units, so the given time is rounded up.

@@ -66,10 +66,10 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encode_lines = msgspec.json.Encoder().encode_lines
-_program: str | None = None  # None if logging is not configured, so that nothing is written
+_program: str | None = None  # None if logging is not configured and nothing is written
 
-# The lines of this event-loop iteration, which are written together. A write to a pipe that several
-# processes share is atomic only up to WRITE_BYTES_MAX.
+# The lines that are logged in one event-loop iteration are written together.
+# A write to a pipe that several processes share is atomic only up to WRITE_BYTES_MAX.
 _lines: list[RequestLine] = []
 WRITE_BYTES_MAX = 4096
 
@@ -96,9 +96,9 @@ def _write_lines() -> None:
 
 
 class _Output:
-    """Standard error. If the disk is full, log lines are lost, but no request fails."""
+    """Writes to standard error. If the disk is full, log lines are lost, but no request fails."""
 
-    _is_cut = False  # whether the last line was not written completely
+    _is_cut = False  # whether the last line was written only partially
 
     def write(self, text: bytes) -> None:
         if self._is_cut:

@@ -24,9 +24,9 @@ _UNITS = {code: Decimal(1).scaleb(-decimals) for code, decimals in DECIMALS.item
 
 _AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
-_ONE = Decimal(1)  # has no decimals, like most amounts
+_ONE = Decimal(1)  # a decimal number without decimal places, like most amounts
 
-# The largest amount. The sum of ninety amounts of this size fits into a 64-bit integer.
+# The sum of ninety amounts of this size fits into a 64-bit integer.
 MINOR_MAX = 10**17 - 1
 
 
@@ -40,7 +40,9 @@ class Money(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def of(cls, amount: Decimal | int | str, currency: str) -> Self:
-        """Converts an amount in major units without rounding, or raises MoneyError."""
+        """Converts an amount in major units without rounding. Raises MoneyError if that is
+        impossible.
+        """
         decimals = DECIMALS.get(currency)
         if decimals is None:
             raise MoneyError(f"{currency} is not an ISO 4217 currency.")

@@ -1,7 +1,7 @@
 """Makes HTTP calls to URLs that merchants choose. These calls must never reach our own network.
 
-The IP address is checked when the socket is created, after DNS resolution. So neither an unusual
-notation of the address nor a changed DNS record can bypass the check.
+The IP address is checked when the socket is created, after DNS resolution. Neither an unusual
+notation of the address nor a changed DNS record can therefore bypass the check.
 """
 
 import contextlib
@@ -36,12 +36,12 @@ _SPECIAL = tuple(
 )
 
 
-# The same message for both cases, so that a caller cannot learn which names exist in our network.
+# One message for both cases does not reveal which host names exist in our network.
 NOT_REACHED = "not a public address, or a name that is not known"
 
 
 def is_public(text: str) -> bool:
-    """Whether the address is globally routable and does not embed another address."""
+    """Returns True if the address is globally routable and does not embed another address."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if any(address in network for network in (*_WRAPPED, *_SPECIAL)):
         return False
@@ -50,7 +50,7 @@ def is_public(text: str) -> bool:
 
 @lru_cache(maxsize=4096)  # cached, because merchants send the same URLs with every order
 def has_private_host(url: str) -> bool:
-    """Whether a URL's host is `localhost` or an IP address that is not public.
+    """Returns True if a URL's host is `localhost` or an IP address that is not public.
 
     Host names are not resolved here. Their IP addresses are checked when a socket is opened.
     """
@@ -63,7 +63,7 @@ def has_private_host(url: str) -> bool:
 
 
 def _written_address(host: str) -> str | None:
-    """Parses an IP address as a resolver does, including 127.1, 0x7f000001 and 017700000001."""
+    """Parses an IP address as a DNS resolver does, including 127.1, 0x7f000001 and 017700000001."""
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(host.partition("%")[0]))
     with contextlib.suppress(OSError, ValueError):
@@ -72,7 +72,7 @@ def _written_address(host: str) -> str | None:
 
 
 def is_not_reached(error: Exception) -> bool:
-    """Whether the call failed because the address is not public or the host is unknown."""
+    """Returns True if the call failed because the address is not public or the host is unknown."""
     return isinstance(error, UnknownHost | AddressRefused)
 
 
@@ -100,7 +100,7 @@ def describe(error: Exception) -> str:
 
 def _system_reason(error: OSError) -> str:
     number = error.errno
-    # For rejected addresses, DNS and TLS, the error's text is more specific than its number.
+    # For rejected addresses, DNS and TLS, the error text is more specific than the error number.
     if number is None or number <= 0 or isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
     return os.strerror(number)

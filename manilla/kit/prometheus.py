@@ -16,8 +16,7 @@ from collections import Counter as Counts
 from pathlib import Path
 from typing import Any
 
-# prometheus-client selects its storage on import. If this variable is set, prometheus-client uses
-# files that processes share.
+# prometheus-client selects its storage on import, and shares files if this variable is set.
 if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="manilla-metrics-")
     atexit.register(shutil.rmtree, os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
@@ -105,7 +104,7 @@ _in_memory: list[RequestTimes] = []
 
 
 def _observe_all(histogram: Any, values: list[float]) -> None:
-    """Has the same effect as calling `observe` for each value, with only one write per bucket."""
+    """Records many values with only one write per histogram bucket."""
     bounds = histogram._upper_bounds
     in_buckets = Counts(bisect_left(bounds, value) for value in values)
     histogram._sum.inc(sum(values))
@@ -114,7 +113,7 @@ def _observe_all(histogram: Any, values: list[float]) -> None:
 
 
 def gauge(name: str, text: str, *labels: str) -> Gauge:
-    """Creates a gauge that has the value set last by any process."""
+    """Creates a gauge whose value is the last one set by any process."""
     return Gauge(name, text, labels, multiprocess_mode="mostrecent")
 
 
@@ -158,7 +157,7 @@ def render() -> bytes:
         tallies.flush()
     try:
         return _render()
-    except FileNotFoundError:  # a starting process has just merged and deleted a file: retry
+    except FileNotFoundError:  # a starting process has just merged and deleted a file, so retry
         return _render()
 
 

@@ -51,7 +51,7 @@ class RateLimitExceeded(Refusal):
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """How much of its limit a caller has used, including this request."""
+    """The rate limit that a caller has used so far, including this request."""
 
     limit: int
     used: int
@@ -67,8 +67,8 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 class RateTicket:
-    """A request that is counted exactly once, by the limiter or by the statement of the request
-    itself.
+    """A request that is counted exactly once, by the rate limiter or by the request's own
+    statement.
 
     A statement that writes passes the ticket's bucket to the SQL function `rate_take`, so that
     counting needs no extra round trip. The statement writes only if the count is within the limit.
@@ -104,12 +104,16 @@ class RateLimiter:
         self._batcher = Batcher(self._count, batch_max=512, gather_seconds=GATHER_SECONDS)
 
     async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
-        """Counts a request in this bucket. With a cost of 0, only reads the count."""
+        """Counts a request in this bucket. A cost of 0 returns the current count without increasing
+        it.
+        """
         count = await self._batcher.submit(_Take(bucket, cost))
         return Allowance(limit, count.used, count.resets_in_seconds)
 
     async def spend(self, ticket: RateTicket) -> None:
-        """Counts a request that no other statement has counted. Raises if the limit is exceeded."""
+        """Counts a request that no other statement has counted. Raises if the rate limit is
+        exceeded.
+        """
         count = await self._batcher.submit(_Take(ticket.bucket, 1))
         ticket.spend(count.used, count.resets_in_seconds)
 
@@ -124,7 +128,7 @@ class RateLimiter:
 def _in_order(
     takes: Sequence[_Take], costs: dict[str, int], counts: dict[str, _Count]
 ) -> list[_Count]:
-    """Returns the count of each request, in the order of arrival within the batch."""
+    """Returns the count for each request, in the order of arrival within the batch."""
     used = {bucket: counts[bucket].used - cost for bucket, cost in costs.items()}
     placed = []
     for take in takes:

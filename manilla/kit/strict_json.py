@@ -34,9 +34,9 @@ def decode(raw: bytes) -> Any:
 def _decode_fast(raw: bytes) -> Any:
     """Returns the value if the document is certainly valid and unambiguous, otherwise UNSET.
 
-    msgspec is fast, but ignores all but the last of repeated keys. Without escapes, each key and
-    each string has two quotation marks. A document with more quotation marks than its decoded value
-    needs has therefore repeated a key.
+    msgspec is fast, but if a key is repeated, it ignores all values except the last one. Without
+    escapes, each key and each string has two quotation marks. If a document has more quotation
+    marks than its decoded value needs, a key is repeated.
     """
     if b"\\" in raw:
         return UNSET
@@ -105,8 +105,7 @@ def _integer(text: str) -> int | Decimal:
         return BEYOND_BOUNDS
 
 
-# Represents a well-formed number that is too large or too precise. Field validation rejects it,
-# because it is not a valid amount.
+# Represents a number that is too large or too precise, which field validation rejects.
 BEYOND_BOUNDS = Decimal("Infinity")
 
 _fast = msgspec.json.Decoder(float_hook=_number)
@@ -128,7 +127,9 @@ def _too_deep() -> JsonError:
 
 
 def is_storable(value: Any) -> bool:
-    """Whether all strings can be stored. NUL characters and lone surrogates cannot be stored."""
+    """Returns True if all strings can be stored. NUL characters and lone surrogates cannot be
+    stored.
+    """
     if isinstance(value, str):
         return "\x00" not in value and (value.isascii() or not _LONE_SURROGATE.search(value))
     if isinstance(value, dict):

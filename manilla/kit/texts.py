@@ -5,8 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-# Characters that start a new line or change how text is displayed: control characters, line and
-# paragraph separators, and direction marks.
+# Control characters, line and paragraph separators and direction marks change how text is shown.
 _CONTROLS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
@@ -20,18 +19,18 @@ NO_CONTROLS = "Use text without control characters."
 
 
 def is_line(text: str, length_max: int) -> bool:
-    """Whether the text is one printable line, not blank and not too long."""
+    """Returns True if the text is one printable line, not blank and not too long."""
     return bool(text.strip()) and len(text) <= length_max and text.isprintable()
 
 
 def has_controls(text: str, *, allowed: str = "") -> bool:
-    """Whether the text has a control character that is not in `allowed`."""
+    """Returns True if the text has a control character that is not in `allowed`."""
     if text.isprintable():
-        return False  # a fast check that most texts pass
+        return False  # most texts pass this fast check
     return any(found not in allowed for found in _CONTROLS.findall(text))
 
 
-# A function that validates a string and returns the error message, or None if it is valid.
+# The tagged function validates a string and returns an error message, or None if it is valid.
 CHECK_TAG = "check"
 
 
@@ -39,10 +38,12 @@ def check_line(text: str) -> str | None:
     return ONE_LINE if has_controls(text) else None
 
 
-# A line of text in a request. The field that uses it sets its maximum length.
+# A line of text in a request. The field that uses this type sets the maximum length.
 Line = Annotated[str, Meta(extra={CHECK_TAG: check_line})]
 
 
 def is_email(text: str) -> bool:
-    """Whether we accept this email address. Quoted parts, comments and brackets are rejected."""
+    """Returns True if we accept this email address. Quoted parts, comments and brackets are
+    rejected.
+    """
     return text.isprintable() and _EMAIL.fullmatch(text) is not None

@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class LimitedThreads:
-    """Runs a limited number of calls concurrently. Rejects a call if too many calls are waiting."""
+    """Runs a limited number of calls concurrently. Rejects calls if too many are waiting."""
 
     def __init__(self, name: str, *, at_once: int, waiting_max: int) -> None:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
@@ -23,11 +23,11 @@ class LimitedThreads:
             raise Unavailable
         self._calls += 1
         done = asyncio.get_running_loop().run_in_executor(self._pool, work, *values)
-        # If a caller stops waiting, its thread continues and still counts.
+        # If a caller stops waiting, its thread continues and still counts toward the limit.
         done.add_done_callback(self._end)
         return await asyncio.shield(done)
 
     def _end(self, done: "asyncio.Future[Any]") -> None:
         self._calls -= 1
         if not done.cancelled():
-            done.exception()  # asyncio would otherwise log an exception that no caller retrieves
+            done.exception()  # otherwise asyncio logs an exception that no caller retrieves

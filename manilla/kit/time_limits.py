@@ -1,10 +1,9 @@
 """All time limits that a slow machine can reach.
 
 Code reads a limit when it needs the limit: `time_limits.current.request_seconds`. Only tests use
-other values than the defaults, because a busy machine must not change a test's result.
-
-Poll intervals, retry schedules and retention periods are not limits. They are constants in the
-modules that use them.
+other values than the defaults, because a busy machine must not change a test's result. Poll
+intervals, retry schedules and retention periods are not limits. They are constants in the modules
+that use them.
 """
 
 import msgspec
@@ -12,46 +11,46 @@ import msgspec
 
 class TimeLimits(msgspec.Struct, frozen=True):
     # Connections to the database
-    host_connect_seconds: float = 1  # for each host, if the URL names several hosts
+    host_connect_seconds: float = 1  # the limit for each host, if the URL names several hosts
     only_host_connect_seconds: float = 2
-    start_connect_seconds: float = 10  # for a single session when a process starts
-    acquire_seconds: float = 2  # until a pooled connection becomes free
+    start_connect_seconds: float = 10  # the limit for a single session when a process starts
+    acquire_seconds: float = 2  # how long to wait for a free connection in the pool
     database_close_seconds: float = 10
 
-    # Statements: PostgreSQL enforces these limits, which are whole seconds.
+    # PostgreSQL enforces the statement timeouts, which are whole seconds.
     statement_seconds: int = 5
-    web_statement_seconds: int = 2  # for statements of the web process
-    start_statement_seconds: int = 10  # for a single session when a process starts
+    web_statement_seconds: int = 2  # the limit for the web process's statements
+    start_statement_seconds: int = 10  # the limit for statements when a process starts
     reconcile_statement_seconds: int = 20
-    # Additional time for the server to enforce its own limit. A server that takes longer hangs.
+    # The server has this additional time to enforce its limit. A slower server counts as hanging.
     statement_grace_seconds: float = 1
 
     # Requests to Manilla
     request_seconds: float = 2.5  # total time that a request may wait for the database
-    # Limit for an optional part of a page, which is omitted if the database is slow. This is lower
-    # than the request's limit, because the rest of the page needs time too.
+    # If the database is slow, an optional part of a page is omitted after this time.
+    # This limit is lower than the request's limit, because the rest of the page needs time too.
     optional_seconds: float = 1.2
-    # A new item is rejected if the first item in the queue has waited this long. Items then arrive
-    # faster than the database processes them, so the new item would wait even longer.
+    # A new item is rejected if the first item in the queue has waited this long.
+    # Items then arrive faster than they are processed, so a new item would wait even longer.
     batch_wait_seconds: float = 1
     # If the first request in the queue has waited this long, new requests are rejected.
     queue_wait_seconds: float = 0.5
     head_seconds: float = 15
     body_seconds: float = 10  # for each part of the body
-    web_stop_seconds: int = 10  # for requests in progress when the web process stops
+    web_stop_seconds: int = 10  # the limit for requests in progress when the web process stops
 
     # Pages that take longer than others
     lookup_seconds: float = 5
     audit_verify_seconds: float = 20
     compare_seconds: float = 25
     import_seconds: int = 25
-    endpoint_test_seconds: float = 12  # until a test event is delivered
+    endpoint_test_seconds: float = 12  # how long to wait until a test event is delivered
 
     # Jobs
     lease_seconds: float = 30
     # After this time we assume that the job hangs, and stop renewing its lease.
     work_seconds: float = 180
-    jobs_stop_seconds: float = 10  # for jobs in progress when the worker stops
+    jobs_stop_seconds: float = 10  # the limit for jobs in progress when the worker stops
 
     # Calls to providers
     provider_connect_seconds: float = 3
@@ -59,24 +58,25 @@ class TimeLimits(msgspec.Struct, frozen=True):
     route_seconds: float = 20
     bank_list_seconds: float = 5
     payouts_query_seconds: float = 45  # after this time, the current run queries no more payouts
-    charge_seconds: float = 20  # total time to try the gateways while the customer waits
+    charge_seconds: float = 20  # the total time for trying gateways while the customer waits
     gateway_seconds_min: float = 4  # do not try a gateway if less time than this is left
-    charge_opening_seconds: float = 30  # longer than any call to a provider takes
+    charge_opening_seconds: float = 30  # must be longer than any call to a provider takes
 
     # Notifications and emails
     notification_seconds: float = 10  # for one attempt
-    smtp_seconds: float = 30  # for the whole exchange, because the server can hang at every step
+    # The limit for the whole SMTP session, because the server can hang at every step.
+    smtp_seconds: float = 30
     smtp_step_seconds: float = 15
     mail_hook_seconds: float = 10
 
     # `manilla up`
     postgres_ready_seconds: float = 60
-    # For each signal that is sent to a server that is still running.
+    # The limit after each signal that is sent to a server that is still running.
     postgres_stop_seconds: float = 20
     # This limit is high because initdb writes about 40 MB, possibly to a slow disk.
     postgres_command_seconds: float = 120
     postgres_shutdown_seconds: float = 30
-    # Longer than a program waits for requests and jobs in progress.
+    # This limit must be longer than a program waits for requests and jobs in progress.
     program_stop_seconds: float = 20
     api_ready_seconds: float = 90
     api_probe_seconds: float = 2

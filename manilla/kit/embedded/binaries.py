@@ -47,7 +47,7 @@ def readable_copy(
 
 
 def is_readable(installation: Path) -> bool:
-    """Whether every account can read the installation's files, not only run its programs.
+    """Returns True if every account can read the installation's files, not only run its programs.
 
     If the umask was restrictive during the installation, other accounts may be able to run programs
     but not to read the data files next to them.
@@ -82,7 +82,7 @@ def _locked_cache(cache: Path) -> Iterator[None]:
     descriptor = _open_lock(cache)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # Delete copies left by a process that died.
+        # Delete incomplete copies left by a process that died.
         for leftover in cache.glob(f"{STAGING_PREFIX}*"):
             shutil.rmtree(leftover, ignore_errors=True)
         yield
@@ -91,7 +91,9 @@ def _locked_cache(cache: Path) -> Iterator[None]:
 
 
 def _ensure_ours(cache: Path) -> None:
-    """Ensures that only our account can write to the folder, because we run programs from it."""
+    """Ensures that only our account can write to the folder, because we run programs from the
+    folder.
+    """
     for folder in (*reversed(cache.parents), cache):
         if not folder.exists():
             with suppress(FileExistsError):
@@ -135,7 +137,7 @@ def _copy(installation: Path, copy: Path) -> None:
 
 
 def _let_everybody_read(top: Path) -> None:
-    """Makes the copy readable for all accounts, whatever the umask was at installation."""
+    """Makes the copied files readable for all accounts, whatever the umask was at installation."""
     for path in (top, *top.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
@@ -153,7 +155,7 @@ def _remove_unless_used(copy: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _has_processes(copy):
-            # Rename the copy first, because an interrupted removal would leave half a copy.
+            # Rename the copy first, because an interrupted deletion leaves an incomplete copy.
             doomed = copy.with_name(STAGING_PREFIX + copy.name)
             copy.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)
@@ -164,9 +166,10 @@ def _remove_unless_used(copy: Path) -> None:
 
 
 def _has_processes(copy: Path) -> bool:
-    """Whether a program from this copy is running.
+    """Returns True if a program from this copy is running.
 
-    A server can outlive the process that started it, and then no process holds a lock on the copy.
+    A server can outlive the process that started it. In that case, no process holds a lock on the
+    copy.
     """
     for program in Path("/proc").glob("[0-9]*/exe"):
         with suppress(OSError):

@@ -7,7 +7,8 @@ from pathlib import Path
 from manilla.kit.embedded.process import SystemAccount
 
 NAME = "manilla.conf"
-PORT = 5432  # only part of the socket's file name, because the server does not listen on a TCP port
+# The server does not listen on a TCP port. The port is only part of the socket's file name.
+PORT = 5432
 CONFIGURATION = f"""
 # Written by Manilla at every start.
 listen_addresses = ''
@@ -28,8 +29,8 @@ log_line_prefix = '%m [%p] %a '
 log_min_error_statement = panic
 log_parameter_max_length_on_error = 0
 """
-# Earlier versions wrote `include_if_exists`. With that, a server that cannot read the file would
-# start with PostgreSQL's defaults.
+# Earlier versions wrote `include_if_exists`, which ignores a file that the server cannot read.
+# Such a server would start with PostgreSQL's default settings.
 _INCLUDED = re.compile(rf"^\s*include(_if_exists)?\b.*{re.escape(NAME)}", re.MULTILINE)
 
 
@@ -57,13 +58,15 @@ def is_included(folder: Path) -> bool:
 
 
 def include(folder: Path) -> None:
-    """Makes `postgresql.conf` include our file. Without the file, PostgreSQL does not start."""
+    """Makes `postgresql.conf` include our settings file. PostgreSQL does not start without that
+    file.
+    """
     descriptor = os.open(folder / "postgresql.conf", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "a") as file:
         file.write(f"\ninclude = '{NAME}'\n")
 
 
 def finds_socket(folder: Path, directories: str) -> bool:
-    """Whether a value of `unix_socket_directories` contains the cluster's folder."""
+    """Returns True if a value of `unix_socket_directories` contains the cluster's folder."""
     named = {each.strip().strip('"') for each in directories.split(",")}
     return bool(named & {".", str(folder), str(folder.resolve())})

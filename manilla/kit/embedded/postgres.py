@@ -41,7 +41,7 @@ class PostgresRefusal(Refusal):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """The server's location, and the parameters for connecting to the server."""
+    """The database server's location and its connection parameters."""
 
     folder: Path
     binaries: Path
@@ -67,7 +67,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None = None) -> Cluster:
-    """Prepares the cluster: initializes it, checks its version, and stops a server that still runs.
+    """Initializes the cluster, checks its version, and stops a server that is still running.
 
     If a copy of the binaries is needed, the copy is created in `cache`.
     """
@@ -89,7 +89,9 @@ def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None 
 
 
 async def wait_until_ready(cluster: Cluster, log_file: Path | None = None) -> None:
-    """Waits until the server accepts connections, without limit while it recovers its data."""
+    """Waits until the server accepts connections. There is no time limit while it recovers its
+    data.
+    """
     deadline = time.monotonic() + time_limits.current.postgres_ready_seconds
     while True:
         try:
@@ -112,7 +114,7 @@ async def wait_until_ready(cluster: Cluster, log_file: Path | None = None) -> No
 
 
 def _silence(error: Exception, log_file: Path | None) -> str:
-    """Returns a message that the server does not respond, with the last fatal error in its log."""
+    """Returns an error message that contains the last fatal error in the server's log."""
     message = f"PostgreSQL is not responding: {error}"
     if log_file is None:
         return message
@@ -210,7 +212,7 @@ def check_version(data: Path) -> None:
 
 
 def _account(folder: Path) -> SystemAccount | None:
-    """Returns the account that runs the server, or None to use ours if we are not root."""
+    """Returns the account that runs the server, or None if the server runs as the current user."""
     if os.geteuid() != 0:
         return None
     if folder.exists() and folder.stat().st_uid != 0:
@@ -223,7 +225,7 @@ def _account(folder: Path) -> SystemAccount | None:
 
 
 def _can_use(binaries: Path, account: SystemAccount, *, is_named: bool) -> bool:
-    # If the operator chose the folder, do not check its parent folder, which could be /usr.
+    # Skip the parent folder's check if the operator chose the folder: its parent could be /usr.
     return _runs(binaries, account) and (is_named or is_readable(binaries.parent))
 
 
@@ -295,9 +297,10 @@ def _initialise(folder: Path, binaries: Path, account: SystemAccount | None, dat
 
 
 def _check_settings(folder: Path, binaries: Path, account: SystemAccount | None) -> None:
-    """Checks, before the server starts, which settings it would use when run by its account.
+    """Checks, before the server starts, which settings the server would use.
 
-    With a different socket folder or port, we could not connect to the server.
+    The check runs as the server's account. With a different socket folder or port, we could not
+    connect to the server.
     """
     found = {}
     for name in ("unix_socket_directories", "port"):
@@ -324,7 +327,7 @@ def _run(
         seconds = time_limits.current.postgres_command_seconds
         raise PostgresRefusal(f"{name} did not end within {seconds:g} s.") from None
     if result.returncode != 0:
-        # The reason is not always on the last line: initdb also prints which files it removes.
+        # The reason may be above the last line, because initdb also prints which files it removes.
         lines = result.stderr.strip().splitlines()[-REASON_LINES:] or ["no reason given"]
         raise PostgresRefusal(f"{name} failed: {'; '.join(lines)}")
     return result.stdout

@@ -1,4 +1,4 @@
-"""Runs several programs: starts them in order, restarts those that exit, stops them in reverse."""
+"""Starts programs in order, restarts programs that exit, and stops them in reverse order."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ class Program(msgspec.Struct, frozen=True):
     log_file: Path | None = None  # None if the program writes to our standard output
     folder: Path | None = None
     account: SystemAccount | None = None
-    # Sockets that are passed to the program. They stay open here for a restarted program.
+    # These sockets are passed to the program, and stay open here in case the program restarts.
     sockets: Sequence[socket.socket] = ()
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = msgspec.field(default_factory=_stop_seconds)
@@ -64,7 +64,7 @@ class Supervisor:
         return process.pid if process and process.returncode is None else None
 
     async def stop(self) -> None:
-        """Stops the programs in reverse order, so that each stops before its dependencies."""
+        """Stops the programs in reverse order, so that each one stops before its dependencies."""
         for _, group in itertools.groupby(reversed(self._keepers), _group):
             await asyncio.gather(*(self._end(program, keeper) for program, keeper in group))
 
@@ -72,8 +72,7 @@ class Supervisor:
         keeper.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await keeper
-        # Close our copies of the sockets. Connections waiting on them would otherwise be reset when
-        # the program has ended.
+        # If our copies of the sockets stayed open, new connections would wait and then be reset.
         for each in program.sockets:
             each.close()
         await end(self._running[program.name], program)
@@ -95,7 +94,7 @@ def _group(kept: tuple[Program, asyncio.Task[None]]) -> str:
 
 
 async def until_stopped(starting: Coroutine[Any, Any, Supervisor]) -> None:
-    """Starts the programs, waits for a signal and stops the programs, also during the start."""
+    """Starts the programs and stops them on a signal, even during their start."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -126,8 +125,7 @@ async def spawn(program: Program) -> asyncio.subprocess.Process:
             stdout=output,
             stderr=output,
             pass_fds=[each.fileno() for each in program.sockets],
-            # Start programs in a separate session. Ctrl-C then reaches only this process, which
-            # stops the programs in order.
+            # Ctrl-C does not reach a separate session, so programs can be stopped in order.
             start_new_session=True,
             user=account.uid if account else None,
             group=account.gid if account else None,

@@ -1,4 +1,5 @@
-"""Our HTTP/1.1 client, for calls to providers and to merchants' servers.
+"""An HTTP/1.1 client for calls to providers and to merchants' servers.
 
-It follows no redirects, has no cookies and ignores the proxy settings of the environment.
+The client does not follow redirects, has no cookies and ignores proxy settings in environment
+variables.
 """

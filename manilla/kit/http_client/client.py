@@ -1,4 +1,4 @@
-"""The HTTP client: sends requests over connections that it keeps for the next requests."""
+"""The HTTP client, which sends requests over persistent connections."""
 
 import asyncio
 import re
@@ -16,9 +16,10 @@ FORBIDDEN = re.compile(r"[\r\n\0]")
 
 
 class HttpClient:
-    """Calls limit their total time with `asyncio.timeout`.
+    """An HTTP client with a connection pool.
 
-    `connect_seconds` limits the time for a new connection, after name resolution.
+    Callers limit the total time of a call with `asyncio.timeout`. `connect_seconds` limits the time
+    for opening a connection, after name resolution.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class HttpClient:
         await self.close()
 
     async def close(self) -> None:
-        """Closes all connections. Calls in progress fail."""
+        """Closes all connections. Requests in progress fail."""
         self._is_closed = True
         self._connector.close()
         for end in self._idle_ends.values():
@@ -71,8 +72,8 @@ class HttpClient:
     ) -> HttpReply:
         """Sends a request and returns the response.
 
-        A `reply` of the caller is filled in, so that it shows what had arrived if the call ends
-        early.
+        If the caller passes `reply`, the response is stored there. If the call ends early, `reply`
+        contains the part of the response that has arrived.
         """
         target = urls.parse(url)
         data = _encode(method, target, {**self._headers, **(headers or {})}, body)
@@ -85,14 +86,15 @@ class HttpClient:
             try:
                 return await self._exchange(kept, data, reply, body_max)
             except Disconnected as error:
-                # The server closed the connection while the request was on its way. It may have
-                # received the request, so only a query is repeated.
+                # The server closed the connection but may have received the request.
+                # Only a GET request is repeated, because it changes nothing.
                 if method != "GET" or kept.has_received:
                     raise
                 try:
                     connection = await self._connect(target.origin)
                 except NotConnected:
-                    raise error from None  # a request was written, so this is not NotConnected
+                    # A request was already written, so NotConnected would be wrong.
+                    raise error from None
                 return await self._exchange(connection, data, reply, body_max)
 
     async def _exchange(
@@ -122,7 +124,7 @@ class HttpClient:
         return connection
 
     def _take(self, origin: Origin) -> HttpConnection | None:
-        """Returns a kept connection that the server has not closed."""
+        """Returns an idle connection that the server has not closed, or None."""
         while kept := self._idle.get(origin):
             connection = kept[-1]
             if connection.is_quiet:

@@ -1,4 +1,4 @@
-"""Opens connections: name resolution, the check of the IP address, and TLS."""
+"""Opens connections: resolves the host name, checks the IP address, and starts TLS."""
 
 import asyncio
 import errno
@@ -28,15 +28,15 @@ NEXT_ADDRESS_SECONDS = 0.25
 NAME_CACHE_SECONDS = 10
 NAMES_CACHED_MAX = 1000
 
-Address = tuple[int, Any]  # the family, and the address as sockets take it
+Address = tuple[int, Any]  # the address family, and the socket address for that family
 
 
 class ThreadedResolver:
-    """Resolves host names in its own threads.
+    """Resolves host names in a separate thread pool.
 
-    If a name server is silent, the system's resolver blocks a thread for longer than any call
-    waits. In the shared thread pool, a few such names would prevent the process from resolving the
-    names of its own database and providers.
+    If a name server does not respond, the system's resolver blocks a thread for longer than any
+    call waits. In the shared thread pool, a few such names would prevent the process from resolving
+    the names of its own database and providers.
     """
 
     def __init__(self, threads: int, *, is_cached: bool) -> None:
@@ -55,7 +55,7 @@ class ThreadedResolver:
             lookup = asyncio.create_task(self._look_up(host, port))
             lookup.add_done_callback(partial(self._drop_failure, (host, port)))
             self._lookups[host, port] = now + NAME_CACHE_SECONDS, lookup
-        # Others may wait for the same lookup, so it continues if this call is cancelled.
+        # The lookup continues if this call is canceled, because other callers may wait for it.
         return await asyncio.shield(lookup)
 
     def _drop_failure(self, key: tuple[str, int], lookup: "asyncio.Task[list[Address]]") -> None:
@@ -95,7 +95,7 @@ class HttpConnector:
         self._resolver.close()
 
     async def connect(self, origin: Origin) -> HttpConnection:
-        """Raises NotConnected."""
+        """Connects to the origin. Raises NotConnected if that fails."""
         host = origin.host
         addresses = await self._addresses(origin)
         try:
@@ -112,7 +112,7 @@ class HttpConnector:
         if ":" in host:
             return [(socket.AF_INET6, (host, port, 0, 0))]
         if host.replace(".", "").isdigit():
-            # Not 127.1 or 2130706433, which name an address that nobody sees in them.
+            # Reject notations such as 127.1 and 2130706433, which hide the actual IP address.
             if not _is_dotted_quad(host):
                 raise InvalidUrl(f"{host} - is not a canonical IPv4 address")
             return [(socket.AF_INET, (host, port))]
@@ -143,9 +143,9 @@ class HttpConnector:
     async def _open_first(
         self, origin: Origin, addresses: Sequence[Address]
     ) -> tuple[socket.socket, Address]:
-        """Connects to the first address that accepts.
+        """Connects to the first address that accepts a connection.
 
-        The next one is tried when an attempt has failed, or has taken NEXT_ADDRESS_SECONDS.
+        Tries the next address when an attempt has failed or has taken NEXT_ADDRESS_SECONDS.
         """
         if len(addresses) == 1:
             return await self._open(origin, addresses[0])
@@ -173,8 +173,8 @@ class HttpConnector:
 
     async def _open(self, origin: Origin, address: Address) -> tuple[socket.socket, Address]:
         family, where = address
-        # The check of the address that is connected to, after name resolution: it makes no
-        # difference how the URL is written, or what the name resolves to at another time.
+        # Check the IP address after name resolution, just before the connection is opened.
+        # A different notation of the URL or a changed DNS record therefore cannot bypass the check.
         if self._is_public_only and not outbound.is_public(where[0]):
             raise AddressRefused(origin.host, OSError(errno.EACCES, outbound.NOT_REACHED))
         opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -1,4 +1,4 @@
-"""One connection to a server, which sends one request at a time and parses the response."""
+"""A connection to a server. Sends one request at a time and parses the response."""
 
 import asyncio
 import select
@@ -15,30 +15,31 @@ from manilla.kit.http_client.errors import (
 )
 from manilla.kit.http_client.urls import Origin
 
-# The response's head may have this many bytes. So may, in addition to FRAMING_SHARE times the
-# body's bytes, everything else that is not part of the body, such as chunk sizes and trailers.
+# HEAD_BYTES_MAX limits the size of a response's headers.
+# Chunk sizes and trailers may have HEAD_BYTES_MAX bytes plus FRAMING_SHARE times the body's size.
 HEAD_BYTES_MAX = 64 * 1024
 FRAMING_SHARE = 8
 SWITCHING_PROTOCOLS = 101
 
 
 class HttpReply(msgspec.Struct):
-    """A response. It is filled in while it arrives."""
+    """A response, which is filled in while its data arrives."""
 
-    status: int | None = None  # None until the head has arrived
+    status: int | None = None  # None until the response's headers have arrived
     headers: dict[str, str] = {}  # names in lower case
     body: bytearray = msgspec.field(default_factory=bytearray)
-    is_cut: bool = False  # whether the rest of the body was too large
+    is_cut: bool = False  # whether the body was truncated because it is too large
 
 
 class HttpConnection(asyncio.Protocol):
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
-        self.has_received = False  # any byte of the response to the last request
+        self.has_received = False  # whether any byte of the current response has arrived
         self._transport: asyncio.Transport
         self._closed = asyncio.Event()
         self._readable = select.poll()
-        self._ended: asyncio.Future[None] | None = None  # of the current or last exchange
+        # The result of the current or last exchange.
+        self._ended: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -50,14 +51,17 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether an idle connection is open and the server has sent nothing, not even its end.
+        """Returns True if an idle connection is open and the server has neither sent nor closed it.
 
-        The socket is asked too, because the event loop may not have read it yet.
+        The socket is polled because the event loop may not have read its data yet.
         """
         return self.is_open and not self._readable.poll(0)
 
     async def exchange(self, request: bytes, reply: HttpReply, body_max: int) -> None:
-        """Sends the request and fills in the reply. Closes the connection if it cannot be kept."""
+        """Sends the request and stores the response in `reply`.
+
+        Closes the connection if it cannot be reused.
+        """
         if not self.is_open:
             raise Disconnected  # the server closed it at once
         self._reply, self._body_max = reply, body_max
@@ -65,7 +69,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_complete = self._is_until_close = self._is_kept = self.has_received = False
         self._ended = asyncio.get_running_loop().create_future()
         self._parser = httptools.HttpResponseParser(self)
-        # What merchants' simple servers send, and browsers accept.
+        # Accept small syntax errors that merchants' servers make and browsers accept.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
@@ -89,7 +93,8 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._ended is None or self._ended.done():
-            self.abort()  # nothing was requested, so the next response could be another one's
+            # Data without a request could be mistaken for the next request's response.
+            self.abort()
             return
         self.has_received = True
         self._bytes_received += len(data)
@@ -97,7 +102,7 @@ class HttpConnection(asyncio.Protocol):
             self._parser.feed_data(data)
             self._limit_framing()
         except (httptools.HttpParserError, httptools.HttpParserUpgrade, MalformedReply) as error:
-            self._is_kept = False  # also if only the bytes behind a complete response are invalid
+            self._is_kept = False  # even if only the data after a complete response is invalid
             if not self._is_complete:
                 self._end(MalformedReply(str(error)))
         if self._is_complete:
@@ -115,7 +120,7 @@ class HttpConnection(asyncio.Protocol):
         self._fail(error if isinstance(error, OSError) else None)
 
     def _fail(self, cause: OSError | None) -> None:
-        """Ends the current exchange, if there is one, because the connection is closed."""
+        """Ends the current exchange with an error, because the connection is closed."""
         if self._ended is not None and not self._ended.done():
             self._end(Disconnected(cause) if self._reply.status is None else IncompleteReply())
 
@@ -129,7 +134,7 @@ class HttpConnection(asyncio.Protocol):
             self._is_kept = False
             self._ended.set_exception(error)
 
-    # The parser calls these.
+    # The parser calls the following methods.
 
     def on_message_begin(self) -> None:
         if self._is_complete:

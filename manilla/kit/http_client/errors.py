@@ -1,4 +1,4 @@
-"""Why an HTTP call has no complete response, as far as callers must tell the reasons apart."""
+"""The reasons why an HTTP call has no complete response, with one class for each reason."""
 
 
 class HttpError(Exception):
@@ -6,7 +6,7 @@ class HttpError(Exception):
 
 
 class NotConnected(HttpError):
-    """No byte of the request was written, so the server certainly does not know it."""
+    """No byte of the request was written, so the server cannot have received the request."""
 
     def __init__(self, host: str, cause: OSError) -> None:
         super().__init__(f"{host}: {cause}")
@@ -15,7 +15,7 @@ class NotConnected(HttpError):
 
 
 class UnknownHost(NotConnected):
-    """The host name has no address."""
+    """The host name has no IP address."""
 
 
 class AddressRefused(NotConnected):
@@ -31,7 +31,7 @@ class ConnectTimeout(NotConnected):
 
 
 class Disconnected(HttpError):
-    """The connection ended after the request may have been written, and before a response."""
+    """The connection ended before a response. The server may have received the request."""
 
     def __init__(self, cause: OSError | None = None) -> None:
         super().__init__(str(cause or "closed"))
@@ -39,7 +39,7 @@ class Disconnected(HttpError):
 
 
 class IncompleteReply(HttpError):
-    """The connection ended within the response's body."""
+    """The connection ended before the response's body was complete."""
 
 
 class MalformedReply(HttpError):
@@ -47,4 +47,4 @@ class MalformedReply(HttpError):
 
 
 class InvalidUrl(HttpError, ValueError):
-    """The URL cannot be called."""
+    """The URL is invalid, so it cannot be called."""

@@ -1,6 +1,6 @@
-"""Splits a URL into what is sent, exactly as yarl does, which earlier releases used.
+"""Parses and encodes URLs exactly like yarl, the library that earlier releases used.
 
-Merchants and providers have registered and signed URLs in this form.
+Merchants and providers have registered and signed URLs in yarl's encoding.
 """
 
 import ipaddress
@@ -16,7 +16,7 @@ from manilla.kit.http_client.errors import InvalidUrl
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _UNRESERVED = r"\-A-Za-z0-9._~!$'()*,"
-# An escape of a character in the first group is decoded, unless the character is a delimiter there.
+# Escapes of characters in the first pattern are decoded. Bytes in the second pattern are escaped.
 _PATH = (
     re.compile(rf"[{_UNRESERVED}@:&=;]", re.ASCII),
     re.compile(rf"%[0-9A-Fa-f]{{2}}|[^{_UNRESERVED}@:&=;/+]".encode()),
@@ -25,9 +25,9 @@ _QUERY = (
     re.compile(rf"[{_UNRESERVED}?/:@]", re.ASCII),
     re.compile(rf"%[0-9A-Fa-f]{{2}}|[^{_UNRESERVED}?/:@=+&;]".encode()),
 )
-# The host and port of a URL. Other brackets and backslashes could hide the host that is called.
+# A URL's host and port. Other brackets and backslashes could hide the host that is called.
 _HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\[\]]*?)(:[0-9]*)?")
-# IDNA removes these characters, so the call would go to another host than the URL shows.
+# IDNA removes these characters, so the called host would differ from the host in the URL.
 _IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u1806\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
@@ -36,7 +36,7 @@ _IGNORABLE = re.compile(
 
 
 class Origin(NamedTuple):
-    """Where a connection leads."""
+    """The scheme, host and port that a connection is opened to."""
 
     is_tls: bool
     host: str
@@ -50,9 +50,9 @@ class Target(NamedTuple):
     authorization: str | None  # from the user name and password in the URL
 
 
-@lru_cache(maxsize=4096)  # cached, because a merchant's notifications have the same URL
+@lru_cache(maxsize=4096)  # cached, because all notifications of a merchant have the same URL
 def parse(url: str) -> Target:
-    """Raises InvalidUrl."""
+    """Parses a URL. Raises InvalidUrl if the URL is invalid."""
     try:
         split = urlsplit(url)
         host, port = _encode_host(split.hostname or ""), split.port
@@ -91,7 +91,7 @@ def _encode_host(host: str) -> str:
         return host.lower()
     if _IGNORABLE.search(host) or "%" in host:
         raise ValueError("a character that is removed, or that has another meaning in ASCII")
-    import idna  # only now, because its tables are large
+    import idna  # imported on first use, because idna's tables are large
 
     try:
         return idna.encode(host, uts46=True).decode()
@@ -110,7 +110,7 @@ def _path(split: SplitResult) -> str:
 def _requote(
     text: str, decoded: re.Pattern[str], odd: re.Pattern[bytes], *, space: bytes = b"%20"
 ) -> str:
-    """Escapes what must be escaped, and decodes what need not be."""
+    """Percent-encodes characters that must be encoded, and decodes unnecessary escapes."""
 
     def replace(match: re.Match[bytes]) -> bytes:
         found = match.group()

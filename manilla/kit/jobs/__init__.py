@@ -22,21 +22,20 @@ class Job(msgspec.Struct, frozen=True):
     subject: str
     attempts: int
     failures: int
-    fence: int  # the value of the job's fence when the worker claimed the job
+    fence: int  # the job's fence value when the worker claimed the job
 
 
-# A function that does the work. It returns None when the job is done, or the number of seconds
-# until the next attempt.
+# A job handler returns None when the job is done, or the number of seconds until the next attempt.
 Handler = Callable[[Job], Awaitable[float | None]]
 
 
 class Work(msgspec.Struct, frozen=True):
-    """The handler for one kind of job, and how many of these jobs a worker runs concurrently."""
+    """The handler for one kind of job, and how many such jobs a worker runs concurrently."""
 
     handler: Handler
     concurrency: int
-    # True: fair scheduling, so that merchants take turns regardless of how many jobs each has
-    # waiting. False: jobs run in order of their due time.
+    # If True, merchants take turns regardless of how many jobs each merchant has waiting.
+    # If False, jobs run in order of their due time.
     is_fair: bool = False
 
 
@@ -76,7 +75,7 @@ async def put_missing(
 async def postpone(
     connection: Connection | Database, merchant_id: int, kind: str, subject: str, wait: timedelta
 ) -> None:
-    """Delays a job, so that it runs `wait` from now at the earliest."""
+    """Delays a job, so that it runs after the `wait` time at the earliest."""
     await connection.execute(
         """
         UPDATE job SET due_at = greatest(due_at, now() + $4::interval)
@@ -101,7 +100,7 @@ async def delete(connection: Connection, merchant_id: int, kind: str, subject: s
 
 
 async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -> None:
-    """Makes a merchant's jobs due now, because the condition that they waited for has changed.
+    """Makes a merchant's jobs due now, because the condition that the jobs waited for has changed.
 
     Skips jobs that another session has locked; these jobs keep their due time. Workers lock several
     jobs in any order, so waiting for a lock could cause a deadlock.
@@ -118,9 +117,9 @@ async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -
 
 
 async def is_held(connection: Connection, job: Job) -> bool:
-    """Whether the worker still holds the job.
+    """Returns True if the worker still holds the job.
 
-    Locks the job's row, so that this does not change before the commit.
+    Locks the job's row, so that no other worker can claim the job before the commit.
     """
     return await connection.has_row(
         """

@@ -119,9 +119,9 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[in
     )
 
 
-# A worker that has lost the lease changes nothing. If a worker has the lease but not the newest
-# fence, an event has arrived since the claim. The worker then releases the job, which becomes due
-# again.
+# A worker that has lost its lease on the job changes nothing.
+# If the lease is valid but the fence is older, an event has arrived since the job was claimed.
+# The worker then releases the job, so that the job becomes due again.
 _MINE = """
       FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]{more})
            AS mine (merchant_id, kind, subject, fence{name})

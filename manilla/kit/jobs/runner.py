@@ -102,7 +102,7 @@ class Runner:
         return claimed
 
     def _free(self, kind: str) -> int:
-        """Returns how many more jobs to claim, or 0 until a quarter of the capacity is free.
+        """Returns how many more jobs to claim, or 0 unless a quarter of the capacity is free.
 
         Claiming several jobs in one statement reduces the overhead per job.
         """
@@ -138,7 +138,7 @@ class Runner:
                 await self._end.submit(job)
             else:
                 await self._put_off.submit((job, again_seconds))
-        except Unavailable as away:  # the lease will expire, and then a worker claims the job again
+        except Unavailable as away:  # after the lease expires, a worker claims the job again
             log.warning("job_not_ended", kind=job.kind, subject=job.subject, **away.facts)
         finally:
             del self._held[job]

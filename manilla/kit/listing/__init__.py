@@ -54,8 +54,8 @@ def read_filter(kind: type[Filter], given: Mapping[str, str]) -> Filter:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        # A message is, for example, "Expected `str` of length <= 3 - at `$.currency`". Users need
-        # only the field's name.
+        # An example message is "Expected `str` of length <= 3 - at `$.currency`".
+        # Users need only the field's name.
         name = str(error).partition("at `$.")[2].rstrip("`")
         given_text = fields.get(name, "")
         raise BadFilter.at(name, f"“{given_text[:40]}” is not a valid {_label(name)}.") from None
@@ -81,12 +81,12 @@ def number(text: str) -> int | None:
 
 
 def cursor(key: Any) -> str:
-    """Returns the cursor of the page that starts after this key."""
+    """Returns the cursor for the page that starts after this key."""
     return encode(msgspec.json.encode(key))
 
 
 def read_cursor(kind: type[Key], text: str | None) -> Key | None:
-    """Decodes a cursor. Clients send cursors, so every part of the cursor is validated."""
+    """Decodes a cursor and validates every part, because clients can change cursors."""
     if text is None:
         return None
     try:
@@ -111,7 +111,7 @@ def decode(text: str) -> bytes:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise BadCursor from None
-    # Several base64 texts decode to the same bytes. Accept only the text that `encode` returns.
+    # Different base64 texts can decode to the same bytes. Only the output of `encode` is valid.
     if encode(raw) != text:
         raise BadCursor
     return raw
@@ -154,7 +154,7 @@ class Conditions:
         return another
 
     def branch(self) -> "Conditions":
-        """Returns a copy for another part of the statement. Both share their parameters."""
+        """Returns a copy for another part of the statement, with shared query parameters."""
         another = Conditions()
         another.values, another._parts = self.values, list(self._parts)
         return another
@@ -164,7 +164,7 @@ class Conditions:
         return " AND ".join(self._parts) or "true"
 
     def beyond(self, start: "Conditions") -> str:
-        """Returns the SQL of the conditions that were added after `start` was copied."""
+        """Returns the SQL for the conditions that were added after `start` was copied."""
         count = len(start._parts)
         assert self._parts[:count] == start._parts
         return " AND ".join(self._parts[count:]) or "true"
@@ -188,7 +188,7 @@ async def in_pages(
 
 
 async def first(pages: AsyncIterator[list[T]], count: int) -> list[T]:
-    """Returns the first `count` rows from as many pages as necessary."""
+    """Returns the first `count` rows, reading as many pages as necessary."""
     rows: list[T] = []
     async for page in pages:
         rows += page

@@ -31,7 +31,7 @@ class SortOrder(StrEnum):
 
 class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
+    until: Moment | None = None  # exclusive upper bound of the time range
     search: str | None = None
     sort: SortOrder = SortOrder.NEWEST
 
@@ -45,16 +45,18 @@ class SortKeys(msgspec.Struct, frozen=True):
     """The columns of a sort order, all sorted in the same direction."""
 
     columns: tuple[str, ...]
-    kind: Any  # the type of a cursor in this order
+    kind: Any  # the cursor type for this sort order
     is_descending: bool = True
-    is_indexed: bool = False  # whether this is the order of the list's `KeyIndex`
+    is_indexed: bool = False  # whether the list's `KeyIndex` stores the rows in this order
 
     def order(self, collation: str = "") -> str:
         direction = " DESC" if self.is_descending else ""
         return ", ".join(f"{column}{collation}{direction}" for column in self.columns)
 
     def after(self, key: Sequence[Any] | None, values: Conditions, collation: str = "") -> str:
-        """Returns the SQL condition that a row comes after the key, and adds the key's values."""
+        """Returns the SQL condition for rows after the key, and adds the key's values as
+        parameters.
+        """
         if key is None:
             return "true"
         columns = ", ".join(f"{column}{collation}" for column in self.columns)
@@ -81,12 +83,12 @@ class StatusTotals(msgspec.Struct, frozen=True):
 
 class Totals(msgspec.Struct, frozen=True):
     count: int
-    sums: list[Money]  # one per currency; empty if the rows have no amounts
+    sums: list[Money]  # one sum per currency; empty if the rows have no amounts
     by_status: Mapping[str, StatusTotals] = {}  # empty if the list has no status column
 
     @property
     def is_exact(self) -> bool:
-        """Whether all rows were counted. If not, there are more than ROWS_MAX rows."""
+        """Returns True if all rows were counted, or False if there are more than ROWS_MAX rows."""
         return self.count <= ROWS_MAX
 
 
@@ -96,30 +98,30 @@ def read_as(kind: type[T]) -> Callable[[Any], T]:
 
 
 class KeyIndex(msgspec.Struct, frozen=True):
-    """An index that stores a list's rows in one of its orders, but covers only some conditions.
+    """An index that stores a list's rows in one sort order, but covers only some conditions.
 
     A page in that order reads at most LOOK_MAX rows. If few of these rows match the other
     conditions, the page has fewer rows than requested, and the next page continues after the last
     row read.
     """
 
-    whose: Conditions  # the conditions that the index covers; they come before all other conditions
-    # The least value of the first column, and a value after the last. If a column has both limits,
-    # the planner uses the index even if it estimates that the table is small.
+    whose: Conditions  # the conditions that the index covers, which must be the first conditions
+    # The lower and upper bounds of the first column's values.
+    # With both bounds, the planner uses the index even if it estimates that the table is small.
     bounds: tuple[Any, Any] | None = None
-    collation: str = ""  # the index's collation, if it is not the default collation
+    collation: str = ""  # the index's collation, or empty if it is the default collation
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The rows that a list can show, and how to query them."""
+    """The rows that a list can show, with the tables and conditions for querying them."""
 
-    table: str  # a table, or another SQL source that ends with its alias
-    columns: str  # column list, which must include the columns of all sort orders
+    table: str  # a table, or an SQL source that ends with its alias
+    columns: str  # the selected columns, including the columns of all sort orders
     orders: Mapping[SortOrder, SortKeys]
     wanted: Conditions
-    index: KeyIndex | None = None  # None if all conditions have an index, or if there are few rows
+    index: KeyIndex | None = None  # None if every condition has an index, or if the table is small
     amounts: str = "currency, amount_minor"  # the columns that totals need
-    status: str | None = None  # the column that totals are grouped by
+    status: str | None = None  # the name of the column that totals are grouped by
 
     def narrowed(self, sql: str, *values: Any) -> "Selection":
         return msgspec.structs.replace(self, wanted=self.wanted.copy().add(sql, *values))
@@ -132,8 +134,8 @@ class Selection(msgspec.Struct, frozen=True):
         after: str | None,
         limit: int,
     ) -> Page[T]:
-        """Returns one page of rows in this order, or newest first if the list does not have this
-        order.
+        """Returns one page of rows in this sort order, or newest first if the list does not support
+        it.
 
         The page starts after the last key of the previous page. Rows that are added in the meantime
         therefore cause neither repeated nor skipped rows.
@@ -162,7 +164,9 @@ class Selection(msgspec.Struct, frozen=True):
     async def _last_looked(
         self, db: Database, index: KeyIndex, keys: SortKeys, key: Sequence[Any] | None
     ) -> str | None:
-        """Returns the cursor after the last row that the page may read, or None at the end."""
+        """Returns the cursor after the last row that the page may read, or None if no rows are
+        left.
+        """
         values = index.whose.copy()
         looked = self._looked(index, keys, key, values)
         record = await db.record(

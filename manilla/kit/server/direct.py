@@ -25,7 +25,7 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class HttpRequest(msgspec.Struct):
     method: str
     path: str  # percent-decoded path
-    target: bytes  # path and query exactly as sent, because the signature covers these bytes
+    target: bytes  # the path and query exactly as sent, because the signature covers these bytes
     query: bytes
     headers: Mapping[bytes, bytes]  # the headers that the application reads
     peer: str  # the IP address of the other end of the connection
@@ -58,7 +58,7 @@ class Site(Interface):
 
 
 class DirectCycle:
-    """A request to a `Direct` application, with the state of its connection.
+    """A request to a `Direct` application, with its connection's state.
 
     This class has the attributes that uvicorn's protocol expects of its own request class.
     """
@@ -175,7 +175,7 @@ class Protocol(LimitedProtocol):
 
     def _create_task(self, cycle: DirectCycle, waited_seconds: float) -> None:
         if cycle.disconnected:
-            return  # the client disconnected while its request was in the queue
+            return  # the client disconnected while its request was queued
         cycle.request.waited_seconds = waited_seconds
         task = self.loop.create_task(self._run(cycle))
         task.add_done_callback(self.tasks.discard)
@@ -231,7 +231,7 @@ class Protocol(LimitedProtocol):
 
 
 def _split(url: bytes) -> tuple[bytes, bytes]:
-    """Returns the path and the query of a request target, both without decoding."""
+    """Returns the path and the query of a request target, without decoding them."""
     if url.startswith(b"/") and b"#" not in url:
         path, _, query = url.partition(b"?")
         return path, query
@@ -247,10 +247,9 @@ def _read(sent: Iterable[Header], wanted: frozenset[bytes]) -> dict[bytes, bytes
     headers: dict[bytes, bytes] = {}
     for name, value in sent:
         if name in wanted:
-            # The parser does not remove trailing whitespace, which is not part of the value.
+            # The parser keeps trailing whitespace, which is not part of the header's value.
             text = value.rstrip(b" \t")
-            # Join repeated headers with a comma. The joined value matches no key and no signature,
-            # so the request is rejected.
+            # Repeated headers are joined with a comma, so no key or signature matches them.
             headers[name] = headers[name] + b"," + text if name in headers else text
     return headers
 
@@ -264,7 +263,7 @@ _rendered: tuple[object, bytes] = (None, b"")
 
 
 def _default_lines(headers: list[Header]) -> bytes:
-    """Encodes the server's default headers. Cached, because these change only once a second."""
+    """Encodes the server's default headers. Cached, because they change only once a second."""
     global _rendered  # noqa: PLW0603
     if _rendered[0] is not headers:
         _rendered = headers, lines(headers)

@@ -11,17 +11,18 @@ POLL_SECONDS = 0.1
 
 
 class Drain(msgspec.Struct):
-    """Whether this process is about to stop. In that case, its readiness check fails."""
+    """Whether this process is about to stop. If so, its readiness check fails."""
 
     is_on: bool = False
 
 
 class DrainingServer(uvicorn.Server):
-    """A server that, after SIGTERM, serves requests for a while before it rejects new connections.
+    """A server that keeps serving requests for a while after SIGTERM.
 
     During that time the readiness check fails, so proxies send new requests elsewhere. Every
     response has `Connection: close`, so proxies do not reuse the connections. If the server closed
-    idle connections immediately, it could close one on which a proxy is just sending a request.
+    idle connections immediately, it could close a connection on which a proxy is just sending a
+    request.
     """
 
     def __init__(self, config: uvicorn.Config, drain: Drain, seconds: float) -> None:

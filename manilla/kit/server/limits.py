@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with limits, and with errors in the API's format."""
+"""uvicorn's HTTP protocol class, extended with limits and with errors in the API's format."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,32 +11,30 @@ from manilla.kit.server.pacing import PacedFlow
 
 HEAD_BYTES_MAX = 32 * 1024
 HEADERS_MAX = 200
-# A body's chunk sizes, chunk extensions and trailers together may have as many bytes as the
-# headers, plus this share of the body. The average chunk of a large body therefore has at least
-# about 100 bytes.
+# Chunk sizes, extensions and trailers may be as large as headers plus this share of the body.
+# The average chunk of a large body therefore has at least about 100 bytes.
 FRAMING_SHARE = 1 / 16
-# The time limit restarts after each part of a body that has this size. A phone with a slow
-# connection can therefore upload a document.
+# The time limit restarts after each part of this size, so slow clients can upload a document.
 BODY_PART_BYTES = 64 * 1024
 
 
 class LimitedProtocol(HttpToolsProtocol):
     """Limits the size of a request's headers, and the time until a request is complete.
 
-    Every byte counts either as part of a body or toward the limit for headers.
+    Every byte counts either toward the body or toward the limit for headers.
     """
 
     flow: PacedFlow
-    _framing_bytes = 0  # bytes outside of a body since the last complete headers or request
-    _body_bytes = 0  # size of this request's body so far
+    _framing_bytes = 0  # bytes outside of a body since the last complete request or headers
+    _body_bytes = 0  # number of received bytes of this request's body
     _has_advanced = False  # whether the received data completed a request or its headers
-    _head_size = 0  # size of all headers of this request
+    _head_size = 0  # total size of this request's headers
     _part_bytes = 0
     _hosts = 0
     _in_head = True
     _in_message = False
-    _phase = 0  # changes whenever the time limit for the next data restarts
-    _limited_phase = 0  # the last phase for which a time limit was started
+    _phase = 0  # changes whenever the time limit for receiving data restarts
+    _limited_phase = 0  # the last phase for which a time limit was set
     _deadline: asyncio.TimerHandle | None = None
     _active_at = 0.0
     _problem = "Invalid HTTP request received."
@@ -96,7 +94,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline = self.loop.call_later(seconds, self._end_wait, seconds, otherwise)
 
     def _end_wait(self, seconds: float, otherwise: Callable[[], None]) -> None:
-        # The client may have sent more data, which this process has not read yet.
+        # The client may have sent data that this process has not read yet.
         if self.flow.is_stopped:
             self._await_within(seconds, otherwise)
         else:
@@ -110,7 +108,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _end_slow_body(self) -> None:
         """Sends a 400 response, or closes the connection if a response has already started.
 
-        An application that waits for the body gets a disconnect message.
+        An application that waits for the body receives a disconnect message.
         """
         if self.cycle is not None and self.cycle.response_started:
             self.transport.close()
@@ -124,13 +122,13 @@ class LimitedProtocol(HttpToolsProtocol):
                 self.parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as offer:
-                # The parser treats everything after the headers as the other protocol, including a
-                # body. Parse the headers again without the Upgrade header.
+                # The parser would treat a body after these headers as data of the other protocol.
+                # Parse the headers again without the Upgrade header.
                 data = self._head_without_offer() + data[offer.args[0] :]
 
     def _head_without_offer(self) -> bytes:
         method, version = self.parser.get_method(), self.parser.get_http_version()
-        if method == b"CONNECT":  # CONNECT always requests an upgrade, and is not supported
+        if method == b"CONNECT":  # CONNECT always requests an upgrade, which is not supported
             raise httptools.HttpParserError
         lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
         lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
@@ -234,8 +232,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         if self._owes_an_answer() or self._has_answered():
-            # Close without a response. The client would mistake this 400 for the response to its
-            # earlier request, and conclude that its payout was rejected.
+            # Close without a response, because an earlier request still waits for its response.
+            # A 400 would look like that response, as if the client's payout had been rejected.
             self.transport.close()
             return
         body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})
@@ -248,12 +246,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _has_answered(self) -> bool:
-        """Whether the response has started although the request is still arriving."""
+        """Returns True if the response has started while the request is still arriving."""
         is_current = self._in_message and not self._in_head and self.cycle is not None
         return is_current and self.cycle.response_started
 
     def _owes_an_answer(self) -> bool:
-        """Whether an earlier, complete request on this connection still needs its response."""
+        """Returns True if an earlier, complete request on this connection has no response yet."""
         cycle = self.cycle
         is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
         return is_whole or bool(self.pipeline)

@@ -1,12 +1,12 @@
-"""Parses a connection's input in small parts, so that no connection delays other connections."""
+"""Parses a connection's input in small parts, so that no client delays the other clients."""
 
 import asyncio
 from collections.abc import Callable, Sized
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
-# In one iteration, the event loop reads up to 8 MiB from a connection. Parsing 8 MiB of one-byte
-# chunks takes more than a second.
+# In one iteration, the event loop reads up to 8 MiB from a connection.
+# Parsing 8 MiB of one-byte chunks takes more than a second.
 PART_BYTES = 4 * 1024
 
 
@@ -27,7 +27,7 @@ class PacedFlow(FlowControl):
         super().__init__(transport)
         self._loop = loop
         self._parse = parse
-        self._pipeline = pipeline  # requests that wait for the response to an earlier request
+        self._pipeline = pipeline  # requests that wait until an earlier request has its response
         self._held = memoryview(b"")
         self._is_scheduled = False
         self.is_stopped = False  # whether reading from the transport is paused
@@ -46,7 +46,7 @@ class PacedFlow(FlowControl):
 
     def resume_reading(self) -> None:
         if self._pipeline:
-            return  # otherwise a client that sends without waiting could exhaust the memory
+            return  # otherwise a client that does not wait for responses could exhaust the memory
         self.read_paused = False
         self._schedule()
         self._update()

@@ -24,24 +24,25 @@ class RequestQueue:
     TURN_MAX = 64
     UNANSWERED_MAX = 256
     LENGTH_MAX = 4096
-    DELAY_SECONDS = 0.001  # time until the next check while many requests wait for the database
-    # If an iteration takes longer, the operating system has paused the process.
+    DELAY_SECONDS = 0.001  # interval between checks while many requests wait for the database
+    # If an iteration takes longer than this, the operating system has paused the process.
     TURN_SECONDS_MAX = 0.25
 
     def __init__(self) -> None:
-        # Each request's arrival time, and the function that starts the request.
+        # The arrival time of each request, and the function that starts the request.
         self._waiting: deque[tuple[float, Callable[[float], None]]] = deque()
         self._left = self.TURN_MAX  # how many more requests may start in this iteration
         self._is_scheduled = False
-        self._is_late = False  # whether the first request has waited too long
+        self._is_late = False  # whether the first queued request has waited too long
         self._turn_at = 0.0
 
     def is_full(self) -> bool:
-        """Whether the next request must be rejected."""
+        """Returns True if the queue is full and the next request must be rejected."""
         return self._is_late or len(self._waiting) >= self.LENGTH_MAX
 
     def add(self, loop: asyncio.AbstractEventLoop, begin: Callable[[float], None]) -> None:
-        """Calls `begin` when the request may start, with the number of seconds that it has waited.
+        """Queues a request. `begin` is called with the number of seconds that the request has
+        waited.
 
         A request whose time limit has passed is started immediately, and is then rejected.
         """
@@ -64,7 +65,8 @@ class RequestQueue:
             loop.call_later(self.DELAY_SECONDS, self._next_turn, loop)
         now = loop.time()
         was_paused = now - self._turn_at > self.TURN_SECONDS_MAX
-        if was_paused:  # no request could start during the pause, so count waiting time from now
+        # No request could start during the pause, so the waiting time is counted from now.
+        if was_paused:
             waiting = self._waiting = deque((now, begin) for _, begin in waiting)
         end_at = now - time_limits.current.request_seconds
         while waiting and (self._left > 0 or waiting[0][0] <= end_at):

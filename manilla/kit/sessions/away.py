@@ -1,4 +1,4 @@
-"""Decides which errors mean that the database is unavailable. Only this module decides that."""
+"""Decides which errors mean that the database is unavailable. No other module decides that."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,30 +9,30 @@ import asyncpg
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.sessions.connector import PASSING, Connector
 
-# Errors caused by a lost connection, a failover, a full disk or a server without free connections.
+# These errors mean a lost connection, a failover, a full disk or too many server connections.
 # After such an error it is unknown whether a commit in progress took effect.
 AWAY = (
     *PASSING,
     asyncpg.InterfaceError,
-    # The session's server has been demoted from primary to standby.
+    # This error means that the session's server has been demoted from primary to standby.
     asyncpg.ReadOnlySQLTransactionError,
-    # The same for `rate_window`, a table that only a primary has. This is also the error of a
-    # prepared statement whose table a migration has changed.
+    # A standby raises this error for `rate_window`, a table that only a primary has.
+    # It is also raised if a migration has changed the table of a prepared statement.
     asyncpg.FeatureNotSupportedError,
 )
 
 
 def means_away(error: BaseException, raw: Any = None) -> bool:
-    """Whether an error in a block that used the session `raw` was caused by the database.
+    """Returns True if the database caused an error in a block that used the session `raw`.
 
     If a session is closed during use, the type of asyncpg's error depends on the step. For example,
-    it is an AttributeError between preparing and executing a statement.
+    asyncpg raises AttributeError between preparing and executing a statement.
     """
     if isinstance(error, Refusal) or not isinstance(error, Exception):
         return False
     if isinstance(error, ValueError):
-        # asyncpg.DataError is both an InterfaceError and a ValueError. It means that a value cannot
-        # be encoded, which is a bug in the caller.
+        # asyncpg.DataError is both an InterfaceError and a ValueError.
+        # It means that a value cannot be encoded, which is a bug in the caller.
         return False
     return isinstance(error, AWAY) or (raw is not None and is_closed(raw))
 
@@ -41,11 +41,13 @@ def is_closed(raw: Any) -> bool:
     try:
         return bool(raw.is_closed())
     except asyncpg.InterfaceError:
-        return True  # the pool has already taken back the session, because it was closed
+        return True  # the pool has already taken back the closed session
 
 
 def first_fault(error: BaseException) -> BaseException:
-    """Returns the first error in the chain. After a lost connection, the rollback fails too."""
+    """Returns the first error in the exception chain. After a lost connection, the rollback fails
+    too.
+    """
     while isinstance(error.__context__, AWAY) and not isinstance(error.__context__, ValueError):
         error = error.__context__
     return error

@@ -18,8 +18,8 @@ import msgspec
 
 from manilla.kit import time_limits
 
-# TCP settings that detect an unresponsive host within about 20 s, even if the host has not closed
-# its connections and a statement may run for an hour.
+# These TCP settings detect an unresponsive host within about 20 s.
+# They work even if the host has not closed its connections and a statement may run for an hour.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
@@ -28,7 +28,7 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 20_000),
 )
 
-# Errors of a server that is unreachable, full or stopping. A later attempt may succeed.
+# These errors mean that the server is unreachable, full or stopping. A later attempt may succeed.
 PASSING = (
     OSError,
     TimeoutError,
@@ -74,7 +74,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class NoUsableHost(ConnectionError):
-    """No host accepted a session. The message contains the reason for each host."""
+    """No host accepted a connection. The message contains the reason for each host."""
 
 
 class Connector:
@@ -102,7 +102,7 @@ class Connector:
 
     @property
     def host(self) -> str:
-        """The host of the last session, or all hosts before the first session."""
+        """The host of the last session, or all hosts if no session was opened yet."""
         return self._last.name if self._last else ",".join(host.name for host in self._hosts)
 
     async def connect(self, *_url: str, **options: Any) -> Any:
@@ -137,7 +137,7 @@ class Connector:
 async def _first(
     hosts: list[Host], options: dict[str, Any], failed: dict[Host, Exception]
 ) -> tuple[Host, Session]:
-    """Returns the first session that opens and cancels the other attempts."""
+    """Returns the first session that opens, and cancels the other attempts."""
     attempts = {asyncio.create_task(_open(host, options)): host for host in hosts}
     try:
         while attempts:
@@ -161,7 +161,7 @@ def _close_unwanted(attempt: "asyncio.Task[Any]") -> None:
 
 
 def _clearest_error(failed: dict[Host, Exception]) -> Exception:
-    """Returns the most helpful error. Prefers a permanent error, such as a wrong password."""
+    """Returns the most helpful error, preferably a permanent error such as a wrong password."""
     for error in failed.values():
         if not isinstance(error, PASSING):
             return error
@@ -188,7 +188,7 @@ async def _open(host: Host, options: dict[str, Any]) -> Session:
 
 
 def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
-    """Replaces `sslrootcert=system`, which asyncpg does not support. Returns URL and options."""
+    """Replaces `sslrootcert=system`, which asyncpg does not support, in the URL and options."""
     query = _query(url)
     file = query.get("sslrootcert")
     if file is None:
@@ -200,7 +200,7 @@ def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
     if query.get("sslmode") != "verify-full":
         raise ValueError("sslrootcert=system needs sslmode=verify-full")
     del query["sslrootcert"], query["sslmode"]
-    # For asyncpg, `True` selects the system's certificates and verifies the host name.
+    # With `True`, asyncpg uses the system's certificates and verifies the host name.
     return _split(url).url(query=query), {"ssl": True}
 
 
@@ -209,7 +209,7 @@ def _query(url: str) -> dict[str, str]:
 
 
 class _Parts(msgspec.Struct, frozen=True):
-    """A database URL's parts. urllib rejects lists of hosts with a bracketed IPv6 address."""
+    """The parts of a database URL. urllib rejects host lists with a bracketed IPv6 address."""
 
     start: str  # everything before the hosts, including user and password
     hosts: str

@@ -27,7 +27,8 @@ Look = Callable[[Sequence[int]], Awaitable[list[int]]]
 
 class UnconfirmedCommits:
     def __init__(self, look: Look, sessions_max: int) -> None:
-        self._look = look  # returns which of the given server pids wait for a standby
+        # A function that returns which of the given server PIDs wait for a standby.
+        self._look = look
         self._sessions_max = sessions_max
         self._left: set[int] = set()  # server PIDs of abandoned sessions that may still be running
         self._are_waiting = False  # whether the last check found a session that waits for a standby
@@ -38,12 +39,15 @@ class UnconfirmedCommits:
         return self._are_waiting
 
     def check(self, *, writes: bool) -> None:
-        """Raises Unavailable if a commit would wait in vain or too many sessions are abandoned."""
+        """Raises Unavailable if commits wait for a standby and this session writes.
+
+        Reads are also rejected if too many sessions are abandoned.
+        """
         if self._are_waiting and (writes or len(self._left) >= self._sessions_max):
             raise Unavailable from TimeoutError("no standby confirms commits")
 
     def leave(self, raw: Any) -> None:
-        """Closes a session during a statement or commit, which may continue on the server."""
+        """Abandons a session during a statement or commit, which may continue on the server."""
         if not is_closed(raw):
             self._left.add(raw.get_server_pid())
             raw.terminate()
