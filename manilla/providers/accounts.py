@@ -1,4 +1,4 @@
-"""Accounts at providers. An account has a name and the kind of provider it belongs to.
+"""Accounts at payment providers, each with a name and a provider kind.
 
 Each kind has an account with the same name as the kind. An administrator can add more accounts.
 """
@@ -28,7 +28,7 @@ class BadAccount(Refusal):
 
 
 async def load(db: Database | Connection) -> dict[str, ProviderKind]:
-    """Returns a mapping from each account's name to its kind.
+    """Returns a mapping from each account's name to its provider kind.
 
     Omits accounts of a kind that this version does not support.
     """
@@ -50,7 +50,9 @@ async def check_new(db: Database | Connection, kind: str, name: str) -> None:
     if kind not in KINDS:
         raise UnknownProvider(f"There is no kind {kind!r}. The kinds are {', '.join(KINDS)}.")
     if not _NAME.fullmatch(name):
-        raise BadAccount("A name has 2 to 31 characters of a-z and 0-9, and starts with a letter.")
+        raise BadAccount(
+            "An account name has 2 to 31 characters (a-z and 0-9) and starts with a letter."
+        )
     if name in RESERVED:
         raise BadAccount(f"The name {name!r} is reserved. Choose another name.")
     if name in await load(db):
@@ -58,7 +60,10 @@ async def check_new(db: Database | Connection, kind: str, name: str) -> None:
 
 
 async def add(db: Database | Connection, kind: str, name: str) -> ProviderKind:
-    """Adds an account of this kind, without credentials. An account can never be removed."""
+    """Adds a provider account of this kind, without credentials.
+
+    An account can never be removed.
+    """
     async with transaction_of(db) as connection:
         await changes.announce(connection, changes.PROVIDERS)
         await check_new(connection, kind, name)

@@ -31,9 +31,9 @@ async def in_ledger(db: Database | Connection, provider: str, currency: str) -> 
 async def save(
     db: Database, provider: str, balance: Money, ledger: Money, now: datetime | None = None
 ) -> None:
-    """Saves the balance as today's, and as yesterday's if it is the first balance today.
+    """Saves the balance as today's balance, and also as yesterday's if it is today's first.
 
-    A report about a day therefore has the balance nearest to the end of that day.
+    A report about a day therefore uses the balance nearest to the end of that day.
     """
     now = now or datetime.now(UTC)
     today = now.astimezone(LAGOS).date()

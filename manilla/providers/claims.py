@@ -1,7 +1,7 @@
 """The contents of signed webhooks about a transaction.
 
-We never act on a webhook's content, but query the provider instead. If the webhook contradicts the
-provider's response, an administrator reviews the transaction.
+Manilla never acts on a webhook's content, but queries the provider instead. If the webhook
+contradicts the provider's response, an administrator reviews the transaction.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,8 @@ from manilla.kit.db import Connection, Database, columns
 from manilla.kit.money import Money
 from manilla.providers.port import Claim, EventKind
 
-# After a webhook with a different amount or currency, we do not act on the provider's responses for
-# this long. Then the next status query decides. Earlier responses are not stored, so they are not
-# compared with it.
+# A webhook with a different amount or currency delays our reaction to responses by this time.
+# After that, the next status query decides, without a comparison with earlier responses.
 CONFIRMATION_SECONDS = 20.0
 
 
@@ -66,7 +65,7 @@ async def claims_of(
 
 
 class ClaimReader:
-    """Does the same as `claims_of`, for many transactions in one statement."""
+    """Loads the webhook contents for many transactions in one statement. See `claims_of`."""
 
     def __init__(self, db: Database) -> None:
         self._reads = SharedReads(db)
@@ -92,6 +91,9 @@ def disagreeing(claims: Sequence[Claimed], expected: Money) -> list[Claimed]:
 
 
 def confirmation_wait_seconds(disagreeing: Sequence[Claimed]) -> float:
-    """Returns how many seconds to wait before acting on the provider's response, at least 0."""
+    """Returns how many seconds to wait before acting on the provider's response.
+
+    The minimum is 0.
+    """
     wait = (CONFIRMATION_SECONDS - claim.age_seconds for claim in disagreeing)
     return max((0.0, *wait))

@@ -1,4 +1,4 @@
-"""Tests the connection to a provider: reads our balance, and learns the provider's bank codes."""
+"""Tests the connection to a provider by loading our balance and the provider's bank codes."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ class ConnectionTest(msgspec.Struct, frozen=True):
 
 
 async def run_test(db: Database, rails: Rails, provider: str) -> ConnectionTest:
-    """Tests the connection with the credentials that are currently in the database."""
+    """Tests the connection with the credentials that are stored in the database."""
     await rails.load()
     adapter = rails.adapter(provider)
     if adapter is None:

@@ -1,4 +1,4 @@
-"""Stores providers' credentials, which administrators set, validated and encrypted."""
+"""Validates, encrypts and stores the providers' credentials, which administrators set."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -99,13 +99,13 @@ def check(kind: ProviderKind, wanted: Mapping[str, str]) -> None:
 
 
 def check_encrypted(wanted: Mapping[str, str]) -> None:
-    """Rejects a URL without TLS, because keys and transfers would be sent in clear text."""
+    """Rejects a URL without TLS, because keys and transfers would be sent unencrypted."""
     if wanted.get("base_url", "").partition(":")[0].lower() == "http":
         raise BadCredentials("In production mode base_url must start with https://.")
 
 
 def check_aliases(kind: ProviderKind, given: Mapping[str, str]) -> None:
-    """Rejects a setting and its alias with different values, because one would be ignored."""
+    """Rejects a setting whose alias has a different value, because one would be ignored."""
     for name, alias in kind.aliases.items():
         values = {given[key] for key in (name, alias) if given.get(key)}
         if len(values) > 1:

@@ -1,6 +1,6 @@
 """Lets an administrator stop new payouts through a provider account.
 
-Payouts that were already sent through the account are still followed until they end.
+The system still tracks payouts that were already sent through the account until they are final.
 """
 
 from manilla.audit import audit
@@ -21,7 +21,7 @@ async def undrain(db: Database, provider: str) -> bool:
 
 async def _set(db: Database, provider: str, *, is_drained: bool) -> bool:
     async with db.transaction() as connection:
-        await accounts.kind_of(connection, provider)  # raises an error for an unknown account
+        await accounts.kind_of(connection, provider)  # raises an error if the account is unknown
         await changes.announce(connection, changes.RAILS)
         if not await queries.set_drained(connection, provider, is_drained=is_drained):
             return False

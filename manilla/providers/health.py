@@ -29,7 +29,7 @@ FIGURES_MINUTES = 15
 
 
 class Figures(msgspec.Struct):
-    """Counts that are not yet written to the database."""
+    """A rail's call counts that are not yet written to the database."""
 
     done: int = 0
     refused: int = 0
@@ -46,14 +46,14 @@ class Figures(msgspec.Struct):
 
 
 class Rail:
-    """One provider in one direction, with its state in this process."""
+    """A rail is one provider in one direction. This class has the rail's state in this process."""
 
     def __init__(self, provider: str, direction: Direction, tripped: asyncio.Event) -> None:
         self._tripped = tripped
         self.provider = provider
         self.direction = direction
         self.down_since: datetime | None = None
-        # Whether it went down in this process and the database does not have this yet.
+        # Whether the rail went down in this process and the database does not know that yet.
         self.has_tripped = False
         self.figures = Figures()
         self._failures = 0
@@ -113,9 +113,9 @@ class Health:
         self._tripped = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._rails: dict[tuple[str, str], Rail] = {}
-        # The rails that are down, with the start times, as last read from the database.
+        # The rails that are down and since when, as last read from the database.
         self._down: dict[tuple[str, Direction], datetime] = {}
-        # The accounts that get no new payouts, with the start times.
+        # The accounts through which new payouts are stopped, and since when.
         self.drained: dict[str, datetime] = {}
         watch.follow(changes.RAILS, self._refresh)
 
@@ -130,7 +130,7 @@ class Health:
         return [rail for rail in self._rails.values() if rail.is_down]
 
     async def run(self) -> None:
-        """Writes the counts regularly, and immediately when a rail goes down."""
+        """Writes the rails' statistics regularly, and immediately when a rail goes down."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._tripped.wait(), FLUSH_SECONDS)

@@ -19,12 +19,12 @@ JOBS = {
     EventKind.CHARGE_REFUNDS: JobKind.REFUND,
 }
 
-# The minimum time between two queries about a transaction, however many webhooks arrive.
+# The minimum time between two status queries for a transaction, however many webhooks arrive.
 QUERY_INTERVAL_SECONDS = 2.0
 
 FORGET_BATCH = 1000
 
-# SQL that returns the providers of the transaction that the webhook `g` is about.
+# SQL that returns the providers of the transaction in the webhook `g`.
 _SUBJECTS = {
     EventKind.CHARGE: (
         "SELECT c.provider FROM charge c"
@@ -45,8 +45,8 @@ _SUBJECTS = {
 }
 _SUBJECTS[EventKind.CHARGE_REFUNDS] = _SUBJECTS[EventKind.CHARGE]
 
-# The transactions to query about the stored webhook `s`. Some providers report a refund without
-# saying which one.
+# SQL that returns the transactions to query because of the stored webhook `s`.
+# Some providers' refund webhooks do not identify the refund.
 _QUERIED = {
     EventKind.CHARGE_REFUNDS: (
         "SELECT r.trx_id FROM refund r"
@@ -106,7 +106,7 @@ _STORE = {kind: _store_statement(kind) for kind in EventKind}
 
 class StoredWebhook(msgspec.Struct, frozen=True):
     is_ignored: bool  # whether the transaction belongs to another provider
-    deliveries: int  # how often the same bytes were delivered, including this delivery
+    deliveries: int  # how often the same webhook was delivered, including this delivery
 
 
 class VerifiedWebhook(msgspec.Struct, frozen=True):
@@ -159,7 +159,8 @@ class WebhookInbox:
     async def _save_session_ids(self, webhooks: Sequence[VerifiedWebhook]) -> None:
         """Saves the session ids of transfers, which some providers report only in webhooks.
 
-        This moves no money. They are saved first, so that the payouts' notifications contain them.
+        Session ids are saved first, so that the payouts' notifications contain them. Saving them
+        moves no money.
         """
         if webhooks:
             await self._connection.records(
@@ -202,10 +203,10 @@ class WebhookInbox:
 
 
 def _share_statement(webhooks: Mapping[int, VerifiedWebhook]) -> list[int]:
-    """Returns the places of webhooks that one statement can store.
+    """Returns the indexes of webhooks that one statement can store.
 
-    They are of one kind, and each is about another transaction, because a statement can change a
-    row only once.
+    These webhooks are of one kind, and each is about a different transaction, because a statement
+    can change a row only once.
     """
     kind = next(iter(webhooks.values())).event.kind
     places: dict[str, int] = {}

@@ -36,7 +36,7 @@ class CredentialField(msgspec.Struct, frozen=True):
     is_required: bool = False
     is_switch: bool = False
     default: str = ""
-    label: str = ""  # used if the name is not a good label
+    label: str = ""  # overrides the label that is derived from the name
     note: str = ""  # shown beside the field
 
     @property
@@ -54,7 +54,7 @@ SANDBOX = switch(
     "sandbox",
     "false",
     "Mark as a test account",
-    "Manilla never uses a test account for real money. A test key marks the account automatically.",
+    "Manilla never uses a test account for real money. Test keys mark an account automatically.",
 )
 SWITCHES = (
     SANDBOX,
@@ -72,12 +72,12 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     # The channels that the provider's hosted page accepts.
     channels: frozenset[Channel] = frozenset(Channel)
     virtual_account_needs_bvn: bool = False
-    # Whether a transfer or refund that the provider does not know may be sent again. This requires
-    # that the provider rejects a reference that it has seen before.
+    # Whether a transfer or refund that the provider does not know may be sent again.
+    # This is safe only if the provider rejects a reference that it has seen before.
     resend_transfer: bool = True
     resend_refund: bool = False
-    refund_status: bool = False  # whether refunds have a status query
-    # The types of balance changes that its statements list. Empty if it has no statements.
+    refund_status: bool = False  # whether the API has a status query for refunds
+    # The types of balance changes in the provider's statements. Empty if it has no statements.
     statements: frozenset[LineKind] = frozenset()
 
 
@@ -89,14 +89,13 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: Capabilities = Capabilities()
     aliases: Mapping[str, str] = {}  # maps a setting to its alias
     sandbox_base_url: str = ""  # the URL of the provider's sandbox, if it has a separate host
-    # Maps a credential to the prefix of test keys. An account with a test key is a test account,
-    # regardless of its sandbox switch.
+    # Maps a credential's name to the prefix of test keys.
+    # An account with a test key is a test account, regardless of its sandbox switch.
     test_key_prefixes: Mapping[str, str] = {}
-    # Additional checks for `manilla provider check`. A check with the same name as a common check
-    # replaces the common check.
+    # Additional checks for `manilla provider check`, which replace common checks of the same name.
     checks: tuple[ProviderCheck, ...] = ()
     samples: Samples | None = None  # the provider's documented test accounts
-    # Returns a bank's code in the merchants' sandbox, which calls no provider.
+    # This function returns a bank's code in the merchants' sandbox, which calls no provider.
     sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.code
 
     @property
@@ -106,7 +105,7 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
         return file.read_text() if file.is_file() else None
 
     def is_own_host(self, url: str) -> bool:
-        """Whether the URL's host belongs to the provider.
+        """Returns True if the URL's host belongs to the provider.
 
         Always true for a kind whose default URL is only an example, because its hosts are unknown.
         """
@@ -121,7 +120,7 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """An account's current settings. Settings without a value have their default."""
+    """An account's current settings. Settings without a value have their default value."""
 
     provider: str  # the account's name
     kind: ProviderKind
@@ -161,7 +160,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
     @property
     def has_only_test_money(self) -> bool:
-        """Whether calls with these credentials certainly move no real money.
+        """Returns True if calls with these credentials certainly move no real money.
 
         If the provider's test keys have a prefix, only the prefix counts, because the sandbox
         switch may be on although the key is a live key.
@@ -174,7 +173,7 @@ class Credentials(msgspec.Struct, frozen=True):
         return any(self.value(name).startswith(text) for name, text in prefixes.items())
 
     def is_open(self, direction: Direction) -> bool:
-        """Whether the credentials are complete and this direction is enabled."""
+        """Returns True if the credentials are complete and this direction is enabled."""
         name = f"{direction}_enabled"
         return self.is_valid and (self.kind.field(name) is None or self.is_on(name))
 

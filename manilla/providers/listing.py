@@ -15,14 +15,14 @@ class ReceivedWebhook(msgspec.Struct, frozen=True):
     reference: str
     claimed_amount: Decimal | None
     claimed_currency: str | None
-    claimed_status: str | None  # the reported status, only in webhooks about transfers
+    claimed_status: str | None  # the status in the webhook, only for transfers
     received_at: datetime
 
 
 async def webhooks_from_owners(
     db: Database, merchant_id: int, owners: Mapping[str, str | None]
 ) -> list[ReceivedWebhook]:
-    """Returns the webhooks about these references that came from the reference's provider."""
+    """Returns the webhooks for these references that came from the reference's own provider."""
     heard = await webhooks_about(db, merchant_id, list(owners))
     return [each for each in heard if owners[each.reference] == each.provider]
 

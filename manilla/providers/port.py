@@ -25,7 +25,7 @@ class Direction(StrEnum):
 
 
 class Channel(StrEnum):
-    """The payment instrument of a customer."""
+    """The customer's payment instrument."""
 
     CARD = "card"
     BANK_TRANSFER = "bank_transfer"
@@ -36,7 +36,8 @@ class RefusalCode(StrEnum):
     PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"
     INVALID_BENEFICIARY = "invalid_beneficiary"
     GATEWAY_PAYOUT_FAILED = "gateway_payout_failed"
-    PAYOUT_FAILED = "payout_failed"  # the guidance describes what to do at the provider
+    # The guidance says what an administrator must do at the provider.
+    PAYOUT_FAILED = "payout_failed"
     PAYMENT_DECLINED = "PAYMENT_DECLINED"
     NOT_SUPPORTED = "not_supported"  # the provider's API has no such call
 
@@ -52,15 +53,16 @@ class Refused(msgspec.Struct, frozen=True):
 
 class Unknown(msgspec.Struct, frozen=True):
     reason: str
-    is_rail_down: bool = False  # no connection, a timeout, or a server error
-    never_sent: bool = False  # no byte of the request left this machine
-    can_pass: bool = True  # False if a retry fails until an administrator acts
+    is_rail_down: bool = False  # True after a failed connection, a timeout or a server error
+    never_sent: bool = False  # True if no byte of the request left this machine
+    can_pass: bool = True  # False if every retry fails until an administrator acts
 
 
 Answer = Done[Value] | Refused | Unknown
 
 NO_STATEMENTS = Refused(
-    RefusalCode.NOT_SUPPORTED, "The provider has no call for statements. Import its file instead."
+    RefusalCode.NOT_SUPPORTED,
+    "The provider's API has no statements. Import a statement file instead.",
 )
 
 
@@ -69,7 +71,7 @@ class TransferStatus(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"
     REVERSED = "reversed"  # the bank returned the transfer after delivery
-    # The amount was returned. The provider does not report whether it was delivered before.
+    # The amount came back, but the provider does not report whether the transfer was delivered.
     RETURNED = "returned"
     NOT_FOUND = "not_found"
 
@@ -103,7 +105,7 @@ class ResolvedAccount(msgspec.Struct, frozen=True):
 
 
 class TransferOrder(msgspec.Struct, frozen=True):
-    reference: str  # in the format of `transfer_reference`
+    reference: str  # our reference in the format of `transfer_reference`
     amount: Money
     bank_code: str
     account_number: str
@@ -115,12 +117,12 @@ class TransferOrder(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """The provider has accepted the transfer. A status query must find out whether it arrives."""
+    """The provider has accepted the transfer. Only a status query shows whether it is delivered."""
 
     provider_reference: str | None
     fee: Money | None
-    session_id: str | None = None  # id of the interbank transfer (NIP), for disputes with banks
-    # What an administrator must do at the provider before the transfer continues.
+    session_id: str | None = None  # the interbank transfer's id (NIP), for disputes with banks
+    # The action that an administrator must take at the provider before the transfer continues.
     needs_action: str = ""
 
 
@@ -142,7 +144,7 @@ class ChargeOrder(msgspec.Struct, frozen=True):
     customer_email: str
     redirect_url: str
     notification_url: str
-    merchant_name: str  # the merchant's name that customers know
+    merchant_name: str  # the merchant name that customers know
     # The customer's chosen instrument, or None if the customer chooses it on the provider's page.
     channel: Channel | None = None
 
@@ -182,14 +184,14 @@ class RefundState(msgspec.Struct, frozen=True):
 
 
 class KnownAs(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids, besides our reference, by which a provider may know a transfer or refund."""
+    """Additional ids by which a provider may know a transfer or refund, besides our reference."""
 
-    sent_reference: str | None = None  # our reference in the format that was sent
+    sent_reference: str | None = None  # our reference in the format in which it was sent
     provider_reference: str | None = None
     charge_reference: str | None = None  # only for refunds
     amount: Money | None = None
     sent_at: datetime | None = None
-    # The provider's references of our other refunds of this charge.
+    # The provider's references for our other refunds of this charge.
     others: frozenset[str] = frozenset()
 
 
@@ -197,7 +199,7 @@ OUR_REFERENCE = KnownAs()
 
 
 class LineKind(StrEnum):
-    """The type of a statement line, if the provider reports it."""
+    """The type of a statement line, if the provider reports the type."""
 
     CHARGE = "charge"
     TRANSFER = "transfer"
@@ -207,18 +209,18 @@ class LineKind(StrEnum):
     OTHER = "other"
 
 
-# The kinds in a statement that lists every balance change.
+# The line types in a statement that lists every balance change.
 EVERY_MOVEMENT = frozenset(LineKind)
 
 
 class StatementLine(msgspec.Struct, frozen=True, kw_only=True):
     """One change of our balance at the provider."""
 
-    line_id: str  # the provider's id of the line
+    line_id: str  # the provider's id of the statement line
     booked_at: datetime
-    amount: Money  # positive if it increases our balance
+    amount: Money  # positive if the line increases our balance
     kind: LineKind = LineKind.OTHER
-    reference: str | None = None  # our reference, or possibly the provider's if the line is unclear
+    reference: str | None = None  # our reference, or possibly the provider's reference
     provider_reference: str | None = None  # the provider's own reference
     description: str = ""
     balance_after: Money | None = None
@@ -226,19 +228,19 @@ class StatementLine(msgspec.Struct, frozen=True, kw_only=True):
 
 class StatementPage(msgspec.Struct, frozen=True):
     lines: list[StatementLine]
-    next: str | None  # start of the next page, or None after the last page
+    next: str | None  # the start of the next page, or None on the last page
 
 
 class EventKind(StrEnum):
     CHARGE = "charge"
     TRANSFER = "transfer"
     REFUND = "refund"
-    # All refunds of a charge, identified by the charge's reference.
+    # All refunds of a charge, which the charge's reference identifies.
     CHARGE_REFUNDS = "charge_refunds"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The amount and currency in a webhook. Each is None if the webhook does not have it.
+    """The amount and currency in a webhook. A value is None if the webhook does not have it.
 
     An invalid amount is NaN, which is equal to no amount.
     """
@@ -252,14 +254,17 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class WebhookEvent(msgspec.Struct, frozen=True):
-    """The transaction that a webhook is about. We query the provider before we act on it."""
+    """The transaction that a webhook is about.
+
+    We query the provider before we act on the webhook.
+    """
 
     kind: EventKind
     reference: str
     # The webhook's contents, which must not contradict the provider's response to a query.
     claim: Claim | None = None
     claims_status: ReportedStatus | None = None
-    session_id: str | None = None  # for a transfer whose status query may not return the session id
+    session_id: str | None = None  # for transfers whose status query may not return the session id
 
 
 class Forged(msgspec.Struct, frozen=True):
@@ -267,7 +272,7 @@ class Forged(msgspec.Struct, frozen=True):
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A webhook with a valid signature, but with content that is not in the contract."""
+    """A webhook with a valid signature, but with content that the contract does not describe."""
 
     reason: str
 
@@ -306,7 +311,7 @@ class Adapter(Protocol):
     ) -> Answer[StatementPage]:
         """Returns a page of the lines from `since` until `until`, in the provider's order.
 
-        `start` is the `next` of the previous page. Pages may overlap, and may have lines from
+        `start` is the `next` value of the previous page. Pages may overlap, and may have lines from
         outside the period. `statements.read` returns each line of the period once.
         """
 
@@ -321,7 +326,7 @@ class Adapter(Protocol):
 
 
 def after_unknown(answer: AnyAnswer) -> AnyAnswer | Unknown:
-    """Converts the answer to a transfer that was sent before with an unknown outcome.
+    """Converts the response to a transfer that was already sent once with an unknown outcome.
 
     A rejection is conclusive only after the first send. After a repeated send it may mean that the
     reference was used before, while the first transfer is still in progress. In that case only a

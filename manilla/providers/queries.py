@@ -15,13 +15,14 @@ class _Sealed(msgspec.Struct, frozen=True):
 
 
 class RailHealth(msgspec.Struct, frozen=True):
-    """Statistics of a rail over the last minutes, for display."""
+    """A rail's statistics over the last minutes, for display."""
 
     provider: str
     direction: str
     is_down: bool
     calls: int
-    success_share: float | None  # share of calls with a conclusive result, or None without calls
+    # Share of calls with a conclusive result, or None if there were no calls.
+    success_share: float | None
     mean_milliseconds: int | None
     last_error: str
     last_error_at: datetime | None
@@ -107,7 +108,7 @@ async def set_drained(connection: Connection, provider: str, *, is_drained: bool
 async def add_rail_figures(
     db: Database, provider: str, direction: Direction, figures: dict[str, Any]
 ) -> None:
-    """Adds to the counts of the current minute, and saves the rail's latest error."""
+    """Adds the rail's calls to the counts of the current minute, and saves its latest error."""
     async with db.transaction() as connection:
         await connection.execute(
             """

@@ -32,17 +32,20 @@ from manilla.providers.port import (
 )
 
 CALLS_AT_ONCE = 64  # maximum number of concurrent calls per account
-CALLING_ACCOUNTS = 4  # number of accounts that can use all their calls at the same time
+CALLING_ACCOUNTS = 4  # number of accounts that can reach their call limit at the same time
 PROBE_REFERENCE = "PROBE"
 NO_REFUND_STATUS = Refused(
-    RefusalCode.NOT_SUPPORTED, "The provider has no status query for refunds."
+    RefusalCode.NOT_SUPPORTED, "The provider's API has no status query for refunds."
 )
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """How often we query a provider about a transaction: older ones are queried less often."""
+    """How often we query a provider about a transaction.
 
-    # Each step is a maximum age, and the seconds between two status queries up to that age.
+    Older transactions are queried less often.
+    """
+
+    # Each step is a maximum age, and the interval of status queries up to that age in seconds.
     steps: tuple[tuple[timedelta, float], ...]
     # The interval for overdue transactions, or None for an eighth of the age. Queries never stop.
     overdue_seconds: float | None = None
@@ -64,7 +67,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 class Rails:
-    """All provider accounts with their current configuration, and whether each can be offered."""
+    """All provider accounts with their current configuration and availability."""
 
     def __init__(
         self,
@@ -85,20 +88,20 @@ class Rails:
         # Incremented with every load, so that callers can cache values derived from the accounts.
         self.loads = 0
         self._loading = asyncio.Lock()
-        self._calls: dict[str, asyncio.Semaphore] = {}  # limits of concurrent calls, by account
+        self._calls: dict[str, asyncio.Semaphore] = {}  # limits each account's concurrent calls
         self.health = Health(db, watch)
         watch.follow(changes.PROVIDERS, self._refresh)
 
     @property
     def accounts(self) -> Mapping[str, Credentials]:
-        """The credentials of every account, by the account's name."""
+        """Maps each account's name to its credentials."""
         return self._credentials
 
     def credentials(self, provider: str) -> Credentials:
         return self._credentials[provider]
 
     def adapter(self, provider: str) -> Adapter | None:
-        """Returns None if the account does not exist or its credentials are incomplete."""
+        """Returns the account's adapter, or None if the account is not fully configured."""
         return self._adapters.get(provider)
 
     @overload
@@ -149,7 +152,7 @@ class Rails:
                 return await adapter.charge_state(reference)
 
     def may_resend(self, kind: EventKind, provider: str) -> bool:
-        """Whether a transfer or refund that the provider does not know may be sent again."""
+        """Returns True if a transfer or refund that the provider does not know may be resent."""
         current = self._credentials.get(provider)
         if current is None:
             return False
@@ -158,7 +161,7 @@ class Rails:
         return capabilities.resend_refund if is_refund else capabilities.resend_transfer
 
     def is_offered(self, provider: str, direction: Direction, environment: Environment) -> bool:
-        """Whether the provider is configured and enabled in this direction.
+        """Returns True if the provider is configured and enabled in this direction.
 
         A provider's test account is never offered in production.
         """
@@ -181,7 +184,7 @@ class Rails:
         return self.health.rail(provider, direction).down_since
 
     def is_drained(self, provider: str) -> bool:
-        """Whether an administrator has stopped new payouts through this account."""
+        """Returns True if an administrator has stopped new payouts through this account."""
         return provider in self.health.drained
 
     async def probe(self) -> None:
@@ -201,7 +204,10 @@ class Rails:
         await self.load()
 
     async def load(self) -> None:
-        """Reloads the accounts. Only one load runs at a time, so old data never replaces new."""
+        """Reloads the accounts.
+
+        Only one load runs at a time, so old data never replaces newer data.
+        """
         async with self._loading:
             self._credentials = await credentials.load(self._db, self._keyring)
             self._offered = {}

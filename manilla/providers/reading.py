@@ -1,6 +1,6 @@
 """Parses providers' responses without rounding. Rejects everything that is not documented.
 
-Verifies the signatures of providers' webhooks. All comparisons take constant time.
+Also verifies the signatures of providers' webhooks. All comparisons take constant time.
 """
 
 import hmac
@@ -18,7 +18,7 @@ from manilla.providers.port import Bank, Claim, Headers, ResolvedAccount, Unread
 Status = TypeVar("Status")
 
 TEXT_LENGTH_MAX = 200
-AMOUNT_DIGITS_MAX = 28  # the most digits that a Decimal can have without rounding
+AMOUNT_DIGITS_MAX = 28  # the maximum number of digits of a Decimal without rounding
 
 _OUR_REFERENCE = re.compile(r"\bTXN[0-9A-HJKMNP-TV-Z]{30}(-[0-9]+)?(?![0-9A-Z])", re.IGNORECASE)
 
@@ -28,14 +28,14 @@ class Malformed(Exception):
 
 
 def plain(text: str) -> str:
-    """Makes a provider's text safe to display: printable and short."""
+    """Replaces unprintable characters in a provider's text with spaces and limits its length."""
     if not text.isprintable():
         text = "".join(character if character.isprintable() else " " for character in text)
     return text[:TEXT_LENGTH_MAX].strip()
 
 
 def our_reference(text: str) -> str | None:
-    """Returns the first of our references in a provider's text, or None."""
+    """Returns the first reference of ours in a provider's text, or None."""
     found = _OUR_REFERENCE.search(text)
     return found[0].upper() if found else None
 
@@ -61,7 +61,7 @@ def text_or_number(data: Any, name: str) -> str:
 
 
 def id_number(data: Any, name: str) -> str:
-    """Parses a provider's numeric id. We use it in URLs, so only digits are accepted."""
+    """Parses a provider's numeric id. Only digits are accepted, because the id is used in URLs."""
     value = text_or_number(data, name)
     if not (value.isascii() and value.isdigit()):
         raise Malformed(f"{name} is not a number")
@@ -87,7 +87,7 @@ def money(data: Any, name: str, currency: str) -> Money:
         exact = exact_decimal(value)
         if len(exact.as_tuple().digits) > AMOUNT_DIGITS_MAX:
             raise Malformed(f"{name} has too many digits")
-        # Accept both 10.5 and 10.500, because both are exact.
+        # Both 10.5 and 10.500 are exact, so both are accepted.
         return Money.of(exact.normalize(), currency)
     except MoneyError as error:
         raise Malformed(f"{name} is not an amount in {currency}") from error
@@ -105,7 +105,7 @@ def optional_money(data: Any, name: str, currency: str) -> Money | None:
 
 
 def fee(data: Any, name: str, currency: str) -> Money | None:
-    """Parses a fee, rounded to minor units because providers may use more decimals.
+    """Parses a fee and rounds it to minor units, because providers may use more decimals.
 
     Returns None if the fee is invalid, because a fee must not keep a transaction open.
     """
@@ -182,7 +182,7 @@ def _claimed_amount(value: Any) -> Decimal:
 
 
 def same_reference(data: Any, name: str, expected: str) -> None:
-    """Rejects a response about another reference."""
+    """Rejects a response about a different reference."""
     if field(data, name) != expected:
         raise Malformed(f"{name} belongs to another transaction")
 
@@ -194,7 +194,7 @@ def items(data: Any) -> list[Any]:
 
 
 def one_of(statuses: Mapping[str, Status], data: Any, name: str) -> Status:
-    """Maps a status. Rejects an undocumented status, so that we do not act on it."""
+    """Maps a provider's status to ours. Rejects undocumented statuses."""
     value = field(data, name)
     if not isinstance(value, str) or value not in statuses:
         raise Malformed(f"{name} is not in the contract")
@@ -222,7 +222,7 @@ def moment(data: Any, name: str) -> datetime | None:
 
 
 def required_moment(data: Any, name: str) -> datetime:
-    """Parses a time, which is in UTC unless it names another zone."""
+    """Parses a timestamp, which is in UTC unless it contains a time zone."""
     given = moment(data, name)
     if given is None:
         raise Malformed(f"{name} is missing")
@@ -230,7 +230,7 @@ def required_moment(data: Any, name: str) -> datetime:
 
 
 def web_address(data: Any, name: str) -> str:
-    """Parses the URL to redirect the customer to. Only http and https are allowed."""
+    """Parses the URL of the page that the customer is redirected to. It must be an http(s) URL."""
     value = field(data, name)
     if not isinstance(value, str) or not is_web_address(value):
         raise Malformed(f"{name} is not a URL")
@@ -256,19 +256,19 @@ def webhook(raw: bytes, read: Callable[[Any], Webhook]) -> Webhook:
 def is_hex_hmac(
     headers: Headers, name: bytes, secret: bytes, signed: bytes, digest: str = "sha256"
 ) -> bool:
-    """Whether the header is the hex HMAC of the signed bytes: the body or a part of it."""
+    """Returns True if the header is the hex HMAC of the body or of its signed part."""
     given = _given(headers, name)
     expected = hmac.digest(secret, signed, digest).hex().encode()
     return bool(secret) and given is not None and hmac.compare_digest(expected, given.lower())
 
 
 def is_shared_secret(headers: Headers, name: bytes, secret: bytes) -> bool:
-    """Whether the header equals the secret, which identifies the sender but signs no body."""
+    """Returns True if the header equals the shared secret, which does not sign the body."""
     given = _given(headers, name)
     return bool(secret) and given is not None and hmac.compare_digest(secret, given)
 
 
 def _given(headers: Headers, name: bytes) -> bytes | None:
-    """Returns the header, or None if it is missing or repeated."""
+    """Returns the header's value, or None if the header is missing or repeated."""
     given = headers.get(name, ())
     return given[0] if len(given) == 1 else None

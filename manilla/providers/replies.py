@@ -1,4 +1,4 @@
-"""Decides what a provider's response means.
+"""Interprets providers' responses.
 
 A response is conclusive only if the provider itself clearly reports the result.
 """
@@ -25,10 +25,10 @@ from manilla.providers.port import (
 Value = TypeVar("Value")
 
 UNAUTHORIZED = 401  # our credentials are wrong
-# HTTP statuses with which an error in the provider's envelope is a conclusive rejection.
+# With these HTTP statuses, an error in the provider's envelope is a conclusive rejection.
 REFUSING = frozenset((400, 402, 403, 422))
 
-# Words in the rejection of a transfer, and the code that they mean.
+# Maps words in a transfer's rejection to a rejection code.
 Refusals = tuple[tuple[tuple[str, ...], RefusalCode], ...]
 TRANSFER_REFUSALS: Refusals = (
     (("insufficient",), RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
@@ -39,14 +39,14 @@ TRANSFER_REFUSALS: Refusals = (
     (("not enabled", "whitelist", "minimum transfer"), RefusalCode.PAYOUT_FAILED),
 )
 
-# The states of transactions that the provider does not know.
+# These are the states of transactions that the provider does not know.
 NO_CHARGE = ChargeState(ReportedChargeStatus.NOT_FOUND)
 NO_TRANSFER = TransferState(TransferStatus.NOT_FOUND)
 NO_REFUND = RefundState(ReportedRefundStatus.NOT_FOUND)
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A response in the provider's envelope, with any HTTP status."""
+    """A response in the provider's envelope format, with any HTTP status."""
 
     status: int
     is_success: bool
@@ -62,9 +62,9 @@ class Enveloped(msgspec.Struct, frozen=True):
 
 
 Envelope = Callable[[Mapping[str, Any]], Enveloped]
-# A function that converts the data of a successful response, or raises Malformed.
+# A `Read` function converts the data of a successful response, or raises Malformed.
 Read = Callable[[Any], Value]
-# A function that decides what a response means. It parses the data only after a success.
+# A `Decide` function interprets a response, and parses its data only after a success.
 Decide = Callable[[Reply, Read[Value]], Answer[Value]]
 
 
@@ -83,7 +83,7 @@ def read_word(document: Mapping[str, Any]) -> Enveloped:
 
 
 def require_success(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Returns Done if the HTTP status is 2xx, the envelope reports success and data is valid."""
+    """Returns Done if the HTTP status is 2xx, the envelope reports success, and data is valid."""
     if 200 <= reply.status < 300 and reply.is_success:
         return Done(read(reply.data))
     reason = f"HTTP {reply.status}: {reply.message}"
@@ -91,7 +91,7 @@ def require_success(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the response to a new charge or refund.
+    """Interprets the response to a new charge or refund.
 
     A duplicate reference is not a rejection, because the charge or refund exists.
     """
@@ -101,7 +101,7 @@ def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_transfer(reply: Reply, read: Read[Value], refusals: Refusals = ()) -> Answer[Value]:
-    """Decides on the response to a transfer or account lookup.
+    """Interprets the response to a transfer or account lookup.
 
     `refusals` are provider-specific texts, which are checked before the common texts.
     """
@@ -112,7 +112,7 @@ DUPLICATE = ("duplicate", "already exist", "already used", "already been used", 
 
 
 def is_duplicate(reply: Reply) -> bool:
-    """Whether the provider reports, in any wording, that the reference already exists."""
+    """Returns True if the provider reports, in any wording, that the reference already exists."""
     return any(words in reply.message.lower() for words in DUPLICATE)
 
 
@@ -132,7 +132,7 @@ def refused_transfer(reply: Reply, refusals: Refusals = ()) -> Refused | Unknown
 
 
 def is_not_found(reply: Reply) -> bool:
-    """Whether the provider itself reports that it does not know the reference.
+    """Returns True if the provider itself reports that it does not know the reference.
 
     A 404 without this message may come from a proxy.
     """
@@ -140,7 +140,7 @@ def is_not_found(reply: Reply) -> bool:
 
 
 def found_or(missing: Value, is_missing: Callable[[Reply], bool] = is_not_found) -> Decide[Value]:
-    """Returns a function that decides on the response to a status query.
+    """Returns a function that interprets the response to a status query.
 
     The result is `missing` if the provider does not know the reference.
     """

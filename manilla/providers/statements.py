@@ -1,4 +1,7 @@
-"""Reads a provider's complete statement. Returns each line once, even if lines are added."""
+"""Reads a provider's complete statement.
+
+Returns each line once, even if lines are added meanwhile.
+"""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -8,8 +11,9 @@ from manilla.providers.connection_test import problem
 from manilla.providers.port import Adapter, Done, StatementLine
 
 PAGES_MAX = 10_000
-# The maximum number of consecutive pages without a new line. A provider that ignores the page
-# number would repeat one page forever. Lines that are added while we read can repeat a page or two.
+# The maximum number of consecutive pages without a new line.
+# A provider that ignores the page number would repeat one page forever.
+# Lines that are added while we read can repeat a page or two.
 REPEATED_PAGES_MAX = 3
 
 

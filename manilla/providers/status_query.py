@@ -1,4 +1,4 @@
-"""Status queries that a user requests. They change no data."""
+"""Status queries that a user starts. They do not change data."""
 
 from datetime import UTC, datetime
 

@@ -29,17 +29,17 @@ Value = TypeVar("Value")
 
 ANSWER_BYTES_MAX = 1024 * 1024
 COMPRESSIONS = ("gzip", "deflate")
-# Arguments of zlib: it detects the header of gzip or zlib, or expects none.
+# These zlib arguments detect a gzip or zlib header, or expect no header.
 ANY_HEADER = 32 + zlib.MAX_WBITS
 NO_HEADER = -zlib.MAX_WBITS
 
-# The latest end time of calls in this context, on the event loop's clock.
+# The time on the event loop's clock by which all calls in this context must end.
 _ends: ContextVar[float] = ContextVar("calls_end", default=math.inf)
 
 
 @contextmanager
 def limit_calls(seconds: float) -> Iterator[None]:
-    """Limits the total time of the calls in this block. The limit of each call also applies."""
+    """Limits the total time of the calls in this block. Each call also has its own limit."""
     token = _ends.set(min(asyncio.get_running_loop().time() + seconds, _ends.get()))
     try:
         yield
@@ -52,9 +52,8 @@ def _end_of_call() -> float:
     return min(asyncio.get_running_loop().time() + seconds, _ends.get())
 
 
-# Errors that occur before a request is sent, because it is sent only after connecting. A connection
-# that breaks later raises other errors. A request with a body is never repeated on another
-# connection.
+# These errors occur only before a request is sent. A connection that breaks later raises others.
+# A request with a body is never repeated on another connection.
 NOT_CONNECTED = (NotConnected,)
 
 
@@ -67,7 +66,7 @@ class ProviderCall(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A call and its response with secrets. It must be redacted before it is shown or stored."""
+    """A call and its response with secrets. Redact it before it is shown or stored."""
 
     call: ProviderCall
     status: int | None  # None if there was no response
@@ -80,7 +79,7 @@ Recorder = Callable[[Exchange], None]
 
 
 class ProviderApi(msgspec.Struct, frozen=True):
-    """A provider's API as used by one account."""
+    """The settings for calling a provider's API with one account."""
 
     client: HttpClient
     base_url: str
@@ -145,7 +144,7 @@ class Wire:
         except reading.Malformed as error:
             return Unknown(f"unexpected answer: {error}")
         except Exception:
-            # If our code cannot process a response, the result is unknown, and we query again.
+            # If our code cannot process a response, the result is unknown and is queried again.
             log.exception("provider_answer_not_read", path=call.path)
             return Unknown("an answer that could not be read")
 
@@ -221,9 +220,9 @@ def _unknown(status: int, problem: str) -> Unknown:
 
 
 def _read_body(reply: HttpReply) -> bytes | None:
-    """Returns None if the body is too large.
+    """Returns the body, or None if it is too large.
 
-    A compressed body is decompressed, although we ask for an uncompressed one.
+    A compressed body is decompressed, although we request an uncompressed body.
     """
     if reply.is_cut:
         return None

@@ -280,7 +280,7 @@ async def test_an_account_is_added_with_its_own_webhook_url_and_inactive_methods
         assert "Kora (shopfour)" in page
         assert f"{services.base_url}/webhooks/shopfour" in page
         assert "/console/providers/shopfour/guide" in page
-        assert "Not used. Payouts are sent over TLS" in page
+        assert "Not used. Manilla sends payouts over TLS" in page
         methods = {method.code: method for method in await catalogue.load(services.db)}
         assert not methods["shopfour-ngn"].active
         [line] = await audit.list_entries(services.db, AuditFilter(subject="provider:shopfour"))

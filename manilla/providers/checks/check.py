@@ -1,4 +1,4 @@
-"""Defines a check: a question about a provider, an API call, and a judgment of the response."""
+"""Defines a check: a question about a provider, an API call, and an evaluation of the response."""
 
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
@@ -46,7 +46,7 @@ class SampleAccount(msgspec.Struct, frozen=True):
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
     good: SampleAccount
     invalid: SampleAccount
-    # Appended to the reference of a test transfer that must succeed, if the provider supports this.
+    # With this suffix in its reference, a test transfer succeeds at providers that support it.
     success_suffix: str = ""
     bvn: str = "22222222222"
 
@@ -66,8 +66,8 @@ class CheckSession:
         self.adapter = build()
         self.samples = samples
         self.is_live = is_live
-        self.exchanges: list[Exchange] = []  # the calls of the current check
-        # The calls of each finished check, by the check's name.
+        self.exchanges: list[Exchange] = []  # the API calls of the current check
+        # The API calls of each finished check, by the check's name.
         self.history: dict[str, list[Exchange]] = {}
         self.balance: Money | None = None
         self.resolved: ResolvedAccount | None = None
@@ -114,7 +114,7 @@ class CheckSession:
             bank_code=to.bank_code,
             account_number=to.account_number,
             account_name=resolved.account_name if resolved else NAME,
-            # Include the reference, because some statements show only the narration.
+            # Some statements show only the narration, so it includes the reference.
             narration=narration or f"Manilla check {reference}",
             customer_email=EMAIL,
             notification_url=self._notification_url,
@@ -127,7 +127,7 @@ class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
     question: str
     expectation: str
     run: Callable[[CheckSession], Awaitable[CheckFinding]]
-    # True if the check creates something at the provider, or uses data of a test account.
+    # True if the check creates an object at the provider, or uses a test account's data.
     needs_test_account: bool
 
 
@@ -149,7 +149,7 @@ def check(
 
 
 def manual(name: str, question: str, expectation: str, how: str) -> ProviderCheck:
-    """Declares a question that no API call can answer. `how` says how to answer it manually."""
+    """Declares a check that no API call can do. `how` says how to do the check manually."""
 
     async def run(_session: CheckSession) -> CheckFinding:
         return not_answered(f"No API call can answer this. {how}")
@@ -180,7 +180,7 @@ def last_reply(session: CheckSession) -> str:
 
 
 def reply_to(session: CheckSession) -> Reply | None:
-    """Returns the last response, or None if it is only about our credentials or the rate limit."""
+    """Returns the last response, or None if it only concerns our credentials or the rate limit."""
     reply = session.last.reply if session.last else None
     is_about_call = reply is not None and reply.status not in (UNAUTHORIZED, TOO_MANY_REQUESTS)
     return reply if is_about_call else None

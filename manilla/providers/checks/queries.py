@@ -26,7 +26,9 @@ from manilla.providers.port import (
 )
 
 
-@check("balance", "Do the credentials work, and is our balance readable?", "A balance in naira.")
+@check(
+    "balance", "Do the credentials work, and can Manilla read our balance?", "A balance in naira."
+)
 async def balance(session: CheckSession) -> CheckFinding:
     answer = await session.adapter.balance("NGN")
     if not isinstance(answer, Done):
@@ -45,8 +47,8 @@ async def banks(session: CheckSession) -> CheckFinding:
 
 @check(
     "name lookup",
-    "Does the lookup of an account return the holder's name?",
-    "A name, or with a live account a rejection, because the test account does not exist there.",
+    "Does an account lookup return the holder's name?",
+    "The holder's name. A live account returns a rejection for the test bank account.",
 )
 async def name_lookup(session: CheckSession) -> CheckFinding:
     account = session.samples.good
@@ -62,7 +64,7 @@ async def name_lookup(session: CheckSession) -> CheckFinding:
 @check(
     "lookup of an invalid account",
     "How does the provider reject an account that does not exist?",
-    "A rejection that Manilla reads as an invalid beneficiary.",
+    "A rejection that Manilla interprets as an invalid beneficiary.",
     needs_test_account=True,
 )
 async def invalid_lookup(session: CheckSession) -> CheckFinding:
@@ -76,7 +78,7 @@ async def invalid_lookup(session: CheckSession) -> CheckFinding:
 @check(
     "unknown charge",
     "What does the status query return for a charge that does not exist?",
-    "A response that Manilla reads as not found.",
+    "A response that Manilla interprets as not found.",
 )
 async def unknown_charge(session: CheckSession) -> CheckFinding:
     answer = await session.adapter.charge_state(references.new())
@@ -88,7 +90,7 @@ async def unknown_charge(session: CheckSession) -> CheckFinding:
 @check(
     "unknown transfer",
     "What does the status query return for a transfer that does not exist?",
-    "A response that Manilla reads as not found. Otherwise, a payout that never reached "
+    "A response that Manilla interprets as not found. Otherwise, a payout that never reached "
     "the provider stays open and becomes a case.",
 )
 async def unknown_transfer(session: CheckSession) -> CheckFinding:
@@ -102,7 +104,7 @@ async def unknown_transfer(session: CheckSession) -> CheckFinding:
 @check(
     "unknown refund",
     "What does the status query return for a refund that does not exist?",
-    "A response that Manilla reads as not found.",
+    "A response that Manilla interprets as not found.",
 )
 async def unknown_refund(session: CheckSession) -> CheckFinding:
     answer = await query_unknown_refund(session)
@@ -118,8 +120,8 @@ async def query_unknown_refund(session: CheckSession) -> Answer[RefundState]:
 
 @check(
     "statement",
-    "Is the statement of the last day readable?",
-    "A page of lines, which may be empty.",
+    "Can Manilla read the statement for the last day?",
+    "A page of statement lines, which may be empty.",
 )
 async def statement(session: CheckSession) -> CheckFinding:
     now = datetime.now(UTC)

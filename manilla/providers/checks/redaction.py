@@ -22,7 +22,7 @@ _NUMBER = re.compile(
     "(?i)account_?(number|no)$|^(transfer_)?account$|nuban|phone|mobile|msisdn|card|pan$"
 )
 _PERSON = re.compile("(?i)(^|_|account|customer|holder|beneficiary|first|last|full)name$")
-# Matches start only after a separator. Otherwise a search in a long text would be slow.
+# Matches start only after a separator, so that searching a long text is fast.
 _EMAIL = re.compile(r"""(?<![^\s@"'<>:])[^\s@"'<>:]+@[^\s@"'<>]+""")
 _LONG_NUMBER = re.compile(r"(?<![\w.])\+?\d{10,}(?!\w)")
 _FIGURE = re.compile("(?i)amount|balance|fee|difference|expir|time|^id$")
@@ -31,7 +31,7 @@ _FIGURE = re.compile("(?i)amount|balance|fee|difference|expir|time|^id$")
 class Redactor:
     """Hides known secrets wherever they appear in a text.
 
-    The redactor also learns secrets from each exchange: the tokens and personal names in it.
+    The redactor also finds secrets in each call and response, such as tokens and personal names.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:

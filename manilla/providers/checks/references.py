@@ -1,4 +1,4 @@
-"""References of the objects that a check creates at a provider, and of no other objects."""
+"""Generates references that only a check's objects at a provider have."""
 
 import re
 import secrets
@@ -6,7 +6,7 @@ import secrets
 from manilla.kit.ids import ALPHABET, base32
 
 PREFIX = "CHECK"
-# All providers accept references of this length with these characters.
+# All providers accept references of this length that consist of these characters.
 RANDOM_CHARACTERS = 20
 PATTERN = f"{PREFIX}[{ALPHABET}]{{{RANDOM_CHARACTERS}}}"
 _REFERENCE = re.compile(PATTERN)

@@ -1,4 +1,4 @@
-"""The report of a check: questions, expected and actual results, and the calls without secrets."""
+"""A check's report: questions, expected and actual results, and the API calls without secrets."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,7 +12,7 @@ from manilla.providers.checks.check import CheckResult
 
 
 class ShownCall(msgspec.Struct, frozen=True):
-    """A call without credentials and personal data."""
+    """An API call without credentials and personal data."""
 
     method: str
     path: str
@@ -76,7 +76,7 @@ class CheckReport(msgspec.Struct, frozen=True):
             yield from each.lines()
 
     def document(self) -> dict[str, Any]:
-        """Returns the report as data for other programs. Numbers keep their exact value."""
+        """Returns the report as JSON-compatible data. Numbers keep their exact value."""
         checks = [
             {
                 **msgspec.structs.asdict(each),

@@ -1,4 +1,4 @@
-"""Checks that create something at the provider. They run only with test money."""
+"""Checks that create objects at the provider. They run only with test accounts."""
 
 from manilla.kit.money import Money
 from manilla.providers.checks.check import (
@@ -36,7 +36,7 @@ ACCEPTED = (TransferStatus.PENDING, TransferStatus.DELIVERED)
 @check(
     "hosted checkout",
     "Does the provider open a hosted checkout?",
-    "A URL that the customer is sent to.",
+    "A URL to which the customer is redirected.",
     needs_test_account=True,
 )
 async def hosted_checkout(session: CheckSession) -> CheckFinding:
@@ -50,7 +50,7 @@ async def hosted_checkout(session: CheckSession) -> CheckFinding:
 
 @check(
     "unpaid charge",
-    "What is the status of a charge that nobody has paid?",
+    "What is the status of an unpaid charge?",
     "Pending, or not found.",
     needs_test_account=True,
 )
@@ -119,12 +119,12 @@ async def impossible_refund(session: CheckSession) -> CheckFinding:
     order = RefundOrder(new(), session.charge.reference, AMOUNT, "Manilla check")
     answer = await session.adapter.refund(order)
     if isinstance(answer, Refused) and answer.code is RefusalCode.NOT_SUPPORTED:
-        return not_answered("The provider has no refunds, so this check was skipped.")
+        return not_answered("The provider does not support refunds, so this check was skipped.")
     if isinstance(answer, Refused):
         return matches(f"{last_reply(session)}.")
     last = session.last
     if last is not None and last.call.method == "GET":
-        # The adapter first looks up the charge, and found no charge that it could refund.
+        # The adapter first looked up the charge, and found no charge that can be refunded.
         return not_answered(f"No refund was sent: {reading_of(answer)}.")
     return judge_unexpected(session, answer)
 
@@ -149,7 +149,7 @@ async def transfer(session: CheckSession) -> CheckFinding:
 @check(
     "transfer status",
     "Does the status query report the transfer that was just sent?",
-    "Pending or delivered, with the amount that was sent.",
+    "The transfer is pending or delivered, with the amount that was sent.",
     needs_test_account=True,
 )
 async def transfer_status(session: CheckSession) -> CheckFinding:
@@ -183,7 +183,7 @@ async def used_transfer_reference(session: CheckSession) -> CheckFinding:
 
 
 def _judge_second_transfer(first: Sent, second: Sent) -> CheckFinding:
-    """Judges whether both responses are about one transfer, by the provider's own reference."""
+    """Checks by the provider's own reference whether both responses are about one transfer."""
     reference = second.provider_reference
     if reference is not None and reference == first.provider_reference:
         return matches(f"The provider returned the first transfer again ({reference}).")
@@ -214,12 +214,12 @@ async def long_narration(session: CheckSession) -> CheckFinding:
 @check(
     "transfer to an invalid account",
     "How does the provider reject a transfer to an account that does not exist?",
-    "A rejection that Manilla reads as an invalid beneficiary.",
+    "A rejection that Manilla interprets as an invalid beneficiary.",
     needs_test_account=True,
 )
 async def invalid_transfer(session: CheckSession) -> CheckFinding:
     if session.resolved and session.resolved.name_enquiry_reference:
-        return not_answered("A transfer needs a lookup first, and the lookup rejects the account.")
+        return not_answered("The account lookup before the transfer rejects the account.")
     order = session.transfer_order(session.samples.invalid)
     answer = await session.adapter.send(order)
     if isinstance(answer, Refused):
@@ -231,7 +231,7 @@ async def invalid_transfer(session: CheckSession) -> CheckFinding:
 
 @check(
     "rejected transfer",
-    "Does a transfer that the provider rejected exist?",
+    "Does the provider store a transfer that it rejected?",
     "No. The status query does not find the transfer.",
     needs_test_account=True,
 )
@@ -251,7 +251,7 @@ async def rejected_transfer(session: CheckSession) -> CheckFinding:
 @check(
     "transfer above the balance",
     "How does the provider reject a transfer that our balance does not cover?",
-    "A rejection that Manilla reads as insufficient balance, or a transfer that then fails.",
+    "A rejection that Manilla interprets as insufficient balance, or a transfer that then fails.",
     needs_test_account=True,
 )
 async def transfer_above_balance(session: CheckSession) -> CheckFinding:

@@ -229,7 +229,7 @@ def _transfer_state(data: Any, reference: str) -> port.TransferState:
 
 def _refund_state(data: Any, reference: str) -> port.RefundState:
     reading.same_reference(data, "reference", reference)
-    # Refunds in the contract have no currency, because the rail supports only naira.
+    # According to the contract, refunds have no currency, because the rail supports only naira.
     return port.RefundState(
         reading.one_of(REFUND_STATUSES, data, "status"),
         reading.optional_money(data, "amount", "NGN"),

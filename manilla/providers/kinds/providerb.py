@@ -19,7 +19,7 @@ PAYMENTS = "/pms/transactions"
 REQUESTS = "/pms/api/external/request"
 WALLET = f"{REQUESTS}/wallet"
 
-# The first header is the CGI spelling of the second. Proxies drop names with underscores.
+# The first name is the CGI spelling of the second. Proxies drop header names with underscores.
 SIGNATURES = (b"http_providerb_signature", b"providerb-signature")
 
 CHARGE_STATUSES = {
@@ -35,7 +35,7 @@ TRANSFER_STATUSES = {
 }
 NO_REFUND = Refused(
     port.RefusalCode.NOT_SUPPORTED,
-    "Provider B has no refunds: an administrator pays it.",
+    "Provider B does not support refunds. An administrator pays the refund.",
 )
 
 

@@ -195,7 +195,7 @@ def _found_transfer(data: Any, reference: str) -> port.TransferState:
 
 def _transfer_state(data: Any, reference: str) -> port.TransferState:
     reading.same_reference(data, "reference", reference)
-    # Transfers in the contract have no currency, because the rail supports only naira.
+    # According to the contract, transfers have no currency, because the rail supports only naira.
     return port.TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         amount=reading.money(data, "amount", "NGN"),

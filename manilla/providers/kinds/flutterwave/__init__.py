@@ -10,15 +10,15 @@ KIND = ProviderKind(
     fields=(
         CredentialField("secret_key", is_required=True),
         CredentialField("secret_hash", is_required=True),
-        # The suffix, such as `_PMCK`, that decides a test transfer's outcome.
+        # This suffix, such as `_PMCK`, determines the outcome of a test transfer.
         CredentialField(
             "test_reference_suffix", is_secret=False, label="Suffix of test references"
         ),
         *SWITCHES,
         base_url("https://api.flutterwave.com"),
     ),
-    # It is not documented that a second transfer with the same reference is rejected. Refunds have
-    # neither our reference nor a documented status query.
+    # Flutterwave does not document that it rejects a second transfer with the same reference.
+    # Its refunds have neither our reference nor a documented status query.
     capabilities=Capabilities(resend_transfer=False, resend_refund=False, refund_status=False),
     test_key_prefixes={"secret_key": "FLWSECK_TEST-"},
     checks=CHECKS,

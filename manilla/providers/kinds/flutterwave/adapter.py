@@ -45,10 +45,10 @@ class Flutterwave(BaseAdapter):
     async def create_virtual_account(
         self, order: port.ChargeOrder, bvn: str | None
     ) -> Answer[port.VirtualAccount]:
-        del bvn  # needed only for permanent accounts
+        del bvn  # only permanent accounts need a BVN
 
         def read(reply: Reply) -> Answer[port.VirtualAccount]:
-            # The response has the account in `meta`, and `data` can be missing.
+            # The account is in the response's `meta` field, and `data` can be missing.
             return answers.decide_payment(
                 reply, lambda _data: answers.virtual_account(reply.document, order)
             )
@@ -73,7 +73,7 @@ class Flutterwave(BaseAdapter):
     async def refund(self, order: port.RefundOrder) -> Answer[port.RefundState]:
         """Refunds a charge by Flutterwave's own id.
 
-        Flutterwave's refunds have no field for our reference. The comment contains it for manual
+        Flutterwave's refunds have no field for our reference, so the comment contains it for manual
         searches.
         """
         charge = await self.charge_state(order.charge_reference)
@@ -118,7 +118,7 @@ class Flutterwave(BaseAdapter):
         return f"{trx_id}{SUFFIX}{self._suffix}" if has_suffix else trx_id
 
     def _trx_id(self, reference: str) -> str:
-        """Returns the id from a reference with any test suffix, including earlier suffixes."""
+        """Returns our id from a reference, without any current or earlier test suffix."""
         return reference.partition(SUFFIX)[0] if self._is_sandbox else reference
 
     async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
@@ -148,13 +148,16 @@ class Flutterwave(BaseAdapter):
         )
 
     def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
-        """Checks the header, which proves who sent the webhook. The body has no signature."""
+        """Verifies the header, which identifies the sender. The body has no signature."""
         if not reading.is_shared_secret(headers, b"verif-hash", self._secret_hash):
             return port.Forged()
         return reading.webhook(raw, self._event)
 
     def _event(self, document: Any) -> port.WebhookEvent:
-        """Parses an event. Failures have the same event types, so `data.status` decides."""
+        """Parses a webhook event.
+
+        Failures have the same event types, so `data.status` is decisive.
+        """
         event, data = reading.text(document, "event"), reading.field(document, "data")
         claim, status = reading.read_claim(data), reading.optional_text(data, "status")
         if event == "charge.completed":

@@ -1,4 +1,4 @@
-"""Parses Flutterwave's responses. An undocumented response leaves the result undecided."""
+"""Parses Flutterwave's responses. The result of an undocumented response is Unknown."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import ROUND_DOWN, ROUND_HALF_UP
@@ -26,7 +26,7 @@ TRANSFER_STATUSES = {
 }
 
 UNKNOWN_CHARGE = ("no transaction was found", "transaction not found")
-# Parts of messages about a reference that exists already. The exact texts are not documented.
+# Messages that contain one of these texts may mean that the reference already exists.
 ABOUT_REFERENCE = ("reference", "tx_ref", "already")
 UNRESOLVED = ("could not be validated", "recipient account", "account number", "account resolve")
 
@@ -34,7 +34,7 @@ LAGOS = timezone(timedelta(hours=1))
 YES = (1, "1", True)
 
 APPROVAL = (
-    "This transfer waits for approval at Flutterwave. Approve or reject it in Flutterwave's "
+    "This transfer is waiting for approval at Flutterwave. Approve or reject it in Flutterwave's "
     "dashboard, and turn on automatic approval of transfers."
 )
 SEVERAL = (
@@ -88,7 +88,7 @@ def checkout(data: Any) -> port.HostedCheckout:
 
 
 def virtual_account(document: Any, order: port.ChargeOrder) -> port.VirtualAccount:
-    """Parses the account. The response lacks the account name, which is the narration we sent."""
+    """Parses a one-time account. The account name is the narration that we sent."""
     account = reading.field(reading.field(document, "meta"), "authorization")
     return port.VirtualAccount(
         bank_name=reading.text(account, "transfer_bank"),
@@ -100,11 +100,11 @@ def virtual_account(document: Any, order: port.ChargeOrder) -> port.VirtualAccou
 
 
 def expiry(given: Any) -> datetime | None:
-    """Parses a time in milliseconds, or a time that may lack its zone.
+    """Parses a time in milliseconds, or a timestamp with or without a time zone.
 
-    A time without a zone is treated as Lagos time, which is the earliest of the likely zones.
-    Returns None for a time that is invalid or has passed: the sandbox returns the time of the
-    request.
+    A timestamp without a time zone is treated as Lagos time, which is the earliest of the likely
+    zones. Returns None for a time that is invalid or has passed, because the sandbox returns the
+    request's time.
     """
     try:
         if isinstance(given, int):
@@ -127,8 +127,8 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
         charged = _rounded(data, "charged_amount", currency, ROUND_HALF_UP)
     return port.ChargeState(
         status=status,
-        # The charged amount includes a fee that the customer bears. If it is lower than the amount,
-        # the customer has paid too little.
+        # The charged amount includes a fee that the customer pays.
+        # If the charged amount is lower than the amount, the customer has paid too little.
         paid=min(amount, charged) if status is port.ReportedChargeStatus.PAID else None,
         fee=_own_fee(data, charged.minor - amount.minor, currency),
         reason=reading.optional_text(data, "processor_response"),
@@ -143,7 +143,7 @@ def _own_fee(data: Any, borne_by_customer: int, currency: str) -> Money | None:
 
 
 def _rounded(data: Any, name: str, currency: str, rounding: str) -> Money:
-    """Parses a sum of amounts and fees. It can have three decimals, after a fee such as 26.875."""
+    """Parses a sum of amounts and fees, which can have three decimals if a fee is 26.875."""
     value = reading.amount(data, name)
     try:
         unit = Money(currency, 1).amount

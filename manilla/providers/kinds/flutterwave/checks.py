@@ -45,8 +45,8 @@ async def reference_filter(session: CheckSession) -> CheckFinding:
 
 @check(
     "end of a one-time account",
-    "Which format does `account_expiration` have?",
-    "Milliseconds, or a time. A time without a zone is treated as Lagos time.",
+    "What is the format of `account_expiration`?",
+    "Milliseconds or a timestamp. A timestamp without a time zone is treated as Lagos time.",
     needs_test_account=True,
 )
 async def account_end(session: CheckSession) -> CheckFinding:
@@ -87,8 +87,8 @@ CHECKS = (
     ),
     manual(
         "returned transfer",
-        "How does Flutterwave report a transfer that came back after delivery?",
+        "How does Flutterwave report a transfer that was returned after delivery?",
         "`REVERSED`. An administrator decides on a `FAILED` after `SUCCESSFUL`.",
-        "Ask Flutterwave's support: the sandbox returns no transfers.",
+        "Ask Flutterwave's support, because transfers in the sandbox are never returned.",
     ),
 )

@@ -16,7 +16,7 @@ KIND = ProviderKind(
         CredentialField("secret_key", is_required=True),
         CredentialField(
             "encryption_key",
-            note="Not used. Payouts are sent over TLS, without Kora's optional encryption.",
+            note="Not used. Manilla sends payouts over TLS, without Kora's optional encryption.",
         ),
         *SWITCHES,
         base_url("https://api.korapay.com"),

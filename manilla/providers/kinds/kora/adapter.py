@@ -99,7 +99,7 @@ class Kora(BaseAdapter):
         return await self._look_up(resolve)
 
     async def _look_up(self, call: Callable[[Wire], Awaitable[Answer[Value]]]) -> Answer[Value]:
-        """Calls Kora with the secret key. If Kora rejects that key, calls with the public key.
+        """Calls Kora with the secret key, and with the public key if Kora rejects the secret key.
 
         Kora documents the public key for the two lookup calls, which create nothing. Most
         integrations use the secret key.
@@ -155,7 +155,7 @@ def _authorization(key: str) -> dict[str, str]:
 
 
 def _given(fields: Mapping[str, str]) -> dict[str, str]:
-    """Omits empty optional fields, because Kora may reject them."""
+    """Removes empty optional fields, because Kora may reject them."""
     return {name: text for name, text in fields.items() if text}
 
 
@@ -173,7 +173,7 @@ def _charge(order: port.ChargeOrder) -> dict[str, Any]:
         "amount": order.amount.amount,
         "currency": order.amount.currency,
         "customer": _customer(order.customer_email, order.customer_name),
-        # By default, Kora adds its fee to the amount that the customer pays.
+        # Without this setting, Kora adds its fee to the amount that the customer pays.
         "merchant_bears_cost": True,
         **_given(optional),
     }

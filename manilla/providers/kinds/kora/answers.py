@@ -38,7 +38,7 @@ REFUND_STATUSES = {
     "failed": port.ReportedRefundStatus.FAILED,
 }
 
-# Kora documents that a payout with one of these messages does not exist, but not the HTTP status.
+# According to Kora, these messages mean that no payout exists. The HTTP status is not documented.
 NOT_CREATED = frozenset(
     (
         "unable to resolve bank account",
@@ -47,13 +47,13 @@ NOT_CREATED = frozenset(
         "insufficient funds in disbursement wallet",
     )
 )
-# A rejection with one of these words may mean that our reference already exists at Kora: "Duplicate
-# payment reference", "Refund already exists with reference …".
+# These words in a rejection may mean that our reference already exists at Kora.
+# Examples are "Duplicate payment reference" and "Refund already exists with reference …".
 MAY_EXIST = ("reference", "already", "duplicate")
 
 
 def read_envelope(document: Mapping[str, Any]) -> Enveloped:
-    """Parses the envelope. Adds the fields that Kora rejects to the error message."""
+    """Parses the envelope, and adds the fields that Kora rejected to the error message."""
     read = replies.read_flag(document)
     details = "; ".join(list(_details(read.data))[:DETAILS_MAX])
     if read.is_success is not False or not isinstance(read.message, str) or not details:
@@ -80,14 +80,17 @@ def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the response to an account lookup. A 404 is a rejection, as no money moves."""
+    """Interprets the response to an account lookup.
+
+    A 404 is a rejection, because no money moves.
+    """
     if reply.status == 404 and not reply.is_success:
         return replies.refused_transfer(reply)
     return replies.decide_transfer(reply, read)
 
 
 def _may_exist(reply: Reply) -> Unknown | None:
-    """Returns Unknown if Kora may know our reference although it rejected the request."""
+    """Returns Unknown if Kora may know our reference although Kora rejected the request."""
     if reply.is_success:
         return None
     is_named = isinstance(reply.data, dict) and "reference" in reply.data
@@ -101,7 +104,7 @@ def _not_created(reply: Reply) -> bool:
 
 
 def _says_missing(*subjects: str) -> Callable[[Reply], bool]:
-    """Returns a function that checks whether Kora reports an unknown reference.
+    """Returns a function that returns True if Kora reports an unknown reference.
 
     The HTTP status of this response is not documented, so both 400 and 404 are accepted.
     """
@@ -205,7 +208,7 @@ def transfer_state(data: Any, reference: str) -> port.TransferState:
 
 
 def _session_id(trace_id: str) -> str | None:
-    """Returns the trace id if it has the 30 digits of an NIP session id, otherwise None."""
+    """Returns the trace id if it has 30 digits like an NIP session id, otherwise None."""
     return trace_id if NIP_SESSION_ID.fullmatch(trace_id) else None
 
 
@@ -233,7 +236,7 @@ def _refund_amount(data: Any, name: str) -> Money | None:
 
 
 def _about_charge(data: Any, reference: str) -> None:
-    """Rejects a response about another charge.
+    """Rejects a response about a different charge.
 
     Sources disagree on which of the two fields has our reference, and which has Kora's.
     """

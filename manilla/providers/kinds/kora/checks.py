@@ -23,7 +23,7 @@ SAMPLES = Samples(
 @check(
     "reference of a charge",
     "Is our reference in a charge's `reference` or in its `payment_reference`?",
-    "In at least one of them. Manilla accepts both.",
+    "In at least one of the two fields. Manilla accepts both.",
     needs_test_account=True,
 )
 async def charge_reference(session: CheckSession) -> CheckFinding:
@@ -40,7 +40,7 @@ async def charge_reference(session: CheckSession) -> CheckFinding:
 @check(
     "session id",
     "Is the `trace_id` of a payout the session id of the interbank transfer?",
-    "It has 30 digits. A trace_id in another format is saved as Kora's reference.",
+    "The trace_id has 30 digits. A trace_id in another format is saved as Kora's reference.",
     needs_test_account=True,
 )
 async def trace_id(session: CheckSession) -> CheckFinding:
@@ -69,8 +69,8 @@ CHECKS = (
     ),
     manual(
         "returned payout",
-        "How does Kora report a payout that came back after delivery?",
+        "How does Kora report a payout that was returned after delivery?",
         "The status `reversed`. A `failed` after `success` becomes a case.",
-        "Ask Kora's support: the sandbox returns no payouts.",
+        "Ask Kora's support, because payouts in the sandbox are never returned.",
     ),
 )

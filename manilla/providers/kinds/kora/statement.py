@@ -13,8 +13,8 @@ from manilla.providers.replies import Enveloped, Reply
 from manilla.providers.wire import Wire
 
 LINES_PER_PAGE = 100
-# Kora does not document its time zone. The requested period has an extra hour on both sides, so
-# that it is complete even if Kora uses Lagos time.
+# Kora does not document its time zone, which may be Lagos time.
+# The requested period has an extra hour on both sides, so that it is always complete.
 ZONE_DIFFERENCE = timedelta(hours=1)
 SIGNS = {"credit": 1, "debit": -1}
 # Kora documents only `chargeback`. The other values are from its API and its dashboard.
@@ -28,7 +28,7 @@ SOURCES = {
 
 
 def read_envelope(document: Mapping[str, Any]) -> Enveloped:
-    """Parses the envelope. Kora's example of a page has only `has_more` and `data`."""
+    """Parses the envelope. Kora's example page has only `has_more` and `data`."""
     if "status" not in document and isinstance(document.get("has_more"), bool):
         return Enveloped(True, "", document.get("data"))
     return answers.read_envelope(document)
@@ -56,7 +56,7 @@ def _time(moment: datetime) -> str:
 
 
 def _page(data: Any, has_more: Any, currency: str) -> StatementPage:
-    # Kora's example has an object instead of a list with one object.
+    # In Kora's example, the list is a single object.
     listed = [data] if isinstance(data, dict) and data else reading.items(data)
     lines = [_line(each, currency) for each in listed]
     if has_more is True and not lines:
@@ -74,7 +74,7 @@ def _line(data: Any, currency: str) -> StatementLine:
         booked_at=reading.required_moment(data, "date_created"),
         amount=_amount(data, currency),
         kind=SOURCES.get(source, LineKind.OTHER),
-        # Kora does not document whether this is its own reference or ours.
+        # Kora does not document whether `source_reference` is its own reference or ours.
         reference=reading.optional_text(data, "source_reference") or None,
         description=reading.optional_text(data, "description"),
         balance_after=reading.optional_money(data, "balance_after", currency),
@@ -82,7 +82,7 @@ def _line(data: Any, currency: str) -> StatementLine:
 
 
 def _amount(data: Any, currency: str) -> Money:
-    """Returns the signed amount, which must be the difference of the balances."""
+    """Returns the signed amount, which must equal the change of the balance."""
     size = reading.unsigned_money(data, "amount", currency)
     amount = Money(currency, reading.one_of(SIGNS, data, "direction") * size.minor)
     before = reading.optional_money(data, "balance_before", currency)

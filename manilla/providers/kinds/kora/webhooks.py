@@ -29,7 +29,7 @@ EVENTS: dict[str, tuple[port.EventKind, port.ReportedStatus]] = {
 
 
 class SignedData(msgspec.Struct):
-    data: msgspec.Raw  # the exact bytes that were received
+    data: msgspec.Raw  # the received bytes without changes
 
 
 def read(provider: str, secret_key: bytes, headers: port.Headers, raw: bytes) -> port.Webhook:
@@ -57,7 +57,7 @@ def _event(document: Any) -> port.WebhookEvent:
 
 
 def _charge_reference(data: Any) -> str:
-    """Returns our reference. Sources disagree on which of the two fields contains it."""
+    """Returns our reference. Sources disagree on which of the two fields has our reference."""
     names = ("reference", "payment_reference")
     given = [text for name in names if (text := reading.optional_text(data, name))]
     ours = {text for text in given if _is_ours(text)}
@@ -74,7 +74,7 @@ def _is_ours(reference: str) -> bool:
 def _log_other_signature(
     provider: str, secret_key: bytes, headers: port.Headers, raw: bytes, signed: bytes
 ) -> None:
-    """Logs which other signature matches, so that operators notice if Kora's signatures change.
+    """Logs which other signature matches, so that operators notice a change at Kora.
 
     Kora's plugin for WooCommerce verifies the whole body with SHA-512.
     """

@@ -18,7 +18,7 @@ KIND = ProviderKind(
     ),
     sandbox_base_url="https://sandbox.monnify.com",
     test_key_prefixes={"api_key": "MK_TEST_"},
-    # According to the documentation, a transfer's reference is unique, but a refund's may not be.
+    # Monnify documents that a transfer's reference is unique, but not that a refund's is.
     capabilities=Capabilities(
         resend_transfer=True,
         refund_status=True,

@@ -13,21 +13,22 @@ from manilla.providers.replies import Enveloped, Read, Reply
 Value = TypeVar("Value")
 
 CURRENCY = "NGN"
-SUCCESS = "0"  # the response code of a success
-LAGOS = timezone(timedelta(hours=1))  # the zone of times that do not name a zone
+SUCCESS = "0"  # the response code of a successful call
+LAGOS = timezone(timedelta(hours=1))  # the time zone of timestamps without a time zone
 
 OTP = (
-    "Monnify waits for a one-time password, which it has sent by email. Authorize the transfer in "
-    "Monnify's dashboard, and ask Monnify to turn off two-factor authentication for transfers."
+    "Monnify is waiting for a one-time password, which it has sent by email. Authorize the "
+    "transfer in Monnify's dashboard, and ask Monnify to turn off two-factor "
+    "authentication for transfers."
 )
 OTP_NOT_SENT = (
-    "Monnify waits for a one-time password, but could not send it by email. Request it again and "
-    "authorize the transfer in Monnify's dashboard, and ask Monnify to turn off two-factor "
+    "Monnify is waiting for a one-time password, but could not send it by email. Request it again "
+    "and authorize the transfer in Monnify's dashboard, and ask Monnify to turn off two-factor "
     "authentication for transfers."
 )
 NEEDED_ACTIONS = {"PENDING_AUTHORIZATION": OTP, "OTP_EMAIL_DISPATCH_FAILED": OTP_NOT_SENT}
 
-# Money has arrived with every status that maps to PAID. The amount shows whether it is correct.
+# Every status that maps to PAID means that money has arrived, but possibly a wrong amount.
 CHARGE_STATUSES = {
     **dict.fromkeys(("PAID", "OVERPAID", "PARTIALLY_PAID"), port.ReportedChargeStatus.PAID),
     "PENDING": port.ReportedChargeStatus.PENDING,
@@ -41,8 +42,8 @@ TRANSFER_STATUSES = {
     "REVERSED": port.TransferStatus.RETURNED,
 }
 
-# The messages for an unknown reference are not documented. Messages with these texts mean that the
-# reference does not exist.
+# The messages for an unknown reference are not documented.
+# Messages with these texts are treated as reports that the reference does not exist.
 MISSING = ("not found", "could not find", "cannot find", "does not exist", "no transaction match")
 SUBJECTS = ("reference", "transaction", "transfer", "disbursement", "refund")
 
@@ -64,7 +65,7 @@ def read_envelope(document: Mapping[str, Any]) -> Enveloped:
 
 
 def _is_missing(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
-    """Whether Monnify itself reports that it does not know the reference."""
+    """Returns True if Monnify itself reports that it does not know the reference."""
     message = reply.message.lower()
     return (
         reply.status in statuses
@@ -101,7 +102,10 @@ def _used_reference(reply: Reply) -> Unknown | None:
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the response to an account lookup. A 404 is a rejection, as no money moves."""
+    """Interprets the response to an account lookup.
+
+    A 404 is a rejection, because no money moves.
+    """
     if reply.is_success or reply.status not in (*replies.REFUSING, 404):
         return replies.require_success(reply, read)
     is_forbidden = reply.status == 403
@@ -127,7 +131,7 @@ def seconds(data: Any, name: str) -> int:
 
 
 def moment(data: Any, name: str) -> datetime:
-    """Parses a time in one of Monnify's formats. A time without a zone is in Lagos time."""
+    """Parses a timestamp in one of Monnify's formats. The default time zone is Lagos."""
     given = reading.text(data, name)
     try:
         if "/" in given:
@@ -144,7 +148,7 @@ def check_currency(data: Any) -> None:
 
 
 def check_if_given(data: Any, name: str, expected: str) -> None:
-    """Rejects a response about another transaction, if the response names its transaction."""
+    """Rejects a response that names a different transaction."""
     if reading.optional_id(data, name) not in (None, expected):
         raise Malformed(f"{name} belongs to another transaction")
 
@@ -203,7 +207,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
 
 
 def _kept(data: Any, paid: Money) -> Money | None:
-    """Returns the fee, which is the amount that Monnify deducts from the settlement."""
+    """Returns the fee that Monnify deducts from the settlement."""
     settled = optional_amount(data, "settlementAmount", paid.currency)
     return None if settled is None or settled > paid else paid - settled
 
@@ -243,7 +247,7 @@ def transfer_state(data: Any, reference: str) -> port.TransferState:
 
 
 def accepted_refund(data: Any, reference: str) -> port.RefundState:
-    """Parses the response to a new refund, which is pending even if reported as COMPLETED."""
+    """Parses the response to a new refund, which is pending even if Monnify reports COMPLETED."""
     reading.same_reference(data, "refundReference", reference)
     reading.text(data, "refundStatus")
     return port.RefundState(port.ReportedRefundStatus.PENDING, amount(data, "refundAmount"))
@@ -255,11 +259,11 @@ def refund_state(data: Any, reference: str) -> port.RefundState:
 
 
 def _refund_status(data: Any) -> port.ReportedRefundStatus:
-    """Returns the refund's status. Statuses other than the two final ones count as pending."""
+    """Returns the refund's status. Every status except the two final ones counts as pending."""
     status = reading.text(data, "refundStatus")
     if status == "FAILED":
         return port.ReportedRefundStatus.FAILED
-    # Monnify's example has the status COMPLETED, although its comment says "in progress".
+    # In Monnify's example, the status is COMPLETED, although the comment says "in progress".
     is_in_progress = "progress" in reading.optional_text(data, "comment").lower()
     if status == "COMPLETED" and not is_in_progress:
         return port.ReportedRefundStatus.PAID

@@ -28,7 +28,7 @@ CLOCK_DIFFERENCE = timedelta(minutes=10)
 @check(
     "several tokens",
     "Does a login invalidate the tokens of earlier logins?",
-    "No: every process of Manilla has its own token.",
+    "No, because every Manilla process has its own token.",
 )
 async def several_tokens(session: CheckSession) -> CheckFinding:
     first, second = session.build(), session.build()
@@ -44,7 +44,7 @@ async def several_tokens(session: CheckSession) -> CheckFinding:
 
 @check(
     "end of a one-time account",
-    "Which time zone does `expiresOn` have?",
+    "What is the time zone of `expiresOn`?",
     "Lagos time, which agrees with `accountDurationSeconds`.",
     needs_test_account=True,
 )
@@ -62,8 +62,8 @@ async def account_end(session: CheckSession) -> CheckFinding:
 
 @check(
     "currency of a transfer",
-    "Does the status of a transfer have its currency?",
-    "NGN. Without a currency, Manilla assumes naira.",
+    "Does a transfer's status contain its currency?",
+    "The currency is NGN. Without a currency, Manilla assumes naira.",
     needs_test_account=True,
 )
 async def transfer_currency(session: CheckSession) -> CheckFinding:
@@ -90,6 +90,6 @@ CHECKS = (
         "signature of webhooks",
         "Are webhooks signed with HMAC-SHA512 of the raw body?",
         "Yes, for a live account. The sandbox does not sign webhooks.",
-        "Check the log after the first live payment. `webhook_forged` means another signature.",
+        "Check the log after the first live payment. `webhook_forged` means a different signature.",
     ),
 )

@@ -38,7 +38,7 @@ def page(data: Any, start: str | None) -> StatementPage:
 
 
 def _lines(data: Any) -> Iterator[StatementLine]:
-    """Yields a transfer's balance changes: amount and fee, and their return if it was reversed.
+    """Yields a transfer's balance changes: its amount, its fee, and their return after a reversal.
 
     A transfer that is pending or has failed has no balance changes.
     """

@@ -32,7 +32,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Tokens:
-    """An account's current token in this process. Only one token request runs at a time."""
+    """An account's current access token. Only one token request runs at a time."""
 
     def __init__(self, api: ProviderApi, api_key: str, secret_key: str) -> None:
         pair = base64.b64encode(f"{api_key}:{secret_key}".encode()).decode()
@@ -44,13 +44,13 @@ class Tokens:
         self._latest: Answer[Token] = Unknown("no token was requested yet")
 
     async def current(self, rail: Rail) -> Answer[str]:
-        """Returns a token that is valid for longer than a call takes, or the reason for none."""
+        """Returns a token that is valid for longer than a call takes, or an error."""
         token = self._token
         if token is not None and time.monotonic() < token.renew_at:
             return Done(token.text)
         requests = self._requests
         async with self._renewing:
-            # Calls that waited for another call's token request use the same result.
+            # Concurrent calls wait for the same token request and use its result.
             if requests == self._requests:
                 await self._renew(rail)
             latest = self._latest
@@ -63,7 +63,7 @@ class Tokens:
             self._token = self._latest.value
 
     def discard(self, text: str) -> None:
-        """Removes a token that the provider rejected, unless it has been renewed since."""
+        """Removes a token that the provider rejected, unless the token has been renewed since."""
         if self._token is not None and self._token.text == text:
             self._token = None
 
@@ -81,7 +81,7 @@ class Tokens:
 
 
 class TokenWire(Wire):
-    """Sends each request once, with a valid token. Sends nothing if there is no token.
+    """Sends each request once, with a valid access token. Without a token, sends nothing.
 
     If Monnify rejects the token, the next call requests a new token.
     """

@@ -13,8 +13,8 @@ UNSIGNED_IN_SANDBOX = port.Unreadable("Monnify's sandbox signs no webhooks; the 
 
 class Event(msgspec.Struct, frozen=True):
     kind: port.EventKind
-    reference: str  # name of the field with our reference
-    amount: str | None  # name of the field with the amount, or None if the event has no amount
+    reference: str  # the name of the field with our reference
+    amount: str | None  # the name of the amount's field, or None if the event has no amount
     status: port.ReportedStatus | None
 
 
@@ -30,7 +30,7 @@ EVENTS = {
     "SUCCESSFUL_TRANSACTION": Event(
         port.EventKind.CHARGE, "paymentReference", "amountPaid", port.ReportedChargeStatus.PAID
     ),
-    # Monnify returned a wrong amount to the customer, who can still pay the right amount.
+    # Monnify returned a wrong amount to the customer, who can still pay the correct amount.
     "REJECTED_PAYMENT": Event(port.EventKind.CHARGE, "paymentReference", None, None),
     "SUCCESSFUL_DISBURSEMENT": _transfer(port.TransferStatus.DELIVERED),
     "FAILED_DISBURSEMENT": _transfer(port.TransferStatus.FAILED),
@@ -41,7 +41,7 @@ EVENTS = {
 
 
 def read(headers: port.Headers, raw: bytes, secret_key: bytes, *, is_sandbox: bool) -> port.Webhook:
-    """Parses a webhook. Ignores unsigned webhooks of the sandbox, which anyone could send."""
+    """Parses a webhook. Ignores the sandbox's unsigned webhooks, which anyone could send."""
     if is_sandbox and SIGNATURE not in headers:
         return UNSIGNED_IN_SANDBOX
     if not reading.is_hex_hmac(headers, SIGNATURE, secret_key, raw, "sha512"):

@@ -13,8 +13,8 @@ KIND = ProviderKind(
         *SWITCHES,
         base_url("https://api.paystack.co"),
     ),
-    # Transfer references are unique at Paystack. Refunds do not have our reference, so sending a
-    # refund again could pay it twice.
+    # Transfer references are unique at Paystack.
+    # Refunds do not have our reference, so a refund that is sent again could be paid twice.
     capabilities=Capabilities(refund_status=True, resend_refund=False, statements=EVERY_MOVEMENT),
     test_key_prefixes={"secret_key": "sk_test_"},
     checks=CHECKS,

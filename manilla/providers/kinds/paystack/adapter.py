@@ -53,7 +53,7 @@ class Paystack(BaseAdapter):
     ) -> Answer[port.VirtualAccount]:
         del bvn  # not needed, because the one-time account belongs to Paystack
         if order.amount.currency != "NGN":
-            return NAIRA_ONLY  # the API request has no field for a currency
+            return NAIRA_ONLY  # Paystack's API request has no field for a currency
         expires_at = answers.utc_text(datetime.now(UTC) + ACCOUNT_VALID_FOR)
         body = {**_charge(order), "bank_transfer": {"account_expires_at": expires_at}}
         return await self._pay_in.post(
@@ -115,14 +115,14 @@ class Paystack(BaseAdapter):
         return await statement.page(self._pay_out, since, until, currency, start)
 
     def transfer_reference(self, trx_id: str) -> str:
-        """Returns the id in lower case, as Paystack requires. Webhooks are converted back."""
+        """Returns our id in lower case, as Paystack requires. `read_webhook` converts it back."""
         return trx_id.lower()
 
     async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
         was_known = self._recipients.is_known(order)
         answer = await self._send(order)
         if answers.is_recipient_invalid(answer):
-            # Paystack sent no money: it rejected the transfer, because the recipient was deleted.
+            # Paystack rejected the transfer and sent no money, because the recipient was deleted.
             self._recipients.forget(order)
             if was_known:
                 return await self._send(order)

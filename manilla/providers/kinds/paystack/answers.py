@@ -12,11 +12,11 @@ from manilla.providers.replies import Read, Refusals, Reply
 Value = TypeVar("Value")
 
 OTP = (
-    "Paystack waits for a one-time password. Confirm the transfer in Paystack's dashboard within "
-    "30 minutes, and turn off the confirmation of transfers in its settings."
+    "Paystack is waiting for a one-time password. Confirm the transfer in Paystack's dashboard "
+    "within 30 minutes, and turn off the confirmation of transfers in its settings."
 )
 NEEDS_ATTENTION = (
-    "Paystack needs the customer's bank details: complete the refund in Paystack's dashboard."
+    "Paystack needs the customer's bank details. Complete the refund in Paystack's dashboard."
 )
 
 # An abandoned charge can still be paid by bank transfer. A reversed charge was paid, then refunded.
@@ -58,7 +58,7 @@ REFUNDED_BEFORE = ("fully reversed", "fully refunded", "already", "been refunded
 
 
 def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the response to a transfer, or to a call that must precede a transfer."""
+    """Interprets the response to a transfer, or to a call that must precede a transfer."""
     return replies.decide_transfer(reply, read, TRANSFER_REFUSALS)
 
 
@@ -67,7 +67,10 @@ def is_recipient_invalid(answer: Answer[port.Sent]) -> bool:
 
 
 def _says_charge_is_unknown(reply: Reply) -> bool:
-    """Paystack documents 404, but its error list has 400 "Transaction reference not found"."""
+    """Returns True if Paystack does not know the charge.
+
+    Paystack documents 404, but its error list has 400 "Transaction reference not found".
+    """
     message = reply.message.lower()
     is_error = reply.status in (400, 404) and not reply.is_success
     names_it = "transaction" in message or "reference" in message
@@ -83,7 +86,7 @@ find_transfer = replies.found_or(replies.NO_TRANSFER, _says_transfer_is_unknown)
 
 
 def decide_refund(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Decides on the response to a new refund.
+    """Interprets the response to a new refund.
 
     If Paystack rejects the refund because of an earlier refund, the result is Unknown, because the
     earlier refund may be this refund.
@@ -133,7 +136,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
 def paid_field(data: Any) -> str:
     """Returns the name of the field with the lower amount, which we may credit.
 
-    `amount` includes the fee if the customer bears it. A partial payment is less than
+    `amount` includes the fee if the customer pays it. A partial payment is less than
     `requested_amount`.
     """
     charged = reading.kobo(data, "amount", "NGN")
@@ -151,7 +154,7 @@ def _fee(data: Any, paid: Money | None, currency: str) -> Money | None:
 
 
 def _readable_fee(data: Any, name: str, currency: str) -> Money | None:
-    """Parses a fee. Returns None if it is invalid, as a fee must not keep a transaction open."""
+    """Parses a fee, or returns None if it is invalid. A fee must not keep a transaction open."""
     try:
         return reading.optional_kobo(data, name, currency)
     except Malformed:
@@ -159,7 +162,7 @@ def _readable_fee(data: Any, name: str, currency: str) -> Money | None:
 
 
 def refund_state(data: Any, charge_reference: str | None) -> port.RefundState:
-    """Parses a refund. If the response names a charge, it must be this charge."""
+    """Parses a refund. If the response names a charge, it must be the refund's charge."""
     if charge_reference is not None and _charge_of(data) not in ("", charge_reference):
         raise Malformed("the refund is of another charge")
     currency = reading.currency(data, "currency")
@@ -173,7 +176,7 @@ def refund_state(data: Any, charge_reference: str | None) -> port.RefundState:
 
 
 def _charge_of(data: Any) -> str:
-    """Returns the charge's reference, which is nested in `transaction` for a new refund."""
+    """Returns the charge's reference. For a new refund, it is nested in `transaction`."""
     named = reading.optional_text(data, "transaction_reference")
     transaction = data.get("transaction") if isinstance(data, dict) else None
     return named or reading.optional_text(transaction, "reference")
@@ -229,7 +232,7 @@ def transfer_state(data: Any, reference: str) -> port.TransferState:
 
 
 def _transfer_id(data: Any) -> str | None:
-    """Returns Paystack's id of the transfer, because the balance ledger contains only that."""
+    """Returns Paystack's transfer id, because the balance ledger contains only that id."""
     return reading.optional_id(data, "id") or reading.optional_text(data, "transfer_code") or None
 
 

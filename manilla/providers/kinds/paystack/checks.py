@@ -26,7 +26,7 @@ FIELDS = ("account_number", "account_name", "bank", "account_expires_at")
 @check(
     unknown_refund.name,
     "Can Manilla read the list of refunds, to find a refund whose response was lost?",
-    "A list without a refund of a charge that does not exist.",
+    "A list without refunds for this charge, because the charge does not exist.",
 )
 async def refund_list(session: CheckSession) -> CheckFinding:
     answer = await query_unknown_refund(session)
@@ -63,7 +63,7 @@ CHECKS = (
     manual(
         "reversed transfer",
         "Does `reversed` mean that a transfer was delivered before?",
-        "Not always. It is a failure if Manilla never saw the transfer as delivered.",
+        "Not always. The transfer has failed if Manilla never saw it as delivered.",
         "Ask Paystack's support, or wait for the first transfer.reversed webhook.",
     ),
 )

@@ -17,7 +17,7 @@ KEPT_MAX = 10_000
 class Recipients:
     def __init__(self, pay_out: Wire) -> None:
         self._pay_out = pay_out
-        # Recipient codes by bank code and account number.
+        # Maps a bank code and account number to a recipient code.
         self._codes: dict[tuple[str, str], str] = {}
 
     def is_known(self, order: TransferOrder) -> bool:
@@ -55,7 +55,7 @@ def _key(order: TransferOrder) -> tuple[str, str]:
 
 
 def _code(data: Any, order: TransferOrder) -> str:
-    """Parses the recipient's code. The recipient must have the account that we requested."""
+    """Parses the recipient code. The recipient must have the account that we requested."""
     details = reading.field(data, "details")
     asked = (order.account_number, order.bank_code)
     if (reading.text(details, "account_number"), reading.text(details, "bank_code")) != asked:

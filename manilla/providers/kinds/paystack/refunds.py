@@ -1,4 +1,4 @@
-"""Sends and finds refunds at Paystack, which have no field for our reference.
+"""Sends refunds to Paystack and finds them, although they have no field for our reference.
 
 Paystack's own id in the response identifies a refund. The merchant's note contains our reference,
 so that a refund can be found in the list even if the response was lost.
@@ -82,7 +82,8 @@ class Refunds:
     ) -> Answer[RefundState]:
         """Searches for a refund whose id we never received.
 
-        If no refund matches, it may still exist, because Paystack's list may not show it yet.
+        If no refund matches, the refund may still exist, because Paystack's list may not show it
+        yet.
         """
         found: dict[str | None, ListedRefund] = {}
         for number in range(1, PAGES_MAX + 1):
@@ -121,7 +122,7 @@ def _listed(data: Any) -> ListedRefund:
 
 
 def _chosen(found: list[ListedRefund], reference: str, known: KnownAs) -> Answer[RefundState]:
-    """Chooses the refund with our reference in its note, or the only refund with our amount.
+    """Returns the refund with our reference in its note, or the only refund with our amount.
 
     Without notes, two refunds of the same amount cannot be distinguished.
     """

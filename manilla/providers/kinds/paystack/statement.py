@@ -17,7 +17,7 @@ MODELS = {
     "settlement": LineKind.SETTLEMENT,
 }
 
-# We know the ids of these kinds only. Ids of other kinds could be equal to them by chance.
+# Only ids of these line types are ids that we know. Other ids could be equal to them by chance.
 HAVE_IDS = (LineKind.CHARGE, LineKind.TRANSFER, LineKind.REFUND)
 
 
@@ -43,7 +43,7 @@ def _page(data: Any, currency: str, number: int, *, is_last: bool) -> StatementP
 
 
 def _page_count(meta: Any) -> int | None:
-    """Returns the number of pages, or None if missing, so that an empty page ends the list."""
+    """Returns the number of pages, or None if it is missing. Then an empty page ends the list."""
     count = meta.get("pageCount") if isinstance(meta, dict) else None
     return count if isinstance(count, int) else None
 
@@ -61,7 +61,7 @@ def _line(data: Any, currency: str) -> StatementLine:
         booked_at=reading.required_moment(data, "createdAt"),
         amount=reading.signed_kobo(data, "difference", currency),
         kind=kind,
-        # Do not search the text for a reference: it is the narration, which the merchant writes.
+        # The merchant writes the narration, so it is not searched for a reference.
         provider_reference=reading.optional_id(data, "model_row") if kind in HAVE_IDS else None,
         description=reading.optional_text(data, "reason"),
         balance_after=reading.signed_kobo(data, "balance", currency) if has_balance else None,

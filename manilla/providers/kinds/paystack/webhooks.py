@@ -1,4 +1,7 @@
-"""Parses Paystack's webhooks, which are signed with the secret key. There is no webhook secret."""
+"""Parses Paystack's webhooks, which are signed with the secret key.
+
+Paystack has no separate webhook secret.
+"""
 
 from typing import Any
 
@@ -32,12 +35,12 @@ def _event(document: Any) -> port.WebhookEvent:
             port.EventKind.CHARGE, reference, _charge_claim(data), port.ReportedChargeStatus.PAID
         )
     if event in TRANSFER_EVENTS:
-        # We sent the reference in lower case.
+        # The reference was sent to Paystack in lower case.
         reference = reading.text(data, "reference").upper()
         claim = reading.read_claim(data, in_minor_units=True)
         return port.WebhookEvent(port.EventKind.TRANSFER, reference, claim, TRANSFER_EVENTS[event])
     if event in REFUND_EVENTS:
-        # These events do not identify the refund, only its charge.
+        # These events identify only the charge, not the refund.
         return port.WebhookEvent(
             port.EventKind.CHARGE_REFUNDS, reading.text(data, "transaction_reference")
         )
