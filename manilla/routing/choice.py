@@ -1,4 +1,4 @@
-"""Chooses the rail for a payout: a pure function of a snapshot.
+"""Chooses the rail for a payout, as a pure function of a snapshot.
 
 The snapshot is stored with the attempt, so that the choice can be explained later.
 """
@@ -9,7 +9,7 @@ import msgspec
 
 
 class SkipReason(StrEnum):
-    """Why a rail was not chosen. The values are stored and shown. The first match counts."""
+    """The reason why a rail was skipped. The first reason that applies is stored and shown."""
 
     TRIED = "already tried for this payout"
     NOT_OFFERED = "not configured, or disabled"
@@ -31,15 +31,15 @@ class RailSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     is_offered: bool = True
     is_draining: bool = False
     is_down: bool = False
-    bank_code: str | None = None  # the rail's own code for the bank
+    bank_code: str | None = None  # the rail's code for the bank
     minimum_minor: int = 1
     maximum_minor: int | None = None
-    # The amount that the rail can pay out after its fee. If None (unknown), the rail decides.
+    # The amount that the rail can pay out after its fee. If it is None (unknown), the rail decides.
     balance_minor: int | None = None
     fee_minor: int = 0  # the rail's fee for a transfer
     is_failing: bool = False  # whether most of the rail's recent transfers to this bank failed
     was_tried: bool = False
-    problem: SkipReason | None = None  # found when the rail verified the account
+    problem: SkipReason | None = None  # a problem found when the rail verified the account
 
 
 class RoutingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class RouteDecision(msgspec.Struct, frozen=True):
 
 
 def choose(snapshot: RoutingSnapshot) -> RouteDecision:
-    """Chooses the best of the rails that can send the payout.
+    """Chooses the best rail that can send the payout.
 
     Rails whose recent transfers to the bank do not fail come first. Among these, the
     administrators' order decides, and then the fee.

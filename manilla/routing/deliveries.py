@@ -33,7 +33,7 @@ FLUSH_SECONDS = 1.0
 READ_SECONDS = 10.0
 LOOK_BACK = timedelta(hours=6)  # how far back the start of a rail's failures is searched
 KEEP = timedelta(days=7)
-# With these errors, every rail would fail to pay, so they do not count against the rail.
+# Every rail would return these errors, so they do not count against the rail.
 NOT_THE_RAIL = (RefusalCode.INVALID_BENEFICIARY,)
 
 
@@ -102,7 +102,7 @@ class Deliveries:
 
 
 async def _add(db: Database, key: RailBank, outcomes: Outcomes) -> None:
-    """Adds to the counts of the current minute."""
+    """Adds the payout results to the counts of the current minute."""
     await db.execute(
         """
         INSERT INTO rail_bank_minute AS m (provider, bank, minute, delivered, failed, durations,
@@ -159,7 +159,7 @@ _SLOTS = ", ".join(f"sum(durations[{n + 1}])::bigint" for n in range(len(BOUNDS_
 
 
 async def outcomes_since(db: Database, age: timedelta) -> dict[RailBank, Outcomes]:
-    """Returns the total counts for each rail and bank."""
+    """Returns the total payout counts for each rail and bank."""
     records = await db.records(
         f"""
         SELECT provider, bank, sum(delivered)::bigint AS delivered, sum(failed)::bigint AS failed,

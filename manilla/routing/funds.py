@@ -1,4 +1,4 @@
-"""The balances that providers have for payouts, and the providers' transfer fees."""
+"""The balances at providers that are available for payouts, and the providers' transfer fees."""
 
 import time
 
@@ -12,7 +12,7 @@ BALANCE_KEPT_SECONDS = 5
 
 
 class ProviderFunds:
-    """The providers' balances for payouts, cached for a few seconds."""
+    """The balances at providers that are available for payouts, cached for a few seconds."""
 
     def __init__(self, db: Database, rails: Rails) -> None:
         self._db = db
@@ -25,7 +25,7 @@ class ProviderFunds:
         return time.monotonic() < kept_until
 
     def cached_minor(self, provider: str, currency: str) -> int | None:
-        """Returns the cached balance minus the transfer fee, or None if it is unknown."""
+        """Returns the cached balance minus the transfer fee, or None if the balance is unknown."""
         if not self.is_known(provider, currency):
             return None
         _, available = self._kept[provider, currency]
@@ -42,7 +42,7 @@ class ProviderFunds:
     async def check(self, provider: str, amount: Money) -> None:
         """Rejects an amount above the provider's known balance.
 
-        If the balance is unknown, the provider decides.
+        If the balance is unknown, the payout is sent, and the provider can reject it.
         """
         if not self.is_known(provider, amount.currency):
             await self._look(provider, amount.currency)
@@ -51,7 +51,7 @@ class ProviderFunds:
             raise ProviderInsufficientBalance
 
     async def _look(self, provider: str, currency: str) -> None:
-        """Queries and caches the provider's balance minus its transfer fee, or None if unknown."""
+        """Caches the provider's balance minus its transfer fee, or None if it is unknown."""
         adapter = self._rails.adapter(provider)
         answer = await adapter.balance(currency) if adapter else None
         available = None
@@ -79,7 +79,10 @@ async def transfer_fees_minor(db: Database, currency: str) -> dict[str, int]:
 
 
 async def set_transfer_fee(db: Database, provider: str, currency: str, minor: int) -> None:
-    """Saves the fee outside a payout's transaction, for which all payouts of a rail would wait."""
+    """Saves a provider's transfer fee outside of the payout's transaction.
+
+    Otherwise all payouts of a rail would wait for the lock on the same row.
+    """
     await db.execute(
         """
         INSERT INTO transfer_fee (provider, currency, minor) VALUES ($1, $2, $3)

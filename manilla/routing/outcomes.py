@@ -8,14 +8,14 @@ import msgspec
 
 from manilla.kit.clock import LAGOS
 
-# Upper bounds of the histogram's slots for durations. The last slot includes longer durations.
+# Upper limits of the duration histogram's slots. The last slot also counts longer durations.
 BOUNDS_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 86_400, 604_800)
 ERROR_LENGTH_MAX = 200
 FAILING_WINDOW = timedelta(minutes=30)
 FAILURES_MIN = 3
 ALL_RAILS = "all rails"
 
-RailBank = tuple[str, str]  # provider account, and the bank's code in the registry
+RailBank = tuple[str, str]  # a provider account's name, and the bank's code in the registry
 
 
 class Outcomes(msgspec.Struct):
@@ -70,7 +70,7 @@ def quantile_seconds(durations: Sequence[int], share: float) -> int | None:
 
 
 def failing_since(minutes: Iterable[MinuteOutcomes], now: datetime) -> datetime | None:
-    """Returns the time since which a rail's payouts to a bank fail, or None if they do not fail.
+    """Returns since when a rail's payouts to a bank have failed, or None if they do not fail.
 
     A rail is failing if at least three payouts failed and fewer than half were delivered in the
     last 30 minutes. The start is the earliest failure since which this is true, without a pause of
@@ -99,13 +99,13 @@ def _is_failing(delivered: int, failed: int) -> bool:
 def all_failing_since(
     rails: Sequence[str], bank: str, failing: Mapping[RailBank, datetime]
 ) -> datetime | None:
-    """Returns the time since which all of these rails fail, or None if one of them delivers."""
+    """Returns since when all of these rails have failed, or None if one of them delivers."""
     since = [failing[rail, bank] for rail in rails if (rail, bank) in failing]
     return max(since) if since and len(since) == len(rails) else None
 
 
 def warning(bank_name: str, where: str, since: datetime, now: datetime) -> str:
-    """Returns the warning for merchants, with the time in Lagos, like all times on the pages."""
+    """Returns the warning for merchants. Its time is in Lagos time, like all times on the pages."""
     at, today = since.astimezone(LAGOS), now.astimezone(LAGOS).date()
     shown = f"{at:%H:%M}" if at.date() == today else f"{at.day} {at:%b, %H:%M}"
     return f"Transfers to {bank_name} have been failing on {where} since {shown}."

@@ -1,4 +1,4 @@
-"""Reports for administrators on how each rail delivers to each bank, problems first."""
+"""Reports how each rail delivers to each bank, for administrators. Problems come first."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -53,7 +53,7 @@ class BankReport(msgspec.Struct, frozen=True):
 
 class RailReport(msgspec.Struct, frozen=True):
     provider: str
-    down_since: datetime | None  # since when the rail is down for payouts
+    down_since: datetime | None  # since when the rail has been down for payouts
     payments_down_since: datetime | None
     drained_since: datetime | None
     total: BankReport
@@ -131,7 +131,7 @@ def _banks(
 
 
 async def _open(db: Database, bank_code: BankCode) -> dict[RailBank, int]:
-    """Counts open payouts through their jobs, which avoids scanning all payouts."""
+    """Counts open payouts by their jobs, which avoids a scan of all payouts."""
     records = await db.records(
         f"""
         SELECT p.provider, p.rail_bank_code IS NOT NULL AS is_routed, count(*) AS number,

@@ -1,4 +1,4 @@
-"""Finds a rail for a payout: verifies the account on the best rail, or else on the next rail."""
+"""Finds a rail for a payout. Verifies the account on the best rail, or else on the next rail."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -31,11 +31,11 @@ class PayoutTarget(msgspec.Struct, frozen=True):
     bank: NigerianBank
     account_number: str
     environment: Environment
-    account_names: tuple[str, ...] = ()  # the names that earlier rails resolved
+    account_names: tuple[str, ...] = ()  # the account names that earlier rails resolved
 
 
 class PayoutRoute(msgspec.Struct, frozen=True):
-    """The rail that sends a payout, and the beneficiary's account as this rail identifies it."""
+    """The rail that sends a payout, and the rail's data for the beneficiary's account."""
 
     decision: RouteDecision
     provider: str
@@ -63,7 +63,7 @@ class Router:
         self._deliveries = deliveries
 
     async def route(self, target: PayoutTarget, tried: Collection[str] = ()) -> PayoutRoute:
-        """Returns a rail that can send the payout, with the account as this rail resolved it."""
+        """Returns a rail that can send the payout, and the account that this rail resolved."""
         try:
             async with asyncio.timeout(time_limits.current.route_seconds):
                 return await self._route(target, tried)
@@ -82,7 +82,7 @@ class Router:
         return bank
 
     async def find_bank(self, code: str, currency: str, environment: Environment) -> NigerianBank:
-        """Finds a bank like `bank`, but requests the rails' bank lists before it rejects a code."""
+        """Finds a bank like `bank`, but loads the rails' bank lists before it rejects a code."""
         try:
             return self.bank(code)
         except refusals.UnknownBank:
@@ -117,12 +117,12 @@ class Router:
                 raise
             return SkipReason.BALANCE
         except refusals.UnknownBank:
-            return SkipReason.UNKNOWN_BANK  # another rail may know the bank
+            return SkipReason.UNKNOWN_BANK  # a different rail may know the bank
         except refusals.InvalidBeneficiary:
             raise
         except Refusal:
             return SkipReason.UNVERIFIED
-        # Compare the name with every earlier name: two longer names can both match a shorter name.
+        # Compare all earlier names, because two different names can match a shorter name.
         name = account.account_name
         if not all(beneficiary.names_agree(each, name) for each in target.account_names):
             return SkipReason.OTHER_NAME
@@ -138,7 +138,7 @@ class Router:
         rails = self._catalogue.rails(target.amount.currency)
         is_real = target.environment is Environment.PRODUCTION
         if is_real:
-            # These rails' current lists may contain the bank.
+            # The bank may be in the current bank lists of these rails.
             await self._request_lists(
                 [each for each in rails if self._code_at(each.provider or "", target) is None]
             )
@@ -152,7 +152,7 @@ class Router:
     async def _with_experience(
         self, rails: Sequence[RailSnapshot], target: PayoutTarget
     ) -> list[RailSnapshot]:
-        """Adds the facts from earlier payouts: each rail's fee, and whether the rail is failing."""
+        """Adds each rail's fee, and whether the rail is failing, to the snapshots."""
         failing = await self._deliveries.failing()
         fees = await self._funds.fees_minor(target.amount.currency)
         return [
@@ -165,7 +165,7 @@ class Router:
         ]
 
     async def _request_lists(self, rails: Sequence[Method]) -> None:
-        """Requests the bank lists of these rails that are not cached, and stores their codes."""
+        """Loads the bank lists of these rails that are not cached, and stores their codes."""
         requests = [
             asyncio.ensure_future(self._banks.of_rail(each.provider or "", is_sandbox=False))
             for each in rails
@@ -217,7 +217,7 @@ def _refusal(decision: RouteDecision, target: PayoutTarget) -> Refusal:
 
 
 def _other_amount(decision: RouteDecision, amount: Money) -> str:
-    """Returns a text with the amount limit of rails that were skipped because of the amount."""
+    """Returns a text with the amount limit of the rails that were skipped because of the amount."""
     skipped = [
         rail
         for rail in decision.snapshot.rails
