@@ -12,14 +12,13 @@ from manilla.providers.port import ReportedRefundStatus, TransferStatus
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
 NOT_PAID = (TransferEvent.FAILED, TransferEvent.REJECTED)
-# Sources that are based on a status query to the provider.
+# These sources are based on a status query to the provider.
 QUERIES = (Source.STATUS_QUERY, Source.RECONCILIATION)
 _SAYS_PAID = (TransferStatus.DELIVERED, ReportedRefundStatus.PAID)
 _SAYS_FAILED = (TransferStatus.FAILED, ReportedRefundStatus.FAILED)
 
-# Finds previous rails of the payout `t` that have reported, since their attempt was marked as dead,
-# that they have the transfer. The minute covers webhooks that were being stored when the attempt
-# was marked as dead.
+# Finds previous rails of payout `t` that reported the transfer after their attempt was marked dead.
+# The minute covers webhooks that were being stored when the attempt was marked as dead.
 LEFT_RAIL_HAS_IT = """
     SELECT a.provider FROM payout_attempt a
      WHERE a.merchant_id = t.merchant_id AND a.trx_id = t.trx_id AND a.dead_at IS NOT NULL
@@ -50,7 +49,7 @@ def doubts(event: SettlementEvent, said: Sequence[Claimed]) -> list[Claimed]:
 async def left_rail_that_has_it(
     connection: Connection, merchant_id: int, trx_id: str
 ) -> str | None:
-    """Returns a previous rail of the payout that has the transfer after all, or None."""
+    """Returns a previous rail of the payout that has reported the transfer, or None."""
     provider: str | None = await connection.value(
         f"""
         SELECT found.provider FROM payout t CROSS JOIN LATERAL ({LEFT_RAIL_HAS_IT}

@@ -1,4 +1,4 @@
-"""What payouts and refunds have in common: their properties, their events and who reports them."""
+"""Code that payouts and refunds share: their properties, their events and the events' sources."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -44,27 +44,30 @@ class Transfer(Protocol):
 
     @property
     def sent_at(self) -> datetime | None:
-        """When the transfer was marked as sent, which happens before its first byte is sent."""
+        """The time when the transfer was marked as sent, which is before its first byte is sent."""
 
     @property
     def age(self) -> timedelta:
-        """How long the provider has had to process the transfer."""
+        """The time that the provider has had to process the transfer."""
 
     @property
     def on_behalf(self) -> bool:
-        """Whether an administrator ordered the transfer, whatever the merchant's status."""
+        """True if an administrator ordered the transfer, regardless of the merchant's status."""
 
     @property
     def may_be_sent(self) -> bool:
-        """Whether a worker may send it: not if it was left to an administrator, for example."""
+        """Returns True if a worker may send the transfer.
+
+        False, for example, if an administrator must decide.
+        """
 
     @property
     def case_trx_id(self) -> str:
-        """The id of the transaction that a case about the transfer refers to."""
+        """The id of the transaction that a case about this transfer refers to."""
 
 
 def is_unsent(transfer: Transfer) -> bool:
-    """Whether the transfer is open and no worker has started to send it."""
+    """Returns True if the transfer is open and no worker has started to send it."""
     return transfer.is_open and transfer.sent_at is None
 
 
@@ -72,11 +75,11 @@ class TransferEvent(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"
     REVERSED = "reversed"  # the bank returned the transfer after delivery
-    RETURNED = "returned"  # means REVERSED if we know of a delivery, otherwise FAILED
+    RETURNED = "returned"  # means REVERSED if the transfer was delivered, otherwise FAILED
     REJECTED = "rejected"  # an administrator rejected the transfer, or the merchant stopped it
 
 
-# The provider's statuses that are final for a transfer.
+# Maps the provider's final statuses to transfer events.
 EVENTS: dict[Status | ReportedRefundStatus, TransferEvent] = {
     Status.DELIVERED: TransferEvent.DELIVERED,
     Status.FAILED: TransferEvent.FAILED,
@@ -92,7 +95,7 @@ def is_known(state: ProviderState) -> bool:
 
 
 def will_not_pay(answer: ProviderAnswer) -> TypeGuard[Refused | Unknown]:
-    """Whether the provider's answer to the first send proves that the provider will not pay.
+    """Returns True if the provider's response to the first send proves that it will not pay.
 
     The provider rejected the transfer, or never received it.
     """
@@ -111,13 +114,13 @@ class Source(StrEnum):
 
 
 class SettlementEvent(msgspec.Struct, frozen=True):
-    """An event of a transfer, with the source that reported it."""
+    """A transfer's event, with the source that reported the event."""
 
     event: TransferEvent
     source: Source
     error_code: RefusalCode | None = None
     guidance: str | None = None
-    state: TransferState | None = None  # what the provider reported about the transfer
+    state: TransferState | None = None  # the transfer's state that the provider reported
     bank_reference: str | None = None
     circumstance: str = ""  # added to the source's text
 

@@ -56,11 +56,11 @@ ON_HOLD = Unknown(OutgoingHold.PAYOUTS_HELD.text)
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The delay before the job runs again; `None` ends the job."""
+    """The delay before the job runs again. None ends the job."""
 
     seconds: float | None
     overdue: ProviderAnswer | None = (
-        None  # the last answer, if the transfer has been open for too long
+        None  # the last response, if the transfer has been open for too long
     )
 
 
@@ -71,7 +71,7 @@ class ProviderAccepted(msgspec.Struct, frozen=True):
 
 
 class WillNotPay(msgspec.Struct, frozen=True):
-    """The provider's answer to the first send proves that the provider will not pay."""
+    """The provider's response to the first send proves that the provider will not pay."""
 
     answer: Refused | Unknown
 
@@ -89,16 +89,16 @@ class Ended(msgspec.Struct, frozen=True):
 class NoStatusQuery(msgspec.Struct, frozen=True):
     """Only an administrator can find out whether the transfer was paid."""
 
-    detail: str = "The refund may have been sent, and the provider has no status query for it."
+    detail: str = "The refund may have been sent, but the provider has no status query for refunds."
 
 
 class TransferTask(msgspec.Struct, frozen=True):
-    """A transfer, as loaded by the worker that holds its job, and the order to send."""
+    """A transfer that the worker holding its job has loaded, and the order to send."""
 
     job: Job
     transfer: Transfer
     order: TransferOrder | RefundOrder
-    known: KnownAs  # identifies the transfer at the provider, besides our reference
+    known: KnownAs  # the provider's ids of the transfer, besides our reference
 
     def mark(self, reference: str) -> Mark:
         return Mark(self.job, self.transfer.sent_at, self.transfer.provider, reference)
@@ -110,7 +110,7 @@ Step = Wait | ProviderAccepted | WillNotPay | Decided | Ended | NoStatusQuery
 class TransferMachine:
     """Sends payouts or refunds, and queries their status.
 
-    `direction`: the direction of the rail that must be up before a call, or None for no check.
+    `direction` is the rail direction that must be up before a call, or None for no check.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class TransferMachine:
         self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
 
     def obstacle(self, transfer: Transfer) -> Unknown | None:
-        """Returns why an unsent transfer should move to another rail, or None."""
+        """Returns the reason to move an unsent transfer to a different rail, or None."""
         if self._adapter(transfer) is None:
             return UNAVAILABLE
         is_payout = self._direction is Direction.PAY_OUT
@@ -152,11 +152,14 @@ class TransferMachine:
         if not is_unsent(transfer):
             return await self._query(adapter, task)
         if not transfer.may_be_sent:
-            return Wait(None)  # an administrator decides the transfer
+            return Wait(None)  # an administrator must decide about the transfer
         return await self._send_first(adapter, task)
 
     async def _send_first(self, adapter: Adapter, task: TransferTask) -> Step:
-        """Sends a transfer for the first time. Only a rejection of this send can be conclusive."""
+        """Sends a transfer for the first time.
+
+        Only the response to this send can be a final rejection.
+        """
         reference = adapter.transfer_reference(task.transfer.trx_id)
         crash.point("before_transfer_is_sent")
         if not await self._mark.submit(task.mark(reference)):
@@ -174,7 +177,7 @@ class TransferMachine:
         self, adapter: Adapter, order: TransferOrder | RefundOrder, reference: str
     ) -> ProviderAnswer:
         if isinstance(order, RefundOrder):
-            # Providers that accept a reference for a refund accept our transaction id unchanged.
+            # Providers whose refunds have a reference accept our transaction id unchanged.
             return await adapter.refund(order)
         answer = await adapter.send(msgspec.structs.replace(order, reference=reference))
         if not isinstance(answer, Done):
@@ -194,7 +197,7 @@ class TransferMachine:
         hold = await self._hold(task.transfer)
         if hold is OutgoingHold.PAYOUTS_HELD:
             return await self._query_unsent(task)
-        # Without a hold, another worker has claimed the job and continues from the saved state.
+        # Without a hold, a different worker has claimed the job and continues from the saved state.
         return Wait(self._schedule.first_seconds if hold is None else outgoing.WAIT_SECONDS)
 
     async def _hold(self, transfer: Transfer) -> OutgoingHold | None:
@@ -209,8 +212,8 @@ class TransferMachine:
         """Queries a transfer that is not marked as sent, while all transfers are on hold.
 
         After a backup was restored, the database may not know that the transfer was sent. If the
-        provider knows the transfer, this marks it as sent. From then on, it is queried and never
-        sent.
+        provider knows the transfer, it is marked as sent, and from then on it is only queried and
+        never sent again.
         """
         transfer = task.transfer
         answer = await self._state(task)
@@ -236,7 +239,7 @@ class TransferMachine:
         """Sends a transfer again that the provider does not know.
 
         The provider rejects a reference that it has already received, so a second send cannot pay
-        twice. But a rejection is no longer conclusive, because it may mean that the provider has
+        twice. A rejection is no longer conclusive, because it may mean that the provider has
         received the first send.
         """
         transfer = task.transfer
@@ -249,13 +252,13 @@ class TransferMachine:
             hold = await self._hold(transfer)
             if hold is not None:
                 return self.wait(transfer, Unknown(hold.text), HELD_SECONDS)
-            # Another worker has the job now, or the transfer has ended in the meantime.
+            # A different worker has claimed the job, or the transfer has ended in the meantime.
             return Wait(self._schedule.first_seconds)
         answer = await self._send(adapter, task.order, reference)
         return await self._after_send(transfer, after_unknown(answer))
 
     async def _read(self, transfer: Transfer, answer: ProviderAnswer) -> Step:
-        """Interprets the provider's answer, unless a recent signed webhook contradicts it."""
+        """Interprets the provider's response, unless a recent signed webhook contradicts it."""
         wait_seconds = await self._report_disagreement(transfer)
         match answer:
             case Done(state) if state.status in EVENTS:
@@ -281,13 +284,13 @@ class TransferMachine:
         A timeout is not a rejection, because the provider may still pay.
         """
         if not transfer.is_open:
-            # A webhook caused this query, which is repeated until the provider responds.
+            # This query was caused by a webhook, and is repeated until the provider responds.
             return Wait(DECIDED_SECONDS)
         seconds = max(self._schedule.seconds(transfer.age), at_least_seconds)
         return Wait(seconds, answer if self._schedule.is_overdue(transfer.age) else None)
 
     def after_settle(self, transfer: Transfer, *, is_settled: bool) -> float | None:
-        """Returns the seconds until the next query, if an open transfer's result was not applied.
+        """Returns the seconds until the next query if an open transfer's result was not applied.
 
         The result may be doubtful (see `conclusive`), or the transfer may have been moved or
         decided in the meantime.

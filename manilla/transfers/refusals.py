@@ -8,7 +8,7 @@ PROVIDER_RETRY_SECONDS = 10
 
 
 class PayoutErrorCode(StrEnum):
-    """Why a payout was rejected, or why it failed."""
+    """The reason why a payout was rejected or failed."""
 
     INSUFFICIENT_BALANCE = "insufficient_balance"
     PROVIDER_INSUFFICIENT_BALANCE = "provider_insufficient_balance"

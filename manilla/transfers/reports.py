@@ -44,7 +44,7 @@ async def report_unknown(db: Database, kind: EventKind, job: Job) -> None:
 
 
 async def report_other_amount(db: Database, transfer: Transfer, amount: Money | None) -> bool:
-    """Opens a case and returns True if the provider reports another amount than we sent."""
+    """Opens a case and returns True if the provider reports a different amount than we sent."""
     if amount is None or amount == transfer.amount:
         return False
     detail = f"The provider reports {amount}; {transfer.amount} was sent."
@@ -61,7 +61,7 @@ async def report_needed_action(db: Database, transfer: Transfer, state: Provider
 async def report_disagreement(
     db: Database | Connection, transfer: Transfer, said: Sequence[Claimed]
 ) -> float:
-    """Opens a case if a signed webhook reports another amount or currency than we sent.
+    """Opens a case if a signed webhook reports a different amount or currency than we sent.
 
     Returns the number of seconds for which the provider's response must not be applied.
     """
@@ -75,7 +75,7 @@ async def report_disagreement(
 async def claims_about(
     reader: ClaimReader | Database | Connection, kind: EventKind, transfer: Transfer
 ) -> list[Claimed]:
-    """Returns the claims about the transfer in signed webhooks from its own provider."""
+    """Returns the contents of signed webhooks about the transfer from its own provider."""
     if transfer.provider is None or transfer.environment is Environment.SANDBOX:
         return []
     key = kind, transfer.merchant_id, transfer.trx_id, transfer.provider

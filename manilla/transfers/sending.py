@@ -1,6 +1,6 @@
 """Records each send of a transfer before the request's first byte is sent.
 
-Only the worker that holds the transfer's job may send it.
+Only the worker that holds the transfer's job may send the transfer.
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,21 @@ from manilla.transfers import conclusive
 
 
 class TransferTable(msgspec.Struct, frozen=True):
-    """SQL expressions that record in a table when its transfers were sent. `t` is the row."""
+    """SQL expressions that record in a table when its transfers were sent.
+
+    `t` is the row's alias.
+    """
 
     kind: EventKind
     name: str
     job_kind: str
     sent_column: str
     mark: str
-    unmark: str  # reverts the mark, if `is_first_send`
+    unmark: str  # SQL that reverts the mark of a first send
     is_first_send: str
     may_send: str = "true"
     on_behalf: str = "false"
-    is_routed: str = "false"  # SQL expression about the row `found`
+    is_routed: str = "false"  # an SQL expression that uses the row `found`
 
 
 PAYOUTS = TransferTable(
@@ -58,7 +61,7 @@ REFUNDS = TransferTable(
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A worker's request to send a transfer, with the last send time that the worker has read."""
+    """A worker's request to send a transfer, with the last send time that the worker loaded."""
 
     job: Job
     sent_at: datetime | None
@@ -109,7 +112,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
 
 
 async def unmark(db: Database, table: TransferTable, job: Job) -> None:
-    """Reverts the mark of a first send if certainly no byte of it has left this machine.
+    """Reverts the mark of a first send if certainly no byte of the request has left this machine.
 
     The transfer is then unsent again. A worker that has lost its job changes nothing.
     """
@@ -125,7 +128,7 @@ async def unmark(db: Database, table: TransferTable, job: Job) -> None:
 
 
 async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id: str) -> None:
-    """Marks a transfer as sent without a record of a send, because the provider may know it.
+    """Marks a transfer as sent although no send was recorded, because the provider may know it.
 
     From then on workers query its status, and send it only if the provider does not know it.
     """
