@@ -19,7 +19,7 @@ class AccountBalance(msgspec.Struct, frozen=True):
 
 
 async def balances(db: Database) -> list[AccountBalance]:
-    """Returns each account's balance, with all wallets as one account. Reads every entry."""
+    """Returns each account's balance, with all wallets combined. Reads every ledger entry."""
     records = await db.records(
         """
         SELECT environment, currency, account, count(*) AS entries, sum(amount_minor) AS minor
@@ -27,7 +27,7 @@ async def balances(db: Database) -> list[AccountBalance]:
          GROUP BY environment, currency, account
          ORDER BY environment, currency, account"""
     )
-    # The sum is a numeric, because the total of all merchants can exceed a bigint.
+    # The sum has the type numeric, because the total of all merchants can exceed a bigint.
     return [
         AccountBalance(
             record["environment"],

@@ -15,7 +15,7 @@ DAYS = 30
 
 
 class CountedTable(msgspec.Struct, frozen=True):
-    """A table whose transactions are counted, and its statuses for success and failure."""
+    """A table of transactions to count, with its statuses for success and failure."""
 
     table: str
     succeeded: str
@@ -38,14 +38,14 @@ class CountedTable(msgspec.Struct, frozen=True):
 
 
 class DailyFigures(msgspec.Struct, frozen=True):
-    """The transactions created on one day, by their current status."""
+    """The number of transactions created on one day, by their current status."""
 
     day: date
     currency: str
     count: int
     succeeded: int
     failed: int
-    volume_minor: int  # total amount of the successful transactions
+    volume_minor: int  # total amount of the day's successful transactions
 
     @property
     def volume(self) -> Money:
@@ -53,7 +53,7 @@ class DailyFigures(msgspec.Struct, frozen=True):
 
     @property
     def success_rate(self) -> float | None:
-        """The share of successes among final transactions, or None if no transaction is final."""
+        """The share of final transactions that succeeded, or None if none is final."""
         decided = self.succeeded + self.failed
         return self.succeeded / decided if decided else None
 

@@ -26,7 +26,7 @@ class RepeatKey(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """The response to the first request with this key."""
+    """The stored response to the first request with this idempotency key."""
 
     body: str
 
@@ -44,7 +44,7 @@ class Replayed(msgspec.Struct, frozen=True):
 async def find_answer(
     db: Database, merchant_id: int, environment: str, repeat: RepeatKey
 ) -> Replayed | None:
-    """Returns the stored response if this key was used before with the same body."""
+    """Returns the stored response if this idempotency key was used before with the same body."""
     answer: str | None = await db.value(
         """
         SELECT answer FROM idempotency
@@ -56,7 +56,7 @@ async def find_answer(
 
 
 async def is_used(connection: Connection, tenant: Tenant, repeat: RepeatKey) -> bool:
-    """Whether this key was used before, with any body."""
+    """Returns True if this idempotency key was used before, with any body."""
     return await connection.has_row(
         """
         SELECT true FROM idempotency
@@ -68,7 +68,7 @@ async def is_used(connection: Connection, tenant: Tenant, repeat: RepeatKey) -> 
 async def store_answer(
     connection: Connection, tenant: Tenant, repeat: RepeatKey, answer: str
 ) -> bool:
-    """Stores the response under its key. Returns False if the key was used before."""
+    """Stores the response under its idempotency key. Returns False if the key was used before."""
     return await connection.has_row(
         """
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)

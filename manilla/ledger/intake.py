@@ -23,11 +23,11 @@ COMMA = ord(",")
 
 class IntakeOutcome(StrEnum):
     CREATED = "created"
-    FREE = "free"  # a dry run found no reason to reject the item
+    FREE = "free"  # the dry run found no reason to reject the item
     REPLAYED = "replayed"  # the idempotency key was used before, with the same body
-    KEY_CONFLICT = "key_conflict"  # the idempotency key was used before, with another body
-    DUPLICATE = "duplicate"  # the merchant used the reference before
-    # An earlier item in the batch has the same reference or key. A retry finds its result.
+    KEY_CONFLICT = "key_conflict"  # the idempotency key was used before with a different body
+    DUPLICATE = "duplicate"  # the merchant has already used the reference
+    # An earlier item in the batch has the same reference or key. A retry finds that item's result.
     AGAIN = "again"
     RATE_LIMITED = "rate_limited"
     API_KEY_ENDED = "api_key_ended"  # the API key was revoked or has expired
@@ -36,7 +36,7 @@ class IntakeOutcome(StrEnum):
     NO_WALLET = "no_wallet"
     INSUFFICIENT_BALANCE = "insufficient_balance"
     BALANCE_LIMIT = "balance_limit"
-    DAY_LIMIT = "day_limit"  # the merchant's transactions of the day would exceed its limit
+    DAY_LIMIT = "day_limit"  # the merchant's transactions would exceed its daily limit
     ACCOUNT_NOT_SAVED = "account_not_saved"
     ROW_DECIDED = "row_decided"
 
@@ -59,8 +59,8 @@ class NewRow(Protocol):
 class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Values to write or check together with a new row. Payments and payouts add fields.
 
-    Most fields have their default value. Such fields are not encoded, so that the database parses
-    half as many. The same applies to the row and to its ItemPlace.
+    Fields with their default value are not encoded, so that the database parses half as many
+    fields. The same applies to the row and to its ItemPlace.
     """
 
     bucket: str
@@ -70,12 +70,12 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body_hash: str | None = None
     answer: str | None = None  # the response to store under the idempotency key
     job_kind: str | None = None
-    due_in_seconds: float = 0  # measured by the database's clock, because hosts' clocks may differ
-    dry_run: bool = False  # only checks whether the item would be rejected
-    # The maximum sum of the merchant's transactions since the id `day_from`, or None for no limit.
+    due_in_seconds: float = 0  # relative to the database's clock, because hosts' clocks may differ
+    dry_run: bool = False  # True if the item is only checked and not written
+    # The maximum total of the merchant's transactions since the id `day_from`. None means no limit.
     day_limit_minor: int | None = None
     day_from: str | None = None
-    # The event for the new, pending transaction, or None if no endpoint is subscribed to it.
+    # The event for the new, pending transaction, or None if no endpoint is subscribed to the event.
     event_id: str | None = None
     event: str | None = None
     event_body: str | None = None
@@ -87,16 +87,15 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ItemPlace(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item's fields that depend on the batch."""
+    """The fields of an item that depend on the other items in the batch."""
 
     item: int  # position in the batch
     cost: int = 1  # 1 if the item counts toward the rate limit
-    behind: int = 0  # number of later items in the same rate limit bucket that count
+    behind: int = 0  # number of later items that count toward the same rate limit
     repeats: bool = False  # whether an earlier item has the same reference or key
-    # The sum of earlier items in the batch that count toward the daily limit.
+    # The sum of the amounts of earlier items in the batch that count toward the daily limit.
     ahead_minor: int = 0
-    # Whether the item is a dry run. The stored functions use this name, and the previous version of
-    # the code calls them too.
+    # The previous version also calls the database functions that use this name for a dry run.
     only_look: bool = False
 
 
@@ -105,19 +104,19 @@ class IntakeResult(msgspec.Struct, frozen=True):
     outcome: IntakeOutcome
     trx_id: str | None  # id of the first transaction with this reference
     status: str | None
-    answer: str | None  # the response to the first request with this idempotency key
+    answer: str | None  # response to the first request with this idempotency key
     used: int
     resets_in_seconds: int
 
 
-# The number is the cost: 1 if the item counts toward the rate limit.
+# The number is 1 if the item counts toward the rate limit, otherwise 0.
 Taken = tuple[NewRow, NewItem, int]
 
 
 class Intake:
     def __init__(self, db: Database, function: str) -> None:
         self._connection = db.keep_connection(writes=True)
-        # The JSON is passed as bytes, because asyncpg would encode a string again.
+        # The JSON is passed as bytes, because asyncpg would encode a string a second time.
         self._sql = f"""
             SELECT {columns(IntakeResult)} FROM {function}(convert_from($1, 'UTF8')::jsonb, $2)"""
         self._batcher: Batcher[Taken, IntakeResult] = Batcher(self._write)
@@ -139,14 +138,14 @@ class Intake:
         records = await self._connection.records(self._sql, items, ratelimit.WINDOW)
         crash.point("after_intake_commit")
         assert len(records) == len(new)
-        records.sort()  # sorts by `item`, the first column
+        records.sort()  # sorts the records by `item`, the first column
         return [
             IntakeResult(item, IntakeOutcome(outcome), *rest) for item, outcome, *rest in records
         ]
 
 
 def _encoded(new: Sequence[Taken]) -> bytearray:
-    """Encodes a JSON array of flat objects. Each has the fields of a row, its item and place."""
+    """Encodes a JSON array of objects, each with the fields of a row, its item and place."""
     text = bytearray(b"[")
     for (row, item, _), place in zip(new, _places(new), strict=True):
         strict_json.encode_into(row, text, -1)
@@ -178,7 +177,7 @@ def _places(new: Sequence[Taken]) -> Iterator[ItemPlace]:
 
 
 def _unique_keys(row: NewRow, item: NewItem) -> set[tuple[object, ...]]:
-    """Returns the unique keys that are inserted when this item is written."""
+    """Returns the unique keys that are inserted when the item is written."""
     if item.dry_run:
         return set()
     owner = (row.merchant_id, row.environment)

@@ -11,7 +11,7 @@ from manilla.kit.db import Connection, Database
 class Invariant(msgspec.Struct, frozen=True):
     name: str
     promise: str
-    violations: str  # SQL query for violations, which must return no rows
+    violations: str  # an SQL query for violations, which must return no rows
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -20,8 +20,8 @@ CHUNK_MAX = 1_000
 CLOSE = 20
 # If a page's first and last posting ids differ by less than this, the whole range is read.
 NEAR_MAX = 20_000
-# A posting gets its id slightly after its timestamp. The order of ids and the order of timestamps
-# can therefore differ by this much.
+# A posting gets its id slightly after its timestamp.
+# The order of ids can therefore differ from the order of timestamps by this much.
 ASTRAY = timedelta(minutes=5)
 
 
@@ -33,11 +33,11 @@ class StatementFilter(AmountFilter, frozen=True, kw_only=True):
 
     kind: str | None = None
     search: str | None = None  # an exact trx_id or charge reference
-    named: tuple[str, ...] = ()  # ids of related transactions, which the search also matches
+    named: tuple[str, ...] = ()  # ids of related transactions that the search also matches
 
 
 class WalletStatementLine(msgspec.Struct, frozen=True):
-    """One change to a wallet, with the balance after it."""
+    """A change to a wallet's balance, with the new balance."""
 
     posting_id: int
     posted_at: datetime
@@ -277,7 +277,7 @@ async def _numbers(
 def _numbered(conditions: Conditions, numbers: Sequence[int]) -> Conditions:
     """Adds a condition for these posting ids, which are in descending order.
 
-    If the ids are close together, reading the whole range is faster.
+    If the ids are close together, the condition selects the whole range, which is faster.
     """
     if numbers[0] - numbers[-1] < CLOSE * len(numbers):
         return conditions.copy().add("id >= {} AND id <= {}", numbers[-1], numbers[0])
@@ -285,7 +285,7 @@ def _numbered(conditions: Conditions, numbers: Sequence[int]) -> Conditions:
 
 
 async def _first_number(db: Database, moment: datetime | None, slack: timedelta) -> int:
-    """Returns the id of the first posting at this time or later, or INTEGER_MAX."""
+    """Returns the id of the first posting at or after this time, otherwise INTEGER_MAX."""
     if moment is None:
         return INTEGER_MAX
     start, span = moment + slack, timedelta(hours=1)
@@ -355,8 +355,7 @@ async def _heads(db: Database, merchant_id: int, numbers: Sequence[int]) -> list
             f"{head} FROM posting WHERE merchant_id = $1 AND id = ANY($2::bigint[])",
             *(merchant_id, numbers),
         )
-    # OFFSET 0 separates the conditions, so that the planner starts with the ids. Otherwise the
-    # query would read all of the merchant's postings.
+    # OFFSET 0 makes the planner start with the ids instead of all of the merchant's postings.
     async with db.by_key() as connection:
         return await connection.records(
             f"""

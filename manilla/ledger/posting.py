@@ -9,7 +9,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 
-LINES_MAX = 2  # the maximum number of lines in the SQL function `ledger_post`
+LINES_MAX = 2  # the maximum number of lines that the SQL function `ledger_post` accepts
 
 
 class PostingKind(StrEnum):
@@ -61,30 +61,30 @@ WALLET_KINDS = (
 
 class PostingOutcome(StrEnum):
     POSTED = "posted"
-    DUPLICATE = "duplicate"  # the same trx_id and kind were posted before, so nothing is posted
+    DUPLICATE = "duplicate"  # this trx_id and kind were posted before, so nothing is posted
     INSUFFICIENT_BALANCE = "insufficient_balance"
     NO_WALLET = "no_wallet"
     BALANCE_LIMIT = "balance_limit"
 
 
 class Line(msgspec.Struct, frozen=True):
-    """The change to one platform account's balance, which is negative for a decrease."""
+    """The change to a platform account's balance. A decrease is negative."""
 
     account: str
     minor: int
 
 
 def nonzero(*lines: Line) -> tuple[Line, ...]:
-    """Omits lines whose amount is zero, such as a commission of zero."""
+    """Removes lines whose amount is zero, such as a commission of zero."""
     return tuple(line for line in lines if line.minor)
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """A movement of money: a change to a wallet, balanced by one or two platform accounts."""
+    """A money movement: a change to a wallet, balanced by one or two platform accounts."""
 
     merchant_id: int
     trx_id: str
-    kind: str  # a PostingKind, followed by `:rail` in a case about a payout's earlier rail
+    kind: str  # a PostingKind, with the suffix `:rail` in a case about a payout's earlier rail
     environment: Environment
     wallet: Money
     lines: tuple[Line, ...]
@@ -97,12 +97,12 @@ class Posting(msgspec.Struct, frozen=True):
 
 class Posted(msgspec.Struct, frozen=True):
     outcome: PostingOutcome
-    # The wallet's balance after the posting, or None if it did not change.
+    # The wallet's balance after the posting, or None if the posting did not change the wallet.
     balance_minor: int | None
 
 
 def clearing(provider: str) -> str:
-    """Returns the account for money that a provider holds for us."""
+    """Returns the clearing account for money that a provider holds for us."""
     return f"clearing:{provider}"
 
 
@@ -116,7 +116,7 @@ PAYOUT_FEE = "payout_fee"
 IN_FLIGHT = "in_flight"
 SUSPENSE = "suspense"
 ADJUSTMENT = "adjustment"
-# Customers' money that is not credited to a wallet: a surplus, or part of the amount due.
+# Money from customers that is not credited to a wallet, such as a surplus or a partial payment.
 CUSTOMER_CREDIT = "customer_credit"
 BANK = "bank"
 
@@ -133,7 +133,7 @@ POST = """
 
 
 async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[Posted]:
-    """Posts all postings in one statement and returns their results in the same order."""
+    """Posts all postings in one statement, and returns their results in the same order."""
     rows = await db.rows(
         _PostedRow,
         POST,
@@ -153,7 +153,7 @@ async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[P
 
 
 def _line_columns(postings: Sequence[Posting]) -> list[list[str | int | None]]:
-    """Returns four columns: account and amount of all first lines, then of all second lines."""
+    """Returns the accounts and amounts of all first lines, then of all second lines."""
     columns: list[list[str | int | None]] = []
     for number in range(LINES_MAX):
         lines = [posting.lines[number : number + 1] for posting in postings]

@@ -20,7 +20,10 @@ class TransactionReader:
         self._single, self._pages = SharedReads(db), pages
 
     async def read(self, table: str, columns: str, tenant: Tenant, trx_id: str) -> Columns:
-        """Returns a transaction's columns. Raises if the tenant has no such transaction."""
+        """Returns a transaction's columns.
+
+        Raises an error if the tenant has no such transaction.
+        """
         if trx_ids.merchant_of(trx_id) != tenant.merchant_id:
             raise TransactionNotFound
         found = await self._single.records(
@@ -66,7 +69,7 @@ class TransactionReader:
 
 @lru_cache
 def _single_sql(table: str, columns: str) -> str:
-    # The order forces a plan that uses the primary key and does not read all of a merchant's rows.
+    # This order makes the planner use the primary key instead of reading all of a merchant's rows.
     return f"""
         SELECT place, {columns}
           FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[])
@@ -80,7 +83,7 @@ def _single_sql(table: str, columns: str) -> str:
 
 @lru_cache
 def _page_sql(table: str, columns: str, *, has_period: bool) -> str:
-    # LATERAL always uses a nested loop, so each page's rows are returned in their order.
+    # LATERAL always uses a nested loop, so the rows of each page stay in order.
     arrays = "$1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::integer[]"
     names = "place, wanted_merchant, wanted_environment, low, high, rows_max"
     is_wanted = "environment = wanted_environment::environment"

@@ -1,4 +1,4 @@
-"""Restricts which rows a list may show. A merchant sees only its own rows in one environment."""
+"""Restricts which rows a list can show. A merchant sees only its own rows in one environment."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ class Tenant(msgspec.Struct, frozen=True):
 
 
 class Everyone(msgspec.Struct, frozen=True):
-    """All merchants or a single merchant, for administrators."""
+    """A scope for administrators: all merchants or a single merchant."""
 
     merchant_id: int | None = None
     environment: Environment | None = None
@@ -24,7 +24,7 @@ Scope = Tenant | Everyone
 
 
 def merchant_condition(scope: Scope) -> Conditions:
-    """Filters by merchant id, the first column of every key."""
+    """Adds a condition for the merchant id, which is the first column of every key."""
     return Conditions().add_given("merchant_id = {}", scope.merchant_id)
 
 

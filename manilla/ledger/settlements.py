@@ -13,13 +13,13 @@ from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 
-NOBODY = 0  # merchant id of postings without a merchant
+NOBODY = 0  # the merchant id of postings without a merchant
 NOTE_LENGTH_MAX = 200
 
 
 class SettlementKind(StrEnum):
-    TOP_UP = "top_up"  # money from our bank to the provider's wallet
-    SETTLEMENT = "settlement"  # money from the provider to our bank
+    TOP_UP = "top_up"  # money transferred from our bank to the provider's wallet
+    SETTLEMENT = "settlement"  # money transferred from the provider to our bank
     FEE = "fee"  # a fee that the provider has kept
     FEE_RETURNED = "fee_returned"  # a fee that the provider has refunded
 
@@ -47,7 +47,7 @@ async def settle(
     note: str,
     trx_id: str | None = None,
 ) -> SettlementResult:
-    """Posts a settlement. The same `trx_id` is posted only once."""
+    """Posts a settlement. A second settlement with the same `trx_id` is not posted."""
     if amount.minor <= 0:
         raise BadSettlement("The amount must be above zero.")
     if not is_line(note, NOTE_LENGTH_MAX):

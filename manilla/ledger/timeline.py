@@ -35,9 +35,9 @@ async def add(
     detail: str | None = None,
     facts: Mapping[str, str] = NO_FACTS,
 ) -> None:
-    """Adds an event.
+    """Adds an event to the timeline.
 
-    The caller must hold the lock on the transaction's row, so that the numbers have no gaps.
+    The caller must hold the lock on the transaction's row, so that the event numbers have no gaps.
     """
     await connection.execute(
         """
@@ -51,7 +51,10 @@ async def add(
 
 
 async def steps(db: Database | Connection, merchant_id: int, trx_id: str) -> list[TimelineEvent]:
-    """Returns the events in order. The first event of a payout is stored in the payout's row."""
+    """Returns the timeline's events in order.
+
+    A payout's first event is stored in the payout's row.
+    """
     records = await db.records(
         """
         SELECT row_number() OVER (ORDER BY place) AS number, at, event, from_status, to_status,

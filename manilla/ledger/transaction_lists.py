@@ -1,4 +1,4 @@
-"""Code that lists of payments, payouts and refunds share: filters, order, totals and search."""
+"""Code that the lists of payments, payouts and refunds share: filters, order, totals and search."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,20 +13,20 @@ from manilla.kit.listing.sorting import AmountFilter, KeyIndex, Selection, SortK
 from manilla.ledger.scope import Scope, Tenant, collation_of, merchant_condition, scope_conditions
 from manilla.ledger.trx_ids import TRX_IDS
 
-# Earlier versions stored a creation time that differs from the time in the id by up to this much.
+# In earlier versions, the creation time and the time in the id differ by up to this much.
 ASTRAY = timedelta(minutes=1)
-# All transactions were created between these years.
+# All transactions were created between these two dates.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
-# Selects transactions with an open case, which an administrator must decide. There are few open
-# cases, so the planner starts with them.
+# Selects transactions with an open case, which an administrator must decide.
+# There are few open cases, so the planner starts with the cases.
 UNDER_REVIEW = """
     (merchant_id, trx_id) IN (
         SELECT c.merchant_id, c.trx_id FROM operator_case c WHERE c.status = 'open')"""
 
 
 def newest_by(column: str, ids: TimedIds) -> dict[SortOrder, SortKeys]:
-    """Returns the sort order of an index on ids, newest first."""
+    """Returns the sort order that an index on ids provides, newest first."""
     kind = tuple[Annotated[str, msgspec.Meta(pattern=ids.pattern)]]
     return {SortOrder.NEWEST: SortKeys((column,), kind, is_indexed=True)}
 
@@ -87,8 +87,8 @@ def newest_first(
     """
     index, orders = KeyIndex(merchant_condition(tenant), id_bounds(since, until)), _ORDERS
     if ref_trx is not None:
-        # At most one row matches. BETWEEN has the same result as an equality, but makes the planner
-        # use the unique index on the reference instead of reading all of the merchant's rows.
+        # At most one row matches, and BETWEEN has the same result as an equality.
+        # BETWEEN makes the planner use the unique index instead of reading all merchant rows.
         index = KeyIndex(
             scope_conditions(tenant).add("ref_trx BETWEEN {} AND {}", ref_trx, ref_trx)
         )
@@ -118,7 +118,7 @@ _floor = lru_cache(TimedIds.floor)
 async def first_match(
     db: Database, steps: Selection, matches: Sequence[IndexedMatch], otherwise: Selection
 ) -> Selection:
-    """Returns the rows of the first match that has any, or `otherwise` if no match has rows."""
+    """Returns the rows of the first match that finds rows, or of `otherwise` if no match does."""
     async with db.by_key() as connection:
         for match in matches:
             narrowed = steps.narrowed(match.sql, *match.values)
@@ -129,7 +129,7 @@ async def first_match(
 
 
 def by_reference(scope: Scope, text: str) -> IndexedMatch:
-    """Matches the merchant's reference. A search across all merchants ignores case."""
+    """Matches the merchant's reference. If the search covers all merchants, it ignores case."""
     if scope.merchant_id is None:
         return IndexedMatch("Reference", "lower(ref_trx) = lower({})", (text,))
     return IndexedMatch("Reference", "ref_trx = {}", (text,))

@@ -8,7 +8,10 @@ SANDBOX_REMARK = "SANDBOX_TRANSACTION"
 
 
 class TransactionNotFound(Refusal):
-    """The id is unknown, or the caller may not see the transaction. The error is the same."""
+    """The id is unknown, or the caller may not see the transaction.
+
+    Both cases have the same error.
+    """
 
     status, code = 404, "TRANSACTION_NOT_FOUND"
     message = "There is no such transaction."

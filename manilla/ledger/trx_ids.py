@@ -7,6 +7,6 @@ MERCHANT_ID_MAX = OWNER_MAX
 TRX_IDS = TimedIds("TXN", 1_000, 10)
 
 new, merchant_of = TRX_IDS.new, TRX_IDS.owner_of
-# A transaction's creation time is the time in its id, so that ids sort by creation time.
+# A transaction's creation time is the time in its id, so ids sort by creation time.
 new_with_time = TRX_IDS.new_with_time
 floor, moment_of = TRX_IDS.floor, TRX_IDS.moment_of
