@@ -1,6 +1,6 @@
 """Delivers messages to merchants' servers. A slow server does not delay other deliveries.
 
-`Destination` contains the differences between `ipn_url` and webhook endpoints.
+`Destination` implements the differences between `ipn_url` and webhook endpoints.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ SLACK_SECONDS = 0.5  # tolerance for a difference between the database's clock a
 
 
 class Destination(Protocol[Due]):
-    """A type of destination: loads due messages, signs them, and stores the results."""
+    """A destination type, which loads due messages, signs them, and stores the results."""
 
-    kind: str  # the kind of the destination's jobs
+    kind: str  # the kind of jobs for this destination
 
     async def due(self, jobs: Sequence[Job]) -> Sequence[Due | None]: ...
     def retry_seconds(self, due: Due) -> Sequence[float]:
@@ -40,7 +40,7 @@ class Destination(Protocol[Due]):
 
 
 class DeliveryReply(NamedTuple):
-    """The response to one attempt, or the reason why there is no response."""
+    """The response to one delivery attempt, or the reason why there is no response."""
 
     status: int | None
     answer: bytes | None
@@ -72,14 +72,14 @@ class NotificationDelivery(Generic[Due]):
     async def deliver(self, job: Job) -> float | None:
         """Makes one attempt to deliver the job's oldest undelivered message.
 
-        The messages of a job, which are about one transaction, are delivered in order.
+        All messages of a job are about one transaction and are delivered in order.
         """
         due = await self._load.submit(job)
         if due is None:
             return None
         wait = _wait_seconds(due, self._destination.retry_seconds(due))
         if wait > SLACK_SECONDS:
-            return wait  # the job ran early, because another message was queued
+            return wait  # the job ran early because a new message was queued
         host = host_of(due.url)
         entered, was_slow = await self._hosts.enter_soon(host, due.merchant_id)
         if not entered:

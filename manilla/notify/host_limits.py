@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-AT_ONCE = 64  # limit per host: a third of all concurrent calls
+AT_ONCE = 64  # limit per host, a third of all concurrent calls
 NEW_AT_ONCE = 8  # limit per merchant and host, until the host has responded fast
 SLOW_AT_ONCE = 2  # limit per merchant and host, while the host is slow or does not respond
 SLOW_IN_ALL = 48  # limit for all slow hosts together
@@ -21,7 +21,7 @@ ENTRIES_MAX = 50_000
 
 
 class _HostCalls(msgspec.Struct):
-    """The calls of one merchant to one host.
+    """A merchant's calls to one host.
 
     Slowness is recorded per merchant, because the host may be fast for other merchants.
     """
@@ -58,7 +58,7 @@ class HostLimits:
         return self.enter(host, merchant_id)
 
     def enter(self, host: str, merchant_id: int) -> tuple[bool, bool]:
-        """Returns whether the host can be called now, and whether the host counts as slow."""
+        """Returns whether the host can be called now, and whether it counts as slow."""
         calls = self._by_merchant.get((merchant_id, host))
         if calls is None:
             self._forget_idle()

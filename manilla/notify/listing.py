@@ -43,18 +43,18 @@ class NotificationState(StrEnum):
     WAITING = "waiting"
     DELIVERED = "delivered"
     FAILED = "failed"  # the last attempt has failed
-    NOT_SENT = "not_sent"  # an event that is not sent to an `ipn_url`
+    NOT_SENT = "not_sent"  # the event is not sent to an `ipn_url`
 
 
 class NotificationFilter(RecordFilter, frozen=True, kw_only=True):
     state: NotificationState | None = None
     event: str | None = None
-    search: str | None = None  # a notification's or transaction's id
+    search: str | None = None  # the id of a notification or transaction
     named: tuple[str, ...] = ()  # ids of the merchant's transactions that match the search
 
 
 class NotificationWithAttempts(msgspec.Struct, frozen=True):
-    """A notification with its delivery attempts that are still stored."""
+    """A notification with those delivery attempts that are still stored."""
 
     notification: Notification
     attempts: list[DeliveryAttempt]
@@ -68,7 +68,7 @@ async def notifications(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Notification]:
-    """Lists notifications, by default newest first, in the order of their ids."""
+    """Lists notifications in the order of their ids, by default newest first."""
     return await _query(scope, wanted).page(db, read_as(Notification), wanted.sort, after, limit)
 
 
@@ -79,7 +79,7 @@ async def totals(db: Database, scope: Scope, wanted: NotificationFilter) -> Tota
 def _query(scope: Scope, wanted: NotificationFilter) -> Selection:
     orders, key = _BY_ID, "id"
     floor: Callable[[datetime], Any] = NOTIFICATION_IDS.floor
-    if scope.merchant_id is None:  # only the creation time has an index for all merchants
+    if scope.merchant_id is None:  # across all merchants, only the creation time has an index
         orders, key, floor = _BY_TIME, "created_at", lambda moment: moment
     conditions = (
         scope_conditions(scope)
@@ -112,7 +112,7 @@ async def of_transaction(
 
 
 async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
-    """Counts notifications created since this time that failed after all attempts."""
+    """Counts notifications that were created since this time and failed after all attempts."""
     conditions = scope_conditions(scope).add("created_at >= {}", since)
     return await db.number(
         f"SELECT count(*) FROM notification WHERE state = 'failed' AND {conditions.sql}",

@@ -1,6 +1,6 @@
 """Writes notifications in the transaction of the status change. A job delivers them later.
 
-Each notification is also an event. A database trigger adds its deliveries to the merchant's
+Each notification is also an event. A database trigger adds the event's deliveries to the merchant's
 endpoints.
 """
 
@@ -28,7 +28,7 @@ async def enqueue(
     type: EventType | None,
     status: str,
 ) -> str:
-    """Queues a notification and returns its id. If the URL is empty, it is only an event.
+    """Queues a notification and returns its id. If the URL is empty, only the event is stored.
 
     A test notification has no type, because it is not an event. Must be called within the
     transaction that makes the change.
@@ -50,7 +50,7 @@ async def enqueue(
 async def has_readers(
     connection: Connection, merchant_id: int, environment: Environment, event_type: EventType
 ) -> bool:
-    """Whether one of the merchant's endpoints is subscribed to events of this type."""
+    """Returns True if one of the merchant's endpoints is subscribed to events of this type."""
     return await connection.has_row(
         """
         SELECT FROM webhook_endpoint

@@ -21,7 +21,7 @@ Due = TypeVar("Due", bound="DueMessage")
 
 
 class DueMessage(msgspec.Struct, frozen=True):
-    """A job's oldest undelivered message. Each type of destination adds fields."""
+    """A job's oldest undelivered message. Each destination type adds fields."""
 
     merchant_id: int
     subject: str  # the job's subject
@@ -40,7 +40,7 @@ class DueMessage(msgspec.Struct, frozen=True):
         return self.id
 
     def busy_seconds(self, *, is_slow: bool) -> float:
-        """Returns the seconds to wait while the host is at its limit of concurrent calls."""
+        """Returns the seconds to wait while the host has reached its limit of concurrent calls."""
         return SLOW_BUSY_SECONDS if is_slow else BUSY_SECONDS
 
 
@@ -49,7 +49,7 @@ class DueNotification(DueMessage, frozen=True):
 
 
 class DeliveryAttempt(msgspec.Struct, frozen=True):
-    """One stored request to a notification's URL or to an endpoint."""
+    """A stored delivery attempt to a notification's URL or to an endpoint."""
 
     number: int
     at: datetime
@@ -61,13 +61,13 @@ class DeliveryAttempt(msgspec.Struct, frozen=True):
 
 
 class DeliveryErrorCode(StrEnum):
-    """Reasons for a failed attempt that other code depends on."""
+    """Error codes of failed delivery attempts that other code depends on."""
 
     NOT_REACHED = "not_reached"  # the address is not public, or the host is unknown
 
 
 class AttemptResult(DeliveryAttempt, frozen=True, kw_only=True):
-    """A new attempt, and the resulting state of its message."""
+    """A new delivery attempt, and the state of its message after the attempt."""
 
     merchant_id: int
     notification_id: str  # the message's key
@@ -92,7 +92,7 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]:
-    """Returns each job's notification to deliver, or None if all are delivered."""
+    """Returns each job's next notification, or None if all notifications are delivered."""
     rows = await db.rows(
         DueNotification,
         """
@@ -136,7 +136,7 @@ def parameters(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
     return list(values.values())
 
 
-# Stores the attempts. The rest of the statement reads the attempts from `given`.
+# Stores the attempts. The following part of the statement reads the attempts from `given`.
 STORED = f"""
         WITH given AS (
             SELECT * FROM unnest($1::integer[], $2::timestamptz[], $3::text[], $4::integer[],

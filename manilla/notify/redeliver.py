@@ -32,7 +32,7 @@ async def find(db: Database, notification_id: str) -> Notification:
 
 
 async def redeliver(db: Database, notification_id: str) -> Notification:
-    """Schedules up to three new attempts with the same id, even if it was delivered."""
+    """Schedules up to three new attempts with the same notification id, even after a delivery."""
     found = await find(db, notification_id)
     if not found.url:
         raise NotificationNotSent
@@ -55,7 +55,7 @@ async def redeliver_failed(
     merchant_id: int | None = None,
     environment: Environment | None = None,
 ) -> list[str]:
-    """Redelivers all notifications that failed since this time. Returns their ids."""
+    """Redelivers all notifications that failed since this time. Returns the notifications' ids."""
     failed = await queries.notifications(
         db, state="failed", decided_since=since, merchant_id=merchant_id, limit=AT_ONCE_MAX
     )
@@ -72,7 +72,7 @@ async def redeliver_failed(
                 since=since,
                 count=len(failed),
             )
-    # Redeliver the oldest first, so that a transaction's notifications are sent in order.
+    # Redeliver the oldest notification first, so that a transaction's notifications are in order.
     for each in reversed(failed):
         async with db.transaction() as connection:
             await _send(connection, each)

@@ -1,4 +1,4 @@
-"""Creates the signature headers with which merchants verify notifications."""
+"""Creates the signature headers that merchants use to verify notifications."""
 
 import base64
 import hmac
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 def headers(
     secret: bytes, *, notification_id: str, environment: str, body: bytes, now: int
 ) -> dict[str, str]:
-    """Signs the exact bytes that are sent, in Manilla's format and as Standard Webhooks."""
+    """Signs the exact bytes that are sent, in Manilla's and in the Standard Webhooks format."""
     return {
         "Content-Type": "application/json",
         "X-Signature": hmac.digest(secret, body, "sha256").hex(),

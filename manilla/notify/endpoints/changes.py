@@ -47,16 +47,16 @@ async def create(
         disabled_reason=None,
     )
     async with db.transaction() as connection:
-        # Lock the merchant, so that no other endpoint is created after the count.
+        # Lock the merchant, so that no endpoint is created after the count.
         await merchants.touch(connection, tenant.merchant_id)
         if await store.count(connection, tenant) >= ENDPOINTS_MAX:
             raise TooManyEndpoints
         await store.insert(connection, endpoint)
         secret = await signing_keys.add(connection, keyring, endpoint)
         await _record(connection, "endpoint.create", endpoint)
-    # A new transaction's event is written only if the cached merchant has an endpoint for it. After
-    # our response, the client expects the events of all transactions that it creates. Therefore
-    # wait until all processes have refreshed their caches.
+    # A new transaction's event is written only if the cached merchant has an endpoint for it.
+    # After our response, the client expects the events of all transactions that it creates.
+    # Therefore wait until all processes have refreshed their caches.
     await known_everywhere()
     return NewEndpoint(endpoint, secret)
 
@@ -71,7 +71,7 @@ async def update(
         await store.update(connection, after)
         await _record(connection, "endpoint.update", after)
     if after.disabled_at is None and (before.disabled_at or before.events != after.events):
-        await known_everywhere()  # for the same reason as in `create`
+        await known_everywhere()  # waits for the caches of all processes, as in `create`
     return after
 
 
@@ -92,7 +92,10 @@ async def rotate(
     endpoint_id: str,
     overlap_minutes: int = OVERLAP_MINUTES,
 ) -> str:
-    """Creates a new secret. During the overlap, messages are also signed with the old secrets."""
+    """Creates a new secret.
+
+    During the overlap, messages are also signed with the previous secrets.
+    """
     async with db.transaction() as connection:
         endpoint = await store.find(connection, tenant, endpoint_id, lock=True)
         await signing_keys.expire(connection, endpoint, overlap_minutes)

@@ -1,4 +1,4 @@
-"""An endpoint's deliveries: lists them, resends events, and sends test events."""
+"""Lists an endpoint's deliveries, resends events, and sends test events."""
 
 import asyncio
 import time
@@ -66,7 +66,7 @@ async def log(
 async def find(
     db: Database, endpoint: WebhookEndpoint, notification_id: str
 ) -> tuple[EndpointDelivery, list[DeliveryAttempt]]:
-    """Returns a delivery and its attempts that are still stored."""
+    """Returns a delivery with those attempts that are still stored."""
     found = await db.record(
         f"SELECT {_COLUMNS} FROM {_DELIVERIES}"
         " WHERE merchant_id = $1 AND endpoint_id = $2 AND notification_id = $3",
@@ -84,7 +84,7 @@ def _as_sent(record: Any) -> EndpointDelivery:
 
 
 async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: str) -> None:
-    """Schedules new attempts to deliver an event, with the same id, even if it was delivered."""
+    """Schedules new attempts to deliver an event with its id, even after a delivery."""
     _check_enabled(endpoint)
     await find(db, endpoint, notification_id)
     async with db.transaction() as connection:
@@ -95,7 +95,7 @@ async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: s
 async def resend_since(
     db: Database, endpoint: WebhookEndpoint, since: datetime, *, with_delivered: bool = False
 ) -> None:
-    """Starts a job that resends the undelivered events, or all events, since this time."""
+    """Starts a job that resends all undelivered events, or all events, since this time."""
     _check_enabled(endpoint)
     words = (endpoint.id, since.isoformat(), str(int(with_delivered)))
     async with db.transaction() as connection:
@@ -118,7 +118,7 @@ class ResendTasks:
         return {JobKind.RESEND: Work(self.resend, concurrency=RESEND_CONCURRENCY)}
 
     async def resend(self, job: Job) -> None:
-        """Schedules deliveries in small transactions, oldest first. Can safely run twice."""
+        """Schedules deliveries in small transactions, oldest first. Running it twice is safe."""
         endpoint_id, since, with_delivered = job.subject.split(" ")
         last = notification_ids.NOTIFICATION_IDS.floor(datetime.fromisoformat(since))
         endpoint = await store.find_any(self._db, job.merchant_id, endpoint_id)
@@ -171,7 +171,7 @@ async def schedule(
 
 
 class EndpointTest(msgspec.Struct, frozen=True):
-    """The result of a test event. If `attempt` is None, the event is still waiting."""
+    """The result of a test event. `attempt` is None if the event was not sent yet."""
 
     id: str
     state: str
@@ -179,14 +179,14 @@ class EndpointTest(msgspec.Struct, frozen=True):
 
 
 async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
-    """Sends a test event only to this endpoint, with one attempt. Returns the event's id."""
+    """Sends a test event to this endpoint, with only one attempt. Returns the event's id."""
     event_id = notification_ids.new(endpoint.merchant_id)
     body = {
         "event": kinds.TEST,
         "message": "Test event",
         "status": "test",
         "data": {
-            "trx_id": event_id,  # required by receivers; no transaction has this id
+            "trx_id": event_id,  # receivers require this field, but no transaction has this id
             "endpoint_id": endpoint.id,
             "environment": endpoint.environment,
         },

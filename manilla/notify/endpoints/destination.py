@@ -23,7 +23,7 @@ from manilla.notify.queries import AttemptResult, DueMessage
 
 GONE = 410
 FOR_DAYS = f"Every delivery has failed for {FAILING_MAX.days} days. The last error: "
-WAS_GONE = "Your server has answered HTTP 410 (Gone)."
+WAS_GONE = "Your server has returned HTTP 410 (Gone)."
 BUSY_SECONDS_MAX = 300.0
 SECRETS_REMEMBERED = 4096
 
@@ -42,7 +42,7 @@ class DueDelivery(DueMessage, frozen=True):
         return attempts_key(self.id, self.endpoint_id)
 
     def busy_seconds(self, *, is_slow: bool) -> float:
-        """Returns the seconds to wait. They increase while the endpoint keeps failing."""
+        """Returns the seconds to wait, which increase while the endpoint keeps failing."""
         least = super().busy_seconds(is_slow=is_slow)
         if self.failing_since is None:
             return least
@@ -161,7 +161,7 @@ async def _due(db: Database, jobs: Sequence[Job]) -> list[DueDelivery]:
 
 
 async def _stop(db: Database, jobs: Sequence[Job]) -> None:
-    """Ends deliveries whose endpoint was disabled or deleted."""
+    """Marks waiting deliveries of disabled or deleted endpoints as failed."""
     await db.execute(
         """
         UPDATE endpoint_delivery AS d SET state = 'failed', decided_at = now()
@@ -186,7 +186,7 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[st
 
 
 async def _judge(connection: Connection, results: Sequence[Any]) -> None:
-    """Records since when endpoints have failed, and disables those that failed for too long.
+    """Records since when endpoints have failed, and disables endpoints that failed for too long.
 
     Locks the merchant before the endpoint, in the same order as users' changes.
     """
@@ -207,7 +207,7 @@ async def _judge(connection: Connection, results: Sequence[Any]) -> None:
 async def _set_failing(
     connection: Connection, keys: Sequence[tuple[int, str]], since: Sequence[datetime | None]
 ) -> None:
-    """Sets since when endpoints have failed, or None. Locks only the rows that change."""
+    """Sets the time since which endpoints have failed, or None. Locks only the rows that change."""
     if keys:
         await connection.execute(
             """

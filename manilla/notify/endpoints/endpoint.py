@@ -1,4 +1,4 @@
-"""A webhook endpoint, its limits, and the errors that changes to it can raise."""
+"""A webhook endpoint, its limits, and the errors that changes to an endpoint can raise."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,11 +11,11 @@ from manilla.kit.ids import TimedIds
 from manilla.kit.listing import Number
 
 ENDPOINT_IDS = TimedIds("we_", 1_000, 10)
-ENDPOINTS_MAX = 20  # maximum number per merchant and environment
+ENDPOINTS_MAX = 20  # maximum number of endpoints per merchant and environment
 URL_LENGTH_MAX, DESCRIPTION_LENGTH_MAX = 2000, 200
 OVERLAP_MINUTES, OVERLAP_MINUTES_MAX = 24 * 60, 7 * 24 * 60
 FAILING_MAX = timedelta(days=3)
-# Seconds from each failed attempt to the next attempt, in total a bit more than three days.
+# The seconds from each failed attempt to the next attempt, in total slightly more than three days.
 RETRY_SECONDS = (5.0, 300.0, *(hours * 3600.0 for hours in (0.5, 2, 5, 10, 14, 20, 24)))
 
 
@@ -42,7 +42,10 @@ class WebhookEndpoint(msgspec.Struct, frozen=True):
 
 
 class EndpointTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The values that a merchant sets. None keeps a value. An empty description removes it."""
+    """The endpoint settings that a merchant changes. None keeps a value.
+
+    An empty description removes the description.
+    """
 
     url: str | None = None
     events: list[str] | None = None

@@ -10,7 +10,7 @@ from manilla.notify.endpoints.endpoint import WebhookEndpoint
 from manilla.notify.signing import standard_key
 
 SECRET_BYTES = 32
-LIVE_MAX = 5  # a rotation deletes the oldest secret if there would be more
+LIVE_MAX = 5  # a rotation deletes the oldest secret if there would be more than this
 
 
 def context(row: Any) -> str:
@@ -23,7 +23,7 @@ SEALED = SealedColumn(
 
 
 async def add(connection: Connection, keyring: Keyring, endpoint: WebhookEndpoint) -> str:
-    """Creates the next secret and returns it as text, which is shown once."""
+    """Creates the next secret and returns it as text, which is shown only once."""
     secret, key = os.urandom(SECRET_BYTES), (endpoint.merchant_id, endpoint.id)
     number = await connection.number(
         "SELECT coalesce(max(number), 0) + 1 FROM endpoint_secret"
@@ -40,7 +40,10 @@ async def add(connection: Connection, keyring: Keyring, endpoint: WebhookEndpoin
 
 
 async def expire(connection: Connection, endpoint: WebhookEndpoint, overlap_minutes: int) -> None:
-    """Sets when the valid secrets expire. Deletes expired secrets and surplus old secrets."""
+    """Sets the expiry time of the valid secrets.
+
+    Deletes expired secrets and surplus old secrets.
+    """
     await connection.execute(
         """
         WITH live AS (

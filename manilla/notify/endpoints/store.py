@@ -92,7 +92,7 @@ async def mark_deleted(connection: Connection, endpoint: WebhookEndpoint) -> Non
 
 
 async def delete_old(db: Database, age: timedelta) -> None:
-    """Deletes old deliveries and expired secrets, and deleted endpoints without deliveries."""
+    """Deletes old deliveries, expired secrets, and deleted endpoints without deliveries."""
     await db.execute("DELETE FROM endpoint_delivery WHERE created_at < now() - $1::interval", age)
     await db.execute("DELETE FROM endpoint_secret WHERE expires_at < now()")
     await db.execute("DELETE FROM webhook_endpoint WHERE deleted_at < now() - $1::interval", age)

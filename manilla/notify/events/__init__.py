@@ -1,1 +1,1 @@
-"""Events: a merchant's list of status changes, ordered so that no reader misses an event."""
+"""A merchant's list of events about status changes, ordered so that no reader misses an event."""

@@ -1,4 +1,4 @@
-"""The types of events, the patterns that select them, and the body that endpoints receive."""
+"""Event types, the patterns that select them, and the body that endpoints receive."""
 
 from enum import StrEnum
 
@@ -17,7 +17,7 @@ class EventType(StrEnum):
     REFUND_FAILED = "refund.failed"
 
 
-TEST = "endpoint.test"  # sent only to the tested endpoint, and not in the list of events
+TEST = "endpoint.test"  # sent only to the tested endpoint, and omitted from the list of events
 EVERY = "*"
 PATTERNS = (
     EVERY,
@@ -27,6 +27,6 @@ PATTERNS = (
 
 
 def body_for_endpoint(event_type: str, body: bytes) -> bytes:
-    """Returns the event's body with its type as the first key."""
+    """Returns the event's body with the event type as its first key."""
     assert body[:1] == b"{"
     return b'{"type":"%s",' % event_type.encode() + body[1:]

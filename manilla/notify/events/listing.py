@@ -1,9 +1,9 @@
 """Lists a merchant's events in an order that lets a reader resume without missing events.
 
-Ids are in the order of creation, but database transactions commit in another order: an event can
-become visible after a reader has seen an event with a later id. Therefore events are ordered by the
-database transaction that wrote them, and the list ends before the oldest transaction that is still
-open.
+Ids are in the order of creation, but database transactions commit in a different order. An event
+can therefore become visible after a reader has seen an event with a later id. Events are ordered by
+the database transaction that wrote them, and the list ends before the oldest transaction that is
+still open.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from manilla.kit.listing.sorting import KeyIndex, Selection, SortKeys, SortOrder
 from manilla.ledger.scope import Tenant, scope_conditions
 from manilla.notify.events.kinds import EventType
 
-# No database transaction that changes a status stays open this long.
+# Database transactions that change a status are always shorter than this.
 TRANSACTION_MAX = timedelta(minutes=10)
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 IS_SETTLED = "(epoch, xid) < (current_event_epoch(), pg_snapshot_xmin(pg_current_snapshot()))"
@@ -43,7 +43,7 @@ class EventItem(msgspec.Struct, frozen=True):
     body: str
 
 
-# Each reference is found by its full key, in the order of one index. See `ledger/reader.py`.
+# The subqueries use one index to find each reference by its full key. See `ledger/reader.py`.
 _REFERENCE = """
     coalesce((SELECT p.ref_trx FROM payment p
                WHERE p.merchant_id = notification.merchant_id
@@ -71,7 +71,7 @@ class EventFilter(msgspec.Struct, frozen=True):
 async def page(
     db: Database, tenant: Tenant, wanted: EventFilter, after: Position | None, limit: int
 ) -> Page[EventItem]:
-    """Returns events after a position, oldest first."""
+    """Returns a page of events after a position, oldest first."""
     if after is None and wanted.since is not None:
         after = await _start(db, tenant, wanted.since)
     owned = scope_conditions(tenant).add(IS_SETTLED)
@@ -98,7 +98,7 @@ async def position_of(db: Database, tenant: Tenant, event_id: str) -> Position |
 
 
 class EventReader(msgspec.Struct, frozen=True):
-    """A client that waits for an event: its merchant, its filter and its position in the list."""
+    """A client that waits for an event, with its merchant, filter and list position."""
 
     tenant: Tenant
     wanted: EventFilter
@@ -106,7 +106,7 @@ class EventReader(msgspec.Struct, frozen=True):
 
 
 async def have_news(db: Database, readers: Sequence[EventReader]) -> list[bool]:
-    """Returns whether each reader has new events, with one query for all readers."""
+    """Returns whether there are new events for each reader, with one query for all readers."""
     start = Position(0, 0, "")
     places = [reader.after or start for reader in readers]
     records = await db.records(

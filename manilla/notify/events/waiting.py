@@ -28,7 +28,7 @@ class EventWaiting:
         self._polling: asyncio.Task[None] | None = None
 
     async def wait(self, reader: EventReader, seconds: float) -> None:
-        """Returns when there is an event for the reader, or when the time is up.
+        """Returns when there is an event for the reader, or when the waiting time has ended.
 
         Raises if too many readers wait, because an immediate empty page would make them retry in a
         loop. Holds no database connection while waiting.
