@@ -20,10 +20,10 @@ TOKEN_LENGTH_MAX = 700
 
 
 class Subscription(msgspec.Struct, frozen=True, array_like=True):
-    """The recipient and the kind of email that an unsubscribe link is for."""
+    """The recipient and the kind of email that an unsubscribe link applies to."""
 
     merchant_id: int  # 0 if the holder is a user
-    holder: str  # person:ID, or a customer's email address
+    holder: str  # `person:ID`, or a customer's email address
     kind: MailKind
 
 
@@ -49,7 +49,10 @@ async def of_person(db: Database, person_id: int, kinds: Collection[MailKind]) -
 async def choose(
     db: Database, person_id: int, kinds: Collection[MailKind], wanted: Collection[MailKind]
 ) -> None:
-    """Saves which of these kinds of emails the user wants. Security emails always stay on."""
+    """Saves which of these kinds of emails the user wants.
+
+    Security emails cannot be switched off.
+    """
     for kind in kinds:
         if not RULES[kind].is_security:
             await _save(db, Subscription(0, holder_of(person_id), kind), is_on=kind in wanted)
@@ -86,7 +89,10 @@ def unsubscribe_url(keyring: Keyring, base_url: str, mail: Mail) -> str | None:
 
 
 def read_token(keyring: Keyring, token: str) -> Subscription:
-    """Verifies and decodes a link's token. Tokens never expire, so links in old emails work."""
+    """Verifies and decodes a link's token.
+
+    Tokens never expire, so links in old emails still work.
+    """
     body, _, mac = token[:TOKEN_LENGTH_MAX].rpartition(".")
     given = mac.encode("utf-8", "replace")
     if not any(hmac.compare_digest(each.encode(), given) for each in _macs(keyring, body)):
@@ -94,7 +100,7 @@ def read_token(keyring: Keyring, token: str) -> Subscription:
     try:
         content = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
         return msgspec.json.decode(content, type=Subscription)
-    except (binascii.Error, msgspec.DecodeError):  # the kind of email no longer exists
+    except (binascii.Error, msgspec.DecodeError):  # the link's kind of email no longer exists
         raise BadUnsubscribeLink from None
 
 

@@ -19,17 +19,17 @@ from manilla.mail.transport import MailAttachment, NotSent, Transport
 log = structlog.get_logger(__name__)
 
 CONCURRENCY = 8
-# Minutes until the next attempt after each failure. The last value repeats until the email expires.
+# Minutes from each failure to the next attempt. The last value repeats until the email expires.
 RETRY_MINUTES = (1, 5, 15, 30, 60, 120, 240)
-# A function that creates an email's attachments when the email is sent, so that they are not stored
-# in the outbox. Every attempt must create the same attachments.
+# An `Attach` function creates attachments when an email is sent, instead of storing them.
+# Every attempt must create the same attachments.
 Attach = Callable[[Mail], Awaitable[Sequence[MailAttachment]]]
 NO_ATTACHMENTS: Mapping[MailKind, Attach] = {}
 NO_TRANSPORT = "this installation is not configured to send email"
 
 
 class MailDelivery:
-    """Sends emails. Without a transport, development mode stores and displays them instead."""
+    """Sends emails. In development mode without a transport, emails are stored and displayed."""
 
     def __init__(
         self,
@@ -84,7 +84,10 @@ class MailDelivery:
         return () if attach is None else await attach(mail)
 
     async def _retry(self, mails: list[Mail], failure: NotSent) -> float | None:
-        """Records the failure. Returns the seconds until the next attempt, or None if final."""
+        """Records the failure.
+
+        Returns the seconds until the next attempt, or None after the last attempt.
+        """
         first = mails[0]
         wait = 60.0 * RETRY_MINUTES[min(first.attempts, len(RETRY_MINUTES) - 1)]
         is_final = failure.is_final or _age_seconds(first) + wait > lasts_seconds(first)

@@ -1,4 +1,4 @@
-"""Passes emails to the operator's mail hook, a program that sends them."""
+"""Passes emails to the mail hook, a program of the operator that sends emails."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from manilla.mail.transport import MailAttachment, NotSent, OutgoingMail
 
 
 class HookDocument(msgspec.Struct, frozen=True):
-    """The JSON document that the program reads from standard input."""
+    """The JSON document that the mail hook reads from standard input."""
 
     kind: str
     email: str
@@ -21,7 +21,7 @@ class HookDocument(msgspec.Struct, frozen=True):
     text: str
     html: str
     message_id: str
-    attachments: Sequence[MailAttachment]  # with the contents encoded in Base64
+    attachments: Sequence[MailAttachment]  # the attachments, with contents encoded in Base64
 
 
 class HookTransport:
@@ -31,7 +31,7 @@ class HookTransport:
         self._program = program
 
     async def send(self, mail: OutgoingMail) -> None:
-        """Runs the program. Exit status 0 means that it has accepted the email."""
+        """Runs the mail hook. Exit status 0 means that the mail hook has accepted the email."""
         document = HookDocument(
             kind=mail.kind,
             email=mail.recipient,
@@ -54,7 +54,7 @@ class HookTransport:
 
 
 async def _run(program: str, document: bytes) -> int:
-    """Runs the program without a shell. Our own settings are removed from its environment."""
+    """Runs the mail hook without a shell. Our own settings are removed from its environment."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MANILLA_")}
     process = await asyncio.create_subprocess_exec(
         program,

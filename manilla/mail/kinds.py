@@ -1,4 +1,4 @@
-"""The kinds of emails: the recipients of each kind, and whether users can switch it off."""
+"""The kinds of emails, the recipients of each kind, and whether users can switch it off."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -42,7 +42,7 @@ class Audience(StrEnum):
     CONSOLE = "console"  # the console's users with one of the roles
 
 
-# The roles that have the permission in the comment. A test compares them with the permissions.
+# Each set contains the roles with the permission in the comment. A test verifies this.
 OWNERS = frozenset(("owner",))  # MANAGE_TEAM
 FINANCE = frozenset(("owner", "finance"))  # MOVE_MONEY
 DEVELOPERS = frozenset(("owner", "developer"))  # CONFIGURE
@@ -51,16 +51,16 @@ OPERATIONS = frozenset(("administrator", "operations"))  # PAYOUT_DESK and MERCH
 
 
 class MailRule(msgspec.Struct, frozen=True, kw_only=True):
-    title: str  # shown where users choose their emails
+    title: str  # the title on the page where users choose their emails
     audience: Audience
     facts: frozenset[str]  # the names of the values that the template shows
     roles: frozenset[str] = frozenset()
-    is_security: bool = False  # whether it is a security email, which cannot be switched off
-    is_on: bool = True  # the default for users who have not chosen
-    # The minimum time between two emails of one kind to the same person
-    # and are then sent as one message.
+    is_security: bool = False  # whether this is a security email, which cannot be switched off
+    is_on: bool = True  # the default for users who have not made a choice
+    # The minimum time between two messages of one kind to the same person.
+    # Emails that are queued in the meantime are sent as one message.
     gathered_for: timedelta | None = None
-    # The maximum age of an email. After this time, sending is no longer retried.
+    # The maximum age of an email, after which sending is no longer retried.
     lasts: timedelta = timedelta(days=2)
 
 
@@ -231,7 +231,7 @@ RULES: dict[MailKind, MailRule] = {
 
 
 def chosen_by(audience: Audience, roles: Iterable[str]) -> list[MailKind]:
-    """Returns the kinds of email that a user with these roles can get and switch off."""
+    """Returns the kinds of email that a user with these roles can receive and switch off."""
     held = frozenset(roles)
     return [
         kind

@@ -1,4 +1,4 @@
-"""Renders messages from templates. One template contains subject, plain text and HTML."""
+"""Renders messages from templates. A template contains the subject, plain text and HTML."""
 
 from collections.abc import Callable, Mapping, Sequence
 from email.headerregistry import Address
@@ -35,7 +35,7 @@ class MailContent(msgspec.Struct, frozen=True):
 
 
 class LetterWriter:
-    """Renders messages with this installation's name, URL and sender."""
+    """Renders messages with the name, URL and sender address of this installation."""
 
     def __init__(
         self, keyring: Keyring, site_name: Callable[[], str], base_url: str, sender: Sender
@@ -49,11 +49,11 @@ class LetterWriter:
     def write(
         self, mails: Sequence[Mail], attachments: Sequence[MailAttachment] = ()
     ) -> OutgoingMail:
-        """Combines emails of one kind to one recipient into one message."""
+        """Combines emails of one kind to the same recipient into one message."""
         content, first = self.content(mails), mails[0]
         try:
             message = self._message(first, content)
-        except ValueError:  # the address was stored under older rules
+        except ValueError:  # the address was stored when other validation rules applied
             raise NotSent("the address cannot be used", is_final=True) from None
         for each in attachments:
             maintype, _, subtype = each.media_type.partition("/")
@@ -105,10 +105,10 @@ class LetterWriter:
         return self._keyring.open(mail.sealed, outbox.context(row)).decode()
 
     def _message(self, mail: Mail, content: MailContent) -> EmailMessage:
-        """Builds the message.
+        """Builds the message. The library rejects line breaks in headers.
 
         Headers and content are the same for every attempt, so that a receiver can recognize a
-        duplicate. The library rejects line breaks in headers.
+        duplicate.
         """
         message = EmailMessage(policy=SMTP)
         message["From"] = self._sender.header(self._site_name())

@@ -42,7 +42,7 @@ class MailFilter(RecordFilter, frozen=True, kw_only=True):
     state: MailState | None = None
     kind: MailKind | None = None
     merchant_id: Number | None = None
-    search: str | None = None  # a complete email address, or the email's id
+    search: str | None = None  # a complete email address or an email's id
 
 
 class MailNotFound(Refusal):
@@ -98,7 +98,7 @@ async def get(db: Database, mail_id: int) -> ListedMail:
 
 
 async def retry(db: Database, mail_id: int) -> None:
-    """Sends a failed message again, with a full set of attempts."""
+    """Schedules a failed message again, with a full set of attempts."""
     mail = await get(db, mail_id)
     rule = RULES[MailKind(mail.kind)]
     async with db.transaction() as connection:

@@ -17,11 +17,12 @@ from manilla.kit.display import clean
 from manilla.mail.kinds import RULES, Audience, MailKind, MailRule
 
 FACT_LENGTH_MAX = 300
-WAITING_MAX = 100  # maximum number of waiting emails of one kind per person; others are dropped
+# Maximum number of waiting emails of one kind per person; more emails are dropped.
+WAITING_MAX = 100
 
 
 def job_kind(rule: MailRule) -> JobKind:
-    """Returns the email's queue. Emails to customers are separate, so as not to delay others."""
+    """Returns the queue for an email. Emails to customers must not delay other emails."""
     return JobKind.RECEIPT_MAIL if rule.audience is Audience.CUSTOMER else JobKind.MAIL
 
 

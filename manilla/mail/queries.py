@@ -1,4 +1,4 @@
-"""SQL queries of the worker that sends emails."""
+"""SQL queries for the worker that sends emails."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -50,7 +50,7 @@ async def claim_message(db: Database, job: Job) -> list[Mail] | float:
             return []
         mail = await _lock_waiting(connection, job.merchant_id, int(job.subject))
         if mail is None or mail.message_id not in (None, mail.id):
-            return []  # it is part of another message, or it was sent or has failed
+            return []  # the email is part of another message, or was sent or has failed
         if mail.message_id is None:
             wait = await _seconds_to_wait(connection, mail)
             if wait > 0:
@@ -64,7 +64,7 @@ async def claim_message(db: Database, job: Job) -> list[Mail] | float:
 
 
 async def _lock_waiting(connection: Connection, merchant_id: int, mail_id: int) -> Mail | None:
-    """Locks a waiting email, and prevents concurrent sending of its kind to the same person."""
+    """Locks a waiting email, and prevents concurrent sending of this kind to the same person."""
     await connection.execute(
         """
         SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(':', 'mail', merchant_id,
@@ -82,7 +82,7 @@ async def _lock_waiting(connection: Connection, merchant_id: int, mail_id: int) 
 async def _seconds_to_wait(connection: Connection, mail: Mail) -> float:
     """Returns how many seconds to wait after the person's previous email of this kind.
 
-    While the previous email is being sent, this is the whole interval.
+    While the previous email is being sent, the result is the whole interval.
     """
     gathered_for = RULES[MailKind(mail.kind)].gathered_for
     if gathered_for is None:
@@ -99,7 +99,7 @@ async def _seconds_to_wait(connection: Connection, mail: Mail) -> float:
 
 
 async def _gather(connection: Connection, mail: Mail) -> None:
-    """Fixes the emails of a message: only this email or, for some kinds, all waiting emails."""
+    """Selects the emails for a message: only this email or, for some kinds, all waiting ones."""
     is_alone = RULES[MailKind(mail.kind)].gathered_for is None
     await connection.execute(
         """
@@ -114,7 +114,7 @@ async def _gather(connection: Connection, mail: Mail) -> None:
 
 
 async def record_sent(db: Database, sent: Sequence[Mail], *, keeps_content: bool) -> None:
-    """Marks the message's emails as sent, and deletes their content unless `keeps_content`."""
+    """Marks the message's emails as sent. Deletes their content unless `keeps_content` is True."""
     await db.execute(
         """
         UPDATE mail SET state = 'sent', ended_at = now(), attempts = attempts + 1,

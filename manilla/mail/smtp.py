@@ -25,7 +25,7 @@ class SmtpTransport:
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
-        """Created on first use, because it loads all certificate authorities into memory."""
+        """Creates the TLS context on first use, because its certificates use much memory."""
         return self._given_tls or ssl.create_default_context()
 
     async def send(self, mail: OutgoingMail) -> None:
@@ -47,7 +47,7 @@ class SmtpTransport:
             password=server.password,
             timeout=time_limits.current.smtp_step_seconds,
         )
-        # A server that rejects us before it gets the message may be misconfigured, so retry.
+        # The server may be misconfigured if it rejects us before it receives the message, so retry.
         try:
             await client.connect()
         except aiosmtplib.SMTPTimeoutError:
@@ -73,7 +73,7 @@ class SmtpTransport:
 
 
 def _not_sent(code: int, message: str) -> NotSent:
-    """Returns the error for an SMTP reply. A retry is useless if the code is 500 or higher."""
+    """Returns the error for an SMTP reply. Errors with a code of 500 or higher are not retried."""
     return NotSent(f"the mail server rejected the email: {code} {message}", is_final=code >= 500)
 
 

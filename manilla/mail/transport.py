@@ -1,4 +1,4 @@
-"""The interface for sending emails, through an SMTP server or the operator's program."""
+"""The interface for sending emails through an SMTP server or the operator's program."""
 
 from collections.abc import Sequence
 from email.message import EmailMessage
@@ -27,7 +27,7 @@ class OutgoingMail(msgspec.Struct, frozen=True):
 
 
 class NotSent(Exception):
-    """The message was not accepted. The text says why, and contains no link."""
+    """The message was not accepted. The error text says why, and contains no link."""
 
     is_final = False  # whether a retry is useless
 
@@ -38,7 +38,7 @@ class NotSent(Exception):
 
 
 class Transport(Protocol):
-    name: str  # shown on the system page, without credentials
+    name: str  # the transport's name on the system page, without credentials
 
     async def send(self, mail: OutgoingMail) -> None:
-        """Sends the message within its own time limit, or raises NotSent."""
+        """Sends the message within the transport's time limit, or raises NotSent."""
