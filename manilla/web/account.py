@@ -27,7 +27,8 @@ from manilla.web.serving.router import PageNotFound
 PASSWORD = ((passwords.WeakPassword, "password"),)
 CODE = ((second_factor.CodeRefused, "code"),)
 SECOND_FACTOR = "/account/second-factor"
-KEPT = "kept."  # prefix of hidden fields that keep a form while a second factor is set up
+# Hidden fields with this prefix keep the submitted form while the user sets up a second factor.
+KEPT = "kept."
 
 
 async def show_sign_in(request: PageRequest) -> PageResponse:
@@ -233,7 +234,7 @@ async def confirm_second_factor(request: PageRequest) -> PageResponse:
             request.db, request.services.keyring, request.visitor, request.form.text("code")
         )
     except second_factor.CodeRefused as refusal:
-        # Show the page again with the submitted secret, which is not read from the database.
+        # Show the page again with the secret from the form, not from the database.
         secret, uri = request.form.text("secret"), request.form.text("uri", at_most=500)
         about = {**_to_scan(secret, uri), **_interrupted(request)}
         return request.form_with_errors("second_factor.html", refusal, at=CODE, **about)

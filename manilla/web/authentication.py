@@ -1,4 +1,4 @@
-"""Authentication, authorization and CSRF checks for the routes of dashboard and console."""
+"""Authentication, authorization and CSRF checks for dashboard and console routes."""
 
 import secrets
 from collections.abc import Sequence
@@ -33,11 +33,13 @@ from manilla.web.serving.router import PageNotFound, UrlHandler, UrlPatterns
 
 log = structlog.get_logger(__name__)
 
-ANONYMOUS = "manilla_visit"  # the cookie to which the CSRF token is bound before sign-in
+# Before sign-in, the CSRF token is bound to this cookie.
+ANONYMOUS = "manilla_visit"
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
 FORBIDDEN = 403
-NEW = "/new"  # a form's page is at the URL that the form is submitted to, with this suffix
+# A form that is submitted to `/payouts`, for example, is on the page `/payouts/new`.
+NEW = "/new"
 SESSION_ENDED = "Your session has ended. Sign in again to continue."
 NOT_SUBMITTED = "Your session has ended. The form was not submitted. Sign in to return to the form."
 STEP_UP_OUTCOMES: dict[type[Refusal], SecurityOutcome] = {
@@ -88,7 +90,7 @@ class Authentication:
         token = http.cookies.get(self._layout.cookie, "")
         try:
             visitor = await sessions.find(self._db, self._layout.realm, token) if token else None
-        except Refusal as refusal:  # the database is unavailable, so the session is unknown
+        except Refusal as refusal:  # the session cannot be read while the database is down
             return PageRequest(self._layout, http, None, csrf="").error_page(refusal)
         name = self._layout.cookie_named(ANONYMOUS)
         anonymous = http.cookies.get(name) or secrets.token_urlsafe(24)
@@ -153,7 +155,7 @@ class Authentication:
     async def _admit(
         self, route: Route, request: PageRequest, visitor: Visitor | None, binding: str
     ) -> None:
-        """Parses environment, query and form. Raises an error if the request is not allowed."""
+        """Parses environment, query and form. Rejects a request that is not allowed."""
         if not route.is_public and visitor is None:
             raise _NotSignedIn
         _check_parameters(request.http)
@@ -183,16 +185,17 @@ class Authentication:
             raise NotAllowed
 
     async def _confirm_identity(self, route: Route, request: PageRequest, visitor: Visitor) -> None:
-        is_unconfirmed.set(False)  # without a confirmation, the handler ends below
+        # The flag can be cleared now: if the identity is not confirmed, the handler stops below.
+        is_unconfirmed.set(False)
         if (page := await self._step_up_page(route, request, visitor)) is not None:
             raise _IdentityNotConfirmed(page)
 
     async def _step_up_page(
         self, route: Route, request: PageRequest, visitor: Visitor
     ) -> PageResponse | None:
-        """Returns the page on which the user must confirm their identity, or None if not needed.
+        """Returns the page that asks the user to confirm their identity, or None if not needed.
 
-        The page contains the submitted fields, so the form can then be submitted.
+        The page keeps the submitted form, and submits it with the user's confirmation.
         """
         needs_code = self._needs_code(route, request)
         if visitor.is_stepped_up and (visitor.second_factor or not needs_code):
@@ -209,7 +212,7 @@ class Authentication:
         return request.page("step_up.html", status, kept=_kept(request), problem_text=alert)
 
     def _needs_code(self, route: Route, request: PageRequest) -> bool:
-        """Returns whether the route can affect a merchant's money and so needs a second factor."""
+        """Returns whether a second factor is required, because the route can affect real money."""
         return (
             self._layout.realm is Realm.DASHBOARD
             and bool(self._layout.platform.now.second_factor_for_money)
@@ -237,7 +240,7 @@ class Authentication:
         )
 
     async def _to_sign_in(self, request: PageRequest, token: str) -> PageResponse:
-        """Redirects to the sign-in page. If the browser had a session, the page explains why."""
+        """Redirects to the sign-in page, with a message if the browser had a session that ended."""
         if request.http.method == "GET":
             query = request.http.query_string
             target, why = request.http.path + (f"?{query}" if query else ""), SESSION_ENDED
@@ -248,7 +251,7 @@ class Authentication:
         return request.redirect(to, warning=why) if token else request.redirect(to)
 
     async def _keep_form(self, request: PageRequest, token: str, page: str) -> None:
-        """Stores the submitted form in a cookie for the session's user. Ignores forged forms."""
+        """Stores the submitted form in a cookie, for the session's user. Ignores a forged form."""
         person_id = await sessions.person_of(self._db, self._layout.realm, token) if token else None
         if person_id is None:
             return
@@ -267,7 +270,7 @@ class Authentication:
     def _page_with_form(self, request: PageRequest) -> str:
         """Returns the page that contained the submitted form, or the nearest parent page."""
         referer, path = urlsplit(request.http.headers.get("referer", "")), request.http.path
-        # A page in response to a form, such as the password page, has the form's own URL.
+        # The page that confirms the identity has the URL to which the form was submitted.
         if referer.path == path and self._pages.match(path + NEW):
             return path + NEW
         if self._pages.match(referer.path):
@@ -294,12 +297,12 @@ def _subject(visitor: Visitor) -> SecuritySubject:
 
 
 def _kept(request: PageRequest) -> list[tuple[str, str]]:
-    """Returns the submitted fields except the CSRF token and the password or code."""
+    """Returns the submitted fields, without the CSRF token and the password or code."""
     return [pair for pair in request.form.pairs() if pair[0] not in (FIELD, STEP_UP)]
 
 
 def _check_parameters(http: WebRequest) -> None:
-    """Raises `PageNotFound` for path parameters that a database query cannot contain."""
+    """Raises `PageNotFound` if a path parameter is too large or not printable."""
     for value in http.parameters.values():
         if isinstance(value, int) and abs(value) > INTEGER_MAX:
             raise PageNotFound

@@ -1,4 +1,4 @@
-"""Formats the content of list cells. A cell has one line, so many rows fit on a screen."""
+"""Formats the cells of list pages. Each cell is one line, so that many rows fit on a screen."""
 
 from markupsafe import Markup
 
@@ -31,7 +31,7 @@ def identifier(value: str | None) -> Markup | str:
 
 
 def long_text(value: object) -> str:
-    """Returns text for a wide column, in which a cell can have several lines."""
+    """Returns the text of a cell in a wide column, whose cells can have several lines."""
     return clean(str(value), LONG_TEXT_LENGTH_MAX) if value else "—"
 
 
@@ -51,5 +51,5 @@ def status(state: str, detail: str | None = None, *, shown: str | None = None) -
 
 
 def beside(main: Markup, detail: str) -> Markup:
-    """Returns the main content followed by a detail. Phones show both in one place."""
+    """Returns a cell with its main content and, after it, a detail in gray."""
     return Markup('<span>{} <span class="quiet">{}</span></span>').format(main, detail)

@@ -15,24 +15,28 @@ from manilla.kit.display import money, money_symbol
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.daily import DailyFigures
 
-INTERVALS = 4  # number of intervals on the value axis
-STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)  # interval sizes, times a power of ten
-HEADROOM = 100 / 12.5 * 1.5  # percent of the plot's height reserved for labels
-OUTLIER_FACTOR = 2  # a value more than this many times the next lower value is cut off
-OUTLIER_SHARE = 0.1  # at most this share of the points is cut off
+INTERVALS = 4  # the number of intervals on the value axis
+# An interval on the value axis is one of these numbers times a power of ten.
+STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+# The percentage of the plot's height that is reserved for labels.
+HEADROOM = 100 / 12.5 * 1.5
+# A bar is cut off if its value exceeds the next lower value by more than this factor.
+OUTLIER_FACTOR = 2
+# At most this fraction of a chart's bars is cut off.
+OUTLIER_SHARE = 0.1
 TICKS_MAX = 7
-BAR_SHARE = 0.7  # a bar's share of the width available to its point
+BAR_SHARE = 0.7  # a bar's width, as a fraction of the space for it
 COMPACT = ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
 
 Values = Sequence[float | None]  # None if a point has no value
 
 
 class ChartUnit(msgspec.Struct, frozen=True):
-    """How a chart formats its values."""
+    """Formats a chart's values."""
 
     exact: Callable[[float], str]
     short: Callable[[float], str]  # shorter text for the axis
-    top: float | None = None  # the axis's highest value, or None to derive it from the data
+    top: float | None = None  # the highest axis value, or None to compute it
 
 
 class ChartSeries(msgspec.Struct, frozen=True):
@@ -42,13 +46,13 @@ class ChartSeries(msgspec.Struct, frozen=True):
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
     title: str
-    points: Sequence[str]  # each point's full name: `Tue, 3 Nov`
-    ticks: Sequence[str]  # each point's short name, shown below the axis: `3 Nov`
+    points: Sequence[str]  # the name of each point, such as `Tue, 3 Nov`
+    ticks: Sequence[str]  # the labels below the axis, such as `3 Nov`
     series: Sequence[ChartSeries]
     unit: ChartUnit
-    before: ChartSeries | None = None  # the previous period, which can have fewer points
+    before: ChartSeries | None = None  # values of the previous period, which may be shorter
     is_bars: bool = True
-    nothing: str = "Nothing in this period"  # the text shown if the chart has no values
+    nothing: str = "Nothing in this period"  # the text of an empty chart
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +60,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rows(self) -> list[tuple[str, list[str]]]:
-        """The rows of the chart's table, newest first: a point's name and its values."""
+        """The rows of the table below the chart, newest first: each point's name and values."""
         rows = [
             (point, [self._exact(each.values[place]) for each in self._all if self._has(each)])
             for place, point in enumerate(self.points)
@@ -94,7 +98,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plot(self) -> Markup:
-        """The content of the plot's <svg> element. Lengths are percentages of its size."""
+        """The content of the chart's <svg> element. Positions are percentages of its size."""
         if self.is_empty:
             none = Markup(
                 '<text class="chart-none" x="50%" y="48%" text-anchor="middle">{}</text>'
@@ -107,7 +111,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def days(self) -> Markup:
-        """The content of the <svg> element below the axis, with the names of some points."""
+        """The content of the <svg> element below the chart: the labels of the horizontal axis."""
         count = len(self.points)
         every = max(1, -(-count // TICKS_MAX))
         shown = range((count - 1) % every, count, every)
@@ -137,7 +141,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         return 100 * (place + 0.5) / len(self.points)
 
     def _y(self, value: float) -> float:
-        """Returns the value's distance from the top of the plot, in percent."""
+        """Returns the vertical position of a value, in percent from the top of the chart."""
         return HEADROOM + (100 - HEADROOM) * (1 - min(value / self.top, 1))
 
     @property
@@ -152,7 +156,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _point(self, place: int) -> Markup:
-        """Returns a point's shapes: its bar or dots, the hover area, and its values."""
+        """Returns the SVG shapes of a point: its bar or dots, its hover area, and its values."""
         width = 100 / len(self.points)
         middle = self._middle(place)
         shapes = Markup('<rect class="chart-hit" x="{:.2f}%" y="0" width="{:.2f}%" height="100%"/>')
@@ -206,7 +210,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         return Markup("").join(dots)
 
     def _lines(self) -> Iterator[Markup]:
-        """Yields the chart's lines in a nested <svg> element that is stretched to fill the plot."""
+        """Yields the chart's lines, in a nested <svg> element that fills the chart."""
         drawn = [] if self.is_bars else list(enumerate(self.series, start=1))
         lines = [(f"chart-line chart-line-{number}", each) for number, each in drawn]
         if self.before is not None:
@@ -220,7 +224,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         yield Markup("</svg>")
 
     def _runs(self, values: Values) -> Iterator[str]:
-        """Yields the coordinates of each section of a line. A missing value ends a section."""
+        """Yields the coordinates of each part of a line. A missing value interrupts the line."""
         places = list(enumerate(values[: len(self.points)]))
         for has_value, run in groupby(places, key=lambda pair: pair[1] is not None):
             if has_value:
@@ -229,7 +233,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
     def _beyond(self) -> Iterator[Markup]:
-        """Yields a label for each value that exceeds the axis."""
+        """Yields a label for each bar that is cut off at the top of the axis."""
         if not self.is_bars:
             return
         for place, value in enumerate(self.series[0].values):
@@ -252,7 +256,7 @@ def usual_highest(values: Sequence[float]) -> float:
 
 
 def _round_up(value: float) -> float:
-    """Rounds up to a highest axis value that gives round numbers at the grid lines."""
+    """Rounds up the highest value of the axis, so that the grid lines have round numbers."""
     if value <= 0:
         return float(INTERVALS)
     size = 10.0 ** (len(str(int(max(value / INTERVALS, 1)))) - 1)
@@ -260,7 +264,7 @@ def _round_up(value: float) -> float:
 
 
 def money_unit(currency: str) -> ChartUnit:
-    """Returns the chart unit for amounts in the currency's minor units."""
+    """Returns the format of chart values that are amounts in the currency's minor units."""
     factor, symbol = 10 ** DECIMALS[currency], money_symbol(currency)
     return ChartUnit(
         lambda value: money(Money(currency, int(value))),
@@ -283,7 +287,7 @@ def compact(value: float) -> str:
 
 
 def share(days: Sequence[DailyFigures], word: str) -> str:
-    """Returns the number of successful transactions among all transactions: `2 of 19 paid`."""
+    """Returns how many of the transactions succeeded, such as `2 of 19 paid`."""
     return f"{sum(day.succeeded for day in days):,} of {sum(day.count for day in days):,} {word}"
 
 

@@ -29,7 +29,7 @@ class Csrf:
         return self._tokens(cookie)[0]
 
     def check(self, cookie: str, given: str, fetch_site: str | None) -> None:
-        """Raises `ForgedForm` unless the token is valid. Old browsers have no `fetch_site`."""
+        """Raises `ForgedForm` unless the token is valid. Old browsers do not send `fetch_site`."""
         check_site(fetch_site)
         sent = given.encode()
         if not any(hmac.compare_digest(token.encode(), sent) for token in self._tokens(cookie)):

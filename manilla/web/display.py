@@ -36,12 +36,12 @@ TONES = {
     for state in states.split()
 }
 OTHER_TONE = "secondary"
-# The number of characters at the end of a shortened id that stay visible.
+# A shortened id always shows this many characters at its end.
 ID_END = 6
 ID_LENGTH_MAX = 100
 
 
-# The first match applies, because most user agents also contain names of other browsers.
+# The first match is used, because most user agents also name other browsers.
 BROWSERS = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -64,21 +64,21 @@ SYSTEMS = (
 )
 
 
-# A later time would overflow when it is converted to a time zone ahead of UTC.
+# Converting a later time to a time zone ahead of UTC would overflow.
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def badge(state: str, text: str | None = None) -> Markup:
-    """Returns a status as a colored label. The text alone is enough to understand the status."""
+    """Returns the HTML of a status: a label with a color and a text."""
     tone = TONES.get(state, OTHER_TONE)
     shown = escape(text or title(state))
     return Markup('<span class="state state-{}">{}</span>').format(tone, shown)
 
 
 def shorten(value: str) -> Markup:
-    """Returns a long id. The style sheet hides its middle if the id does not fit.
+    """Returns the HTML of a long id. If space is short, the style sheet hides the id's middle.
 
-    The page contains the whole id, so selecting, copying and searching work.
+    The page contains the whole id, so users can select, copy and search for it.
     """
     shown = clean(value, ID_LENGTH_MAX)
     return Markup('<code class="id" title="{}"><span>{}</span><span>{}</span></code>').format(
@@ -87,12 +87,12 @@ def shorten(value: str) -> Markup:
 
 
 def moment(at: datetime | None) -> Markup:
-    """Formats a time in Lagos time, which date filters also use. The tooltip shows UTC."""
+    """Formats a time in Lagos time, as in date filters, with the UTC time as a tooltip."""
     return _time(at, "%-d %b %Y, %H:%M", with_seconds=True)
 
 
 def short_moment(at: datetime | None) -> Markup:
-    """Formats a time for a list: date and time if it is in this year, otherwise only the date."""
+    """Formats a time for a list: as date and time, or only as the date if it is in another year."""
     if at is not None and _in_lagos(at).year != datetime.now(LAGOS).year:
         return _time(at, "%-d %b %Y")
     return _time(at, "%-d %b, %H:%M")
@@ -117,7 +117,7 @@ def _in_lagos(at: datetime) -> datetime:
 
 
 def browser(user_agent: str) -> str:
-    """Returns the browser and operating system of a user agent: `Chrome on Windows`."""
+    """Returns the browser and operating system of a user agent, such as `Chrome on Windows`."""
     name = next((word for mark, word in BROWSERS if mark in user_agent), "Unknown browser")
     system = next((word for mark, word in SYSTEMS if mark in user_agent), None)
     return f"{name} on {system}" if system else name
@@ -134,7 +134,7 @@ def title(word: str) -> str:
 
 
 def describe_changes(detail: Mapping[str, Any]) -> list[str]:
-    """Describes the details of an audit entry or approval: `Status: pending → approved`."""
+    """Returns an audit entry's or approval's details as text: `Status: pending → approved`."""
     texts: list[str] = []
     for name, value in detail.items():
         match value:

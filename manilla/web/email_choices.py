@@ -25,7 +25,7 @@ async def save(request: PageRequest) -> PageResponse:
 
 
 async def _kinds(request: PageRequest) -> list[MailKind]:
-    """Returns the types of email that this user can get for any of their merchants."""
+    """Returns the types of email that the user can get, depending on the user's roles."""
     if request.realm is Realm.CONSOLE:
         return chosen_by(Audience.CONSOLE, [request.visitor.role or ""])
     theirs = await members.merchants_of(request.db, request.visitor.person_id)

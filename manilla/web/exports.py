@@ -1,4 +1,4 @@
-"""Exports a filtered list as a file. It is streamed, so the whole file is never in memory."""
+"""Exports a filtered list as a file. The file is streamed, to limit the memory it needs."""
 
 import io
 import tempfile
@@ -15,7 +15,7 @@ from manilla.web.serving.response import PageResponse, StreamedResponse
 Row = TypeVar("Row")
 
 FORMAT = "format"  # the query parameter for the file format, csv or xlsx
-CSV_TYPE = "text/csv"  # the response adds the charset
+CSV_TYPE = "text/csv"  # without the charset, which the response adds
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 CHUNK_BYTES = 64 * 1024
 IN_MEMORY_BYTES = 1024 * 1024
@@ -40,7 +40,7 @@ def send(
     columns: Columns[Row],
     pages: AsyncIterable[Sequence[Row]],
 ) -> ExportFile:
-    """Streams the rows page by page, so a slow client does not hold a database connection."""
+    """Streams the rows in pages, so that a slow client does not hold a database connection."""
     kind = request.query.text(FORMAT)
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     paced = _paced(pages)
@@ -58,7 +58,7 @@ def send(
 
 
 def attachment(name: str, media_type: str, content: bytes) -> PageResponse:
-    """Returns a file that browsers save and never display. `name` must be safe in a header."""
+    """Returns a file that browsers download and do not display. `name` must be safe in a header."""
     return PageResponse(
         content,
         media_type=media_type,
@@ -70,7 +70,7 @@ def attachment(name: str, media_type: str, content: bytes) -> PageResponse:
 
 
 async def _paced(pages: AsyncIterable[Sequence[Row]]) -> AsyncIterator[Sequence[Row]]:
-    """Yields the pages, and restarts the request's time limit for each page."""
+    """Yields the pages of rows, and restarts the request's time limit after each page."""
     async for rows in pages:
         yield rows
         deadline.renew()
@@ -80,10 +80,10 @@ async def as_xlsx(
     columns: Columns[Row], pages: AsyncIterable[Sequence[Row]]
 ) -> AsyncGenerator[bytes, None]:
     """Writes all rows to a temporary file, then streams that file."""
-    import xlsxwriter  # imported when first needed, because the library is slow to load
+    import xlsxwriter  # imported here because it loads slowly
 
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
-        # The context managers remove the temporary file even if the client disconnects early.
+        # The `with` statements delete the temporary file even if the client disconnects early.
         with xlsxwriter.Workbook(
             file, {"constant_memory": True, "strings_to_formulas": False}
         ) as book:
@@ -104,7 +104,7 @@ async def as_xlsx(
 
 
 def text_workbook(sheets: Mapping[str, Sequence[Sequence[str]]]) -> bytes:
-    """Returns an .xlsx file with only text cells, so account numbers keep their leading zeros."""
+    """Returns an .xlsx file with text cells, so that account numbers keep leading zeros."""
     import xlsxwriter
 
     content = io.BytesIO()
@@ -120,7 +120,7 @@ def text_workbook(sheets: Mapping[str, Sequence[Sequence[str]]]) -> bytes:
 
 
 class _MoneyFormats:
-    """The spreadsheet number formats that show all decimals of an amount: 22.50, not 22.5."""
+    """Spreadsheet number formats that show an amount with all decimals: 22.50, not 22.5."""
 
     def __init__(self, book: Any) -> None:
         self._book = book

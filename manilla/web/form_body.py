@@ -22,17 +22,17 @@ async def read_form(http: WebRequest) -> Form:
 
 
 async def read_parts(http: WebRequest) -> Sequence[Part]:
-    """Returns the fields and files of a form, or an empty list if the body is not a form."""
+    """Returns the fields and files of a form, or an empty list if the request has no form."""
     media_type, options = parse_options_header(http.headers.get("content-type", ""))
     try:
         if media_type == "multipart/form-data":
             return await _multipart(http, options.get("boundary", ""))
         if media_type == "application/x-www-form-urlencoded":
-            # A form without files is small, even if the route accepts large files.
+            # A form without files must be small, even if the route accepts large files.
             http.body_bytes_max = min(http.body_bytes_max, BODY_BYTES_MAX)
             return parse_pairs(await http.body())
         return []
-    except UnicodeDecodeError:  # a text field, or a file without a name, is not UTF-8
+    except UnicodeDecodeError:
         raise BadForm("The form contains text that is not valid UTF-8.") from None
     except MultipartError:
         raise BadForm("The form is incomplete or malformed.") from None

@@ -16,7 +16,7 @@ VALUE_LENGTH_MAX = 20_000
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-# Pairs of an error class and the form field that shows the error. The first match applies.
+# Pairs of an error class and the form field that shows the error. The first match is used.
 FieldsByRefusal = Sequence[tuple[type[Refusal], str]]
 
 
@@ -33,7 +33,7 @@ class UploadedFile(msgspec.Struct, frozen=True):
 
 
 def field_errors(refusal: Refusal, at: FieldsByRefusal = ()) -> dict[str, str]:
-    """Returns the error messages by form field."""
+    """Returns a dict that maps each invalid form field to its error message."""
     if refusal.errors:
         return dict(refusal.errors)
     field = next((name for kind, name in at if isinstance(refusal, kind)), None)
@@ -54,14 +54,14 @@ class Form:
         return name in self._values
 
     def text(self, name: str, *, at_most: int = 255) -> str:
-        """Returns the text without surrounding white space, or an empty text if it is missing."""
+        """Returns a field's text without surrounding white space, or "" if the field is missing."""
         value = self._values.get(name, [""])[-1].strip()
         if len(value) > at_most:
             raise BadForm(errors={name: f"Enter at most {at_most} characters."})
         return value
 
     def secret(self, name: str) -> str:
-        """Returns a secret exactly as typed, including surrounding white space."""
+        """Returns a secret exactly as the user typed it, including surrounding white space."""
         return self._values.get(name, [""])[-1]
 
     def required(self, name: str, *, at_most: int = 255) -> str:
@@ -113,7 +113,7 @@ class Form:
 
 
 def _checked(name: str, value: str) -> str:
-    """Rejects long values, and NUL and surrogate characters, which the database cannot store."""
+    """Rejects values that are too long or contain characters that the database cannot store."""
     if len(value) > VALUE_LENGTH_MAX:
         raise BadForm(errors={name: "This text is too long."})
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):

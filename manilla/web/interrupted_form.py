@@ -15,7 +15,7 @@ from manilla.kit.crypto import Keyring, SealError
 
 COOKIE = "manilla_form"
 SECONDS = 15 * 60
-COOKIE_LENGTH_MAX = 3500  # browsers reject cookies of more than 4 KiB
+COOKIE_LENGTH_MAX = 3500  # browsers reject cookies larger than 4 KiB
 UNPACKED_LENGTH_MAX = 100_000
 _CONTEXT = "interrupted-form"
 

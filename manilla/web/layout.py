@@ -1,4 +1,4 @@
-"""The layout of dashboard and console pages: templates, navigation and cookie names."""
+"""Templates, navigation and cookie names of the dashboard and the console."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ class NavigationItem(msgspec.Struct, frozen=True):
     path: str
     icon: str
     needs: Permission
-    is_outside: bool = False  # whether the path is outside `/dashboard` and `/console`
+    is_outside: bool = False  # the path is not below `/dashboard` or `/console`
 
 
 class OfferedPage(msgspec.Struct, frozen=True):
@@ -32,13 +32,13 @@ class OfferedPage(msgspec.Struct, frozen=True):
     url: str
 
 
-# Returns the number of open items to show beside each navigation link, by the link's path.
+# A function that returns the number to show beside each navigation link, by the link's path.
 NavigationCounts = Callable[[Any], Awaitable[Mapping[str, int]]]
 
 # Maps section titles to navigation links.
 Navigation = Mapping[str, Sequence[NavigationItem]]
 
-# The template values of a page that shows no rejected form.
+# The values of form errors in a template if no form was rejected.
 NO_FORM: Mapping[str, Any] = {
     "problem_text": None,
     "page_errors": {},
@@ -62,7 +62,7 @@ class Layout:
         self.services = services
         self.platform = services.platform
         self.navigation = navigation
-        self.actions = actions  # actions that the search suggests, in addition to pages
+        self.actions = actions  # the actions that the search suggests
         self.counts = counts
         self.demo_login = services.demo_login
         self.is_development = services.is_development
@@ -90,7 +90,10 @@ class Layout:
     def offered(
         self, may: Callable[[Permission], bool], environment: str, text: str = ""
     ) -> list[OfferedPage]:
-        """Returns actions and pages whose titles contain all words. Without text: all actions."""
+        """Returns the actions and pages whose titles contain all words of the text.
+
+        Without a text, returns all actions.
+        """
         items = [("Actions", item) for item in self.actions]
         if text:
             pages = [item for section in self.navigation.values() for item in section]

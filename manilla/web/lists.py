@@ -1,4 +1,4 @@
-"""List pages: parses filters in the query string, and paginates by keyset."""
+"""Renders list pages, with filters from the query string and keyset pagination."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ Filter = TypeVar("Filter", bound=msgspec.Struct)
 
 
 class ListView:
-    """A list's template values other than its rows: filters and URLs."""
+    """The filters and URLs that a list's template uses."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class ListView:
         *,
         views: Sequence[str] = (),
     ) -> None:
-        """Derives the URLs from the request's query.
+        """Computes the list's URLs from the request's query.
 
-        `path` is the page's URL, if the request renders only a part of the page. `views` names the
-        query parameters that select the list itself and stay when the user clears the filters.
+        `path` is the path of the whole page if the request renders only a part of the page. `views`
+        names the query parameters that remain when the user clears the filters.
         """
         self.given: Form = request.query
         self._path = path or request.http.path
@@ -62,7 +62,7 @@ class ListView:
 
     @property
     def period(self) -> str:
-        """The chosen period, or an empty text if the query has dates instead."""
+        """The period that the user chose, or "" if the user entered dates instead."""
         dates = self.given.text("since") or self.given.text("until")
         return "" if dates else self.given.text(PERIOD)
 
@@ -108,7 +108,7 @@ def after(request: PageRequest) -> str | None:
 
 
 def read_filter(request: PageRequest, kind: type[Filter], *names: str) -> Filter:
-    """Parses these fields, the sort order, the search text and the dates in the query string."""
+    """Parses a list's filter, sort order, search text and dates from the query string."""
     given = {name: request.query.text(name) for name in (*names, "sort")}
     wanted = listing.read_filter(kind, {**given, "search": request.query.text("q")})
     since, until = _days(request)
@@ -116,13 +116,13 @@ def read_filter(request: PageRequest, kind: type[Filter], *names: str) -> Filter
 
 
 def common_filters(request: PageRequest) -> dict[str, Any]:
-    """Parses the filters that most lists have: first day, last day and search text."""
+    """Parses the filters that most lists have: start date, end date and search text."""
     since, until = _days(request)
     return {"since": since, "until": until, "search": request.query.text("q") or None}
 
 
 def _days(request: PageRequest) -> tuple[datetime | None, datetime | None]:
-    """Returns the start and the end of the given dates, or of the chosen period without dates."""
+    """Returns the start and end of the date filter, or of the chosen period if it has no dates."""
     since, until = day(request.query, "since"), day(request.query, "until", is_end=True)
     period = request.query.text(PERIOD)
     if since is not None or until is not None or period not in PERIODS:
@@ -133,7 +133,7 @@ def _days(request: PageRequest) -> tuple[datetime | None, datetime | None]:
 
 
 def day(form: Form, name: str, *, is_end: bool = False) -> datetime | None:
-    """Returns the start of the given day, or the start of the next day if `is_end`."""
+    """Parses a date field. Returns the start of that day or, if `is_end`, of the next day."""
     given = form.text(name)
     if not given:
         return None

@@ -31,7 +31,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 FLASH = "manilla_flash"
 FLASH_SECONDS = 60
 RETURNED = "You are signed in again. The form was not submitted. Check the form, then submit it."
-KEPT_LENGTH_MAX = 300  # maximum length of a form value in the flash cookie
+KEPT_LENGTH_MAX = 300  # the maximum length of a form value in the flash cookie
 
 
 class Flash(msgspec.Struct, frozen=True):
@@ -40,12 +40,12 @@ class Flash(msgspec.Struct, frozen=True):
     tone: str
     text: str
     errors: dict[str, str] = {}  # error messages by field
-    given: dict[str, str] = {}  # submitted values to fill into the form again
+    given: dict[str, str] = {}  # the submitted values, which the form shows again
     form: str = ""  # the path that the form was submitted to
 
 
 def address_of(http: WebRequest, trusted_proxies: Sequence[Network]) -> str:
-    """Returns the IP address of the user's browser. Only trusted proxies can forward it."""
+    """Returns the browser's IP address. Uses X-Forwarded-For only from trusted proxies."""
     forwarded = http.headers.get("x-forwarded-for")
     given = None if forwarded is None else forwarded.encode("latin-1")
     return client_address(http.peer, given, trusted_proxies)
@@ -70,12 +70,12 @@ class PageRequest:
         self.form = Form({})
         self.query = Form({})
         self.csrf = csrf
-        # This page's form with values that the user submitted after the session had ended.
+        # The form that the user submitted on this page after the session had ended, or None.
         self.interrupted_form: InterruptedForm | None = None
         self.counts: Mapping[str, int] = {}  # for the navigation
         self._cookies: list[SetCookie] = []
-        # Requires the user to confirm their identity, unless they did so recently. If the route
-        # has `checks_first`, the handler calls it after validating the form and before any change.
+        # Requires the user to confirm their identity, unless they confirmed it recently.
+        # If a route has `checks_first`, its handler validates the form, then calls this function.
         self.confirm_identity: Callable[[], Awaitable[None]] = _not_confirmed
 
     @property
@@ -103,15 +103,15 @@ class PageRequest:
 
     @property
     def decider(self) -> Decider:
-        """The user as the requester or approver of a payout."""
+        """The current user, in the role of a payout's requester or approver."""
         return Decider(self.visitor.person_id, self.visitor.email)
 
     async def caller(self) -> Caller:
-        """Returns the merchant in this environment, as an API caller."""
+        """Returns the merchant as an API caller, in the page's environment."""
         return await self.services.directory.of(self.environment, self.merchant_id)
 
     def parameter(self, name: str) -> str:
-        """Returns a path parameter."""
+        """Returns the value of a path parameter."""
         return str(self.http.parameters[name])
 
     def may(self, permission: Permission) -> bool:
@@ -181,7 +181,7 @@ class PageRequest:
         failed: str | None = None,
         query: Mapping[str, str] | None = None,
     ) -> PageResponse:
-        """Redirects to a page of the dashboard or console, which shows one of the messages."""
+        """Redirects to a page of the dashboard or console, which shows the message once."""
         messages = (("danger", failed), ("warning", warning), ("success", done))
         shown = (Flash(tone, text) for tone, text in messages if text is not None)
         return self._redirect(path, next(shown, None), query)
@@ -196,9 +196,9 @@ class PageRequest:
         return PageResponse.redirect(target, headers=NO_STORE, cookies=self._cookies)
 
     def poll_response(self, state: str) -> PageResponse | None:
-        """Returns the response to a page that polls for a new state, or None for other requests.
+        """Returns the response for a page that polls for changes, or None for other requests.
 
-        The response is empty. If the state has changed, it makes the page reload.
+        The response is empty. If the state has changed, a header makes the page reload.
         """
         known = self.query.text("known")
         if not known:
@@ -208,7 +208,7 @@ class PageRequest:
 
     @property
     def approvals(self) -> Approvals:
-        """The service that applies changes which may need a second person's approval."""
+        """The service for changes that may need a second person's approval."""
         services = self.services
         is_production_mode = not services.is_development
         return Approvals(services.db, services.keyring, is_production_mode)
@@ -226,7 +226,7 @@ class PageRequest:
     def form_with_errors(
         self, template: str, refusal: Refusal, *, at: FieldsByRefusal = (), **values: Any
     ) -> PageResponse:
-        """Renders the form again with the submitted values and each field's error."""
+        """Renders the form again, with the submitted values and the errors of its fields."""
         status = refusal.status if refusal.status >= 400 else 422
         return self.page(
             template,
@@ -241,9 +241,10 @@ class PageRequest:
     def redirect_with_errors(
         self, path: str, refusal: Refusal, *, keep: Sequence[str] = (), at: FieldsByRefusal = ()
     ) -> PageResponse:
-        """Redirects to the page with the form, which shows each field's error.
+        """Redirects to the form's page, which shows an error beside each invalid field.
 
-        `keep` names the fields to fill in again. A cookie contains them, so never name a secret.
+        `keep` names the fields whose values the form shows again. These values are stored in a
+        cookie, so `keep` must not name a secret.
         """
         flash = Flash(
             "danger",
@@ -272,7 +273,7 @@ class PageRequest:
         return self.http.headers.get("user-agent", "")
 
     def restore_form(self) -> None:
-        """Restores the values that the user submitted on this page after the session had ended."""
+        """Restores the form values that the user submitted after the session had ended."""
         cookie = self.http.cookies.get(self.layout.cookie_named(interrupted_form.COOKIE), "")
         form = interrupted_form.read(self.services.keyring, cookie) if cookie else None
         if form is None or form.page != self.http.path:
@@ -298,7 +299,7 @@ class PageRequest:
         return self.http.cookies.get(self._device_name, "")
 
     def remember_device(self, cookie: str) -> None:
-        """Sets a cookie that prevents wrong passwords on other devices from locking this one."""
+        """Sets the device cookie, which exempts this browser from failed sign-ins elsewhere."""
         self.set_cookie(self._device_name, cookie, int(devices.LASTS.total_seconds()))
 
     @property
@@ -315,7 +316,7 @@ async def _not_confirmed() -> None:
 
 
 def safe_path(layout: Layout, wanted: str, otherwise: str) -> str:
-    """Returns the path below the layout's root, or `otherwise` for any other URL."""
+    """Returns a URL's path below `/dashboard` or `/console`, or `otherwise` for other URLs."""
     is_plain = wanted.isascii() and wanted.isprintable() and "\\" not in wanted
     # Browsers interpret `%2e` in a path as a dot.
     segments = wanted.partition("?")[0].lower().replace("%2e", ".").split("/")

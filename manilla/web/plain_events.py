@@ -1,8 +1,8 @@
 """The texts that merchants see for the events of their transactions.
 
-The stored details are for administrators only: they contain names of provider accounts, messages
-from providers and administrators' notes. Merchants see the sentences of this module instead, with
-the event's facts. For any other event, merchants see no details.
+Only administrators see an event's stored details, because they contain names of provider accounts,
+providers' messages and administrators' notes. Merchants see the sentences of this module instead.
+For events without such a sentence, merchants see no details.
 """
 
 from collections.abc import Callable, Mapping
@@ -66,8 +66,8 @@ def _moved(facts: Facts) -> str:
 
 
 def _gateway_chosen(facts: Facts) -> str:
-    """Returns the gateway and the reason for choosing it, without the provider's fee."""
-    if "gateway" not in facts or "reason" not in facts:  # recorded by an earlier version
+    """Returns the gateway's name and why it was chosen, without the provider's fee."""
+    if "gateway" not in facts or "reason" not in facts:  # an earlier version stored this event
         return ""
     return "{gateway}: ".format(**facts) + _REASONS[Reason(facts["reason"])].format(**facts) + "."
 
@@ -77,7 +77,7 @@ def _charge_declined(facts: Facts) -> str:
 
 
 def _refund(sentence: str) -> Callable[[Facts], str]:
-    """Returns a function that puts the refund's id and amount before the sentence."""
+    """Returns a function that prefixes the sentence with the refund's id and amount."""
     return lambda facts: (f"{_named(facts)}. " if "refund" in facts else "") + sentence
 
 
@@ -91,7 +91,7 @@ def _named(facts: Facts) -> str:
 
 _DETAILS: dict[str, str | Callable[[Facts], str]] = {
     "moved_to_another_rail": _moved,
-    "rejection_contradicted": "Reports about the bank transfer differ. We are checking it.",
+    "rejection_contradicted": "The reports about the bank transfer conflict. We are reviewing them.",
     "delivered": "The bank transfer was delivered.",
     "failed": f"The bank transfer failed. {RETURNED}",
     "reversed": f"The bank returned the transfer after it was delivered. {RETURNED}",

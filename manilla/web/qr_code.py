@@ -1,4 +1,4 @@
-"""Draws QR codes of URLs, as images in pages and as files."""
+"""Draws QR codes of URLs, for pages and for files to download."""
 
 import io
 from functools import lru_cache
@@ -6,7 +6,8 @@ from functools import lru_cache
 import segno
 
 CODES_CACHED = 256
-BORDER = 4  # the width of the empty border that scanners need, in modules (the squares of the code)
+# The width of the empty border that scanners need, in squares (modules) of the QR code.
+BORDER = 4
 MEDIA_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 
 
@@ -17,9 +18,9 @@ def data_uri(text: str) -> str:
 
 @lru_cache(CODES_CACHED)
 def draw(text: str, kind: str) -> bytes:
-    """Returns an SVG or PNG file (`kind`) that is large enough to print."""
+    """Returns a QR code that is large enough to print. `kind` is the file type, SVG or PNG."""
     file = io.BytesIO()
-    # Omit the size of an SVG, so that pages can scale it.
+    # An SVG without a fixed size can be scaled by the page.
     options = {"omitsize": True} if kind == "svg" else {}
     _code(text).save(file, kind=kind, scale=16, border=BORDER, light="#fff", **options)
     return file.getvalue()

@@ -39,17 +39,17 @@ DEFAULT_CURRENCY = "NGN"
 BY_TIME = (SortOrder.NEWEST, SortOrder.OLDEST)
 BY_AMOUNT = (SortOrder.LARGEST, SortOrder.SMALLEST)
 FALLING = (SortOrder.NEWEST, SortOrder.LARGEST, SortOrder.STATUS)
-# The labels of the filters by date and amount, which lists have in addition to their own filters.
+# The labels of the date and amount filters, which all lists have.
 RANGES = {"since": "From", "until": "To", "min": "Lowest amount", "max": "Highest amount"}
 # The labels of the links to the first and the next page.
 PAGER = {SortOrder.NEWEST: ("Newest", "Older"), SortOrder.OLDEST: ("Oldest", "Newer")}
 
 
 class Place(StrEnum):
-    """The position of a column on phones, where a row has two lines. Some columns are hidden."""
+    """The position of a column's value in a row on phones, where a row has two lines."""
 
     NAME = "name"  # first line
-    AMOUNT = "amount"  # end of the first line; always visible on wide screens
+    AMOUNT = "amount"  # end of the first line; stays visible when a wide list is scrolled
     TIME = "time"  # second line
     ASIDE = "aside"  # second line, after the time
     STATUS = "status"  # end of the second line
@@ -63,8 +63,8 @@ class ListColumn(msgspec.Struct, frozen=True):
     cell: Callable[[PageRequest, Any], object]  # text or markup
     place: Place = Place.WIDE_SCREENS
     is_number: bool = False
-    is_default: bool = True  # whether the column is shown until the user chooses columns
-    # The sort orders that clicks on the column's title cycle through.
+    is_default: bool = True  # whether the list shows the column by default
+    # The sort orders that the user can select by clicking the column's title.
     sorts: tuple[SortOrder, ...] = ()
     is_wide: bool = False  # whether long text wraps
 
@@ -76,15 +76,15 @@ class ListColumn(msgspec.Struct, frozen=True):
 
 
 class ListFilter(msgspec.Struct, frozen=True):
-    """A list's filter. A filter without options is a text field."""
+    """A filter of a list. If it has no options, the filter is a text field."""
 
     name: str
     label: str
     options: Sequence[tuple[str, ...]] = ()  # each option's value and text
-    value: str = ""  # the current value, if the filter always has a value
-    path: str = ""  # the path from which the page loads options as the user types
-    # Whether the user types to find an option, because there are many. Each option then has a
-    # third part: its search words.
+    value: str = ""  # the selected value, or empty to use the query's value
+    path: str = ""  # the URL path of the suggestions shown as the user types
+    # Whether users find an option by typing, because there are many options.
+    # Each option then has a third item: the words by which users find the option.
     is_picked: bool = False
 
     @property
@@ -93,7 +93,7 @@ class ListFilter(msgspec.Struct, frozen=True):
 
 
 def time_column(title: str, attribute: str, *, is_default: bool = True) -> ListColumn:
-    """Returns the column with the time by which the list can be sorted."""
+    """Returns a column with a time, by which users can sort the list."""
     get = attrgetter(attribute)
     return ListColumn(
         title.lower(),
@@ -117,18 +117,18 @@ class ShownOutcome(msgspec.Struct, frozen=True):
     outcome: Outcome
     count: int
     sums: str
-    url: str  # filters the list by this status, or removes this filter
+    url: str  # the link that sets or removes the filter by this status
     is_here: bool
 
 
 class RecordList(msgspec.Struct, frozen=True):
-    name: str  # the key under which each user's choice of columns is stored
+    name: str  # the key of the users' stored column choices
     noun: str
     columns: tuple[ListColumn, ...]
     fetch: Callable[..., Awaitable[Page[Any]]]
-    # None if counting the rows would be slow, as for payouts that are found through their jobs.
+    # The function that counts and sums the rows, or None if counting would be slow.
     totals: Callable[..., Awaitable[Totals]] | None
-    # The statuses with separate totals, and the name of the filter's status field.
+    # The statuses for which the list shows separate totals.
     outcomes: tuple[Outcome, ...] = ()
     status_field: str = "status"
 
@@ -172,7 +172,7 @@ class RecordList(msgspec.Struct, frozen=True):
     async def _totals(
         self, request: PageRequest, about: Sequence[Any], wanted: RecordFilter
     ) -> tuple[Totals | None, Totals | None]:
-        """Returns the totals of the filtered rows, and the totals without the status filter."""
+        """Returns the totals with all filters, and the totals without the status filter."""
         if self.totals is None:
             return None, None
         status = getattr(wanted, self.status_field, None) if self.outcomes else None
@@ -193,7 +193,7 @@ class RecordList(msgspec.Struct, frozen=True):
         nouns = plural(self.noun)
         if not totals.is_exact:
             return f"More than {ROWS_MAX:,} {nouns}. Choose a shorter period to see the total."
-        # A sum over paid, pending and failed rows would be meaningless.
+        # A list that shows a total for each status shows no overall sum.
         sums = "" if self.outcomes else _sums(totals.sums)
         noun = self.noun if totals.count == 1 else nouns
         return f"{totals.count:,} {noun}" + (f", total {sums}" if sums else "")
@@ -223,10 +223,10 @@ class RecordList(msgspec.Struct, frozen=True):
 
 
 class RecordListView(ListView):
-    """A record list's template values other than its rows."""
+    """The values that a list's template uses, except the rows."""
 
     filters: Sequence[ListFilter]
-    is_sorted: bool  # False if there are too many rows to sort as requested
+    is_sorted: bool  # False if the list has too many rows to sort
     summary: str
     outcomes: Sequence[ShownOutcome]
 
@@ -260,7 +260,7 @@ class RecordListView(ListView):
 
     @property
     def chosen(self) -> list[tuple[str, str]]:
-        """The label of each active filter, with the URL that removes this filter."""
+        """The labels of the active filters, each with the URL that removes the filter."""
         labels = {**RANGES, **{filter.name: filter.label for filter in self.filters}}
         texts = {
             (filter.name, option[0]): option[1]
@@ -275,7 +275,7 @@ class RecordListView(ListView):
         ]
 
     def sort_url(self, column: ListColumn) -> str:
-        """Returns the URL that sorts the list by this column, or reverses the order."""
+        """Returns the URL that sorts the list by this column, or reverses the column's order."""
         current = column.sorts.index(self.sort) if self.sort in column.sorts else -1
         return self.with_values(sort=column.sorts[(current + 1) % len(column.sorts)])
 
@@ -289,7 +289,7 @@ class RecordListView(ListView):
 def read_amounts(
     request: PageRequest, kind: type[Amounts], *names: str, currency: str = ""
 ) -> Amounts:
-    """Parses a list's filters. Amounts are in `currency`, or else in the filter's currency."""
+    """Parses a list's filters. Amounts are in `currency` or, without it, the filter's currency."""
     wanted = lists.read_filter(request, kind, *names)
     unit = currency or request.query.text("currency") or DEFAULT_CURRENCY
     bounds = {

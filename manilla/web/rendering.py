@@ -1,4 +1,4 @@
-"""The template environment: autoescaping, and template filters for money, times and statuses."""
+"""The Jinja environment, with autoescaping and with filters for money, times and statuses."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ TEMPLATES = Path(str(resources.files("manilla.web"))) / "templates"
 
 
 def environment(folder: Path) -> jinja2.Environment:
-    """Returns an environment that looks up templates in `folder`, then among shared templates."""
+    """Returns a Jinja environment that loads templates from `folder` or the shared templates."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,
@@ -61,6 +61,6 @@ def unique_names() -> Callable[[str], str]:
 
 
 def error_place(name: str, body: str) -> str:
-    """Returns the unique name of the element that shows this field's error, or an empty text."""
+    """Returns the id suffix of the element that shows a field's error, or "" if there is none."""
     found = re.search(f'id="h-({re.escape(name)}(-[0-9]+)?)"', body)
     return found[1] if found else ""

@@ -17,7 +17,7 @@ from manilla.web.serving.response import PageResponse
 
 Handler = Callable[[PageRequest], Awaitable[PageResponse]]
 
-# Any signed-in user of any role, for example for the user's own account and sign-out.
+# Marks routes that every signed-in user can use, such as the user's own account and sign-out.
 SIGNED_IN: Literal["signed_in"] = "signed_in"
 Needs = Permission | Literal["signed_in"] | None  # None for a public route
 
@@ -26,26 +26,25 @@ class Route(msgspec.Struct, frozen=True):
     """A row of a route table: `Route("GET", "/team", team.show, Permission.VIEW)`."""
 
     method: Literal["GET", "POST"]
-    path: str  # relative to `/dashboard` or `/console`
+    path: str  # the path below `/dashboard` or `/console`
     handler: Handler
     needs: Needs
-    # an additional permission that is required if the route can affect production
+    # An additional permission that the user needs if the route can affect production.
     needs_in_production: Permission | None = None
-    step_up: bool = False  # whether the user must have confirmed their identity recently
-    # whether the handler calls `PageRequest.confirm_identity` itself, after it has validated the
-    # form
+    step_up: bool = False  # whether the user must confirm their identity
+    # Whether the handler validates the form before it calls `PageRequest.confirm_identity`.
     checks_first: bool = False
-    # whether users without a required second factor can use the route, to set up the factor
+    # Whether users who must set up a second factor can use the route.
     enrolls: bool = False
-    # whether the route changes both environments, although its path names one environment
+    # Whether the route affects sandbox and production, although its path contains one of them.
     in_both_environments: bool = False
     body_bytes_max: int = BODY_BYTES_MAX
-    is_page: bool = True  # False for a part of a page or a file
+    is_page: bool = True  # False if the response is a file or a part of a page
 
     @property
     def is_public(self) -> bool:
         return self.needs is None
 
     def affects_production(self, environment: Environment | None) -> bool:
-        """Returns whether the route can affect production, not only the sandbox."""
+        """Returns whether the route can affect the production environment."""
         return self.in_both_environments or environment is not Environment.SANDBOX

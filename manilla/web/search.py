@@ -1,4 +1,4 @@
-"""The search of dashboard and console: a dialog, and a page for browsers without JavaScript."""
+"""The search in dashboard and console: a dialog, or a page in browsers without JavaScript."""
 
 from collections.abc import Awaitable, Callable
 from itertools import groupby
@@ -31,11 +31,11 @@ TITLES = {
 
 
 class RealmSearch(msgspec.Struct, frozen=True):
-    """The search of one realm (dashboard or console). `path` returns the page of a result."""
+    """The search of the dashboard or the console. `path` returns the path of a result's page."""
 
     find: Callable[[PageRequest, str], Awaitable[list[SearchHit]]]
     path: Callable[[PageRequest, SearchHit], str]
-    # Title and path of each list that can be filtered by an amount.
+    # The title and path of each list that users can filter by amount.
     amount_lists: tuple[tuple[str, str], ...]
 
     async def show(self, request: PageRequest) -> PageResponse:
@@ -66,7 +66,7 @@ class RealmSearch(msgspec.Struct, frozen=True):
 
 
 async def notification(db: Database, text: str) -> list[SearchHit]:
-    """Finds the notification with this id. Returns a list with at most one result."""
+    """Returns the notification with this id as the only search result, or an empty list."""
     if notification_ids.merchant_of(text) is None:
         return []
     found = await notifications.notification(db, text)

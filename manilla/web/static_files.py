@@ -1,4 +1,4 @@
-"""Serves static files from memory, compressed, under URLs that change with the files' content."""
+"""Serves compressed static files from memory. Their URLs change when a file changes."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ File = TypeVar("File")
 
 
 class CompressedFile:
-    """A file in memory that is compressed only once."""
+    """A file in memory, compressed when it is loaded."""
 
     def __init__(self, content: bytes, media_type: str) -> None:
         self._content = content
@@ -96,7 +96,7 @@ def _media_type(path: Path) -> str:
 
 
 def url(folder: Path) -> str:
-    """Returns the base URL of static files, with a version that changes with this folder."""
+    """Returns the base URL of a folder's static files, which contains the folder's version."""
     return f"{PATH}/{version(folder)}"
 
 

@@ -40,18 +40,18 @@ POSTINGS: dict[str, str] = {
     PostingKind.PAYOUT_DELIVERED: "Money sent to the bank",
     PostingKind.PAYOUT_REFUND: "Money returned to the wallet",
 }
-# The order of events that have the same time: a cause comes before its effect.
+# Events with the same time are sorted in this order, so that a cause precedes its effect.
 REQUEST, CHARGE, STEP, WEBHOOK, POSTING, NOTIFICATION, ATTEMPT = range(7)
 
 
 class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
-    place: int  # the position among events that have the same time
-    source: str  # the type of record that contains the event
+    place: int  # sorts events that have the same time
+    source: str  # the origin of the event, such as `Checkout`
     title: str
     detail: str = ""
-    tone: str = ""  # the color: green, yellow, red or empty
-    is_technical: bool = False  # whether it is about requests and notifications instead of money
+    tone: str = ""  # the entry's color: green, yellow, red or none
+    is_technical: bool = False  # about a request or notification, not about money
     notification_id: str | None = None
 
 
@@ -70,7 +70,7 @@ def of_payout(story: PayoutStory, *, is_internal: bool = False) -> list[Timeline
 
 
 def of_webhooks(heard: Sequence[ReceivedWebhook]) -> list[TimelineEntry]:
-    """Builds the timeline of webhooks that match none of our transactions."""
+    """Builds the timeline of webhooks that belong to no transaction of the platform."""
     return _in_order(*(_heard(each) for each in heard))
 
 

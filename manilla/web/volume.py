@@ -23,7 +23,7 @@ DEFAULT = "30days"
 
 
 class ComparedVolume(msgspec.Struct, frozen=True):
-    """The daily figures of a period and of the previous period."""
+    """The daily figures of a period and, for comparison, of the previous period."""
 
     currency: str
     days: Sequence[DailyFigures]
@@ -55,7 +55,7 @@ class ComparedVolume(msgspec.Struct, frozen=True):
 
     @property
     def change(self) -> str:
-        """The change of the total in words: `12 % more than before (₦1,000.00)`."""
+        """The change of the total as text, such as `12 % more than before (₦1,000.00)`."""
         now, before = self.total.minor, self.total_before.minor
         if not before:
             period = "in the previous period"
@@ -68,7 +68,7 @@ class ComparedVolume(msgspec.Struct, frozen=True):
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """A figure that the chart can show by day."""
+    """A daily figure that users can select for the chart, such as the success rate."""
 
     label: str
     value: Callable[[DailyFigures], float | None]
@@ -124,7 +124,7 @@ async def volume(db: Database, scope: Scope, currency: str, period: str) -> Volu
 
 
 def _days(period: str) -> tuple[list[date], list[date]]:
-    """Returns the days of the period, and the corresponding days of the previous period."""
+    """Returns the days of a period, and the days of the previous period."""
     if period in LENGTHS:
         days = last_days(2 * LENGTHS[period])
         return days[LENGTHS[period] :], days[: LENGTHS[period]]

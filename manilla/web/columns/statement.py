@@ -12,7 +12,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
 
 KIND = ListFilter("kind", "Type", [(kind, display.title(kind)) for kind in WALLET_KINDS])
-# The dashboard path of the transaction's page, by posting kind.
+# Maps a posting's kind to the dashboard path of the transaction's page.
 _PATHS: dict[str, str] = {
     PostingKind.PAYMENT: "payments",
     PostingKind.PAYOUT: "payouts",
@@ -32,7 +32,7 @@ LIST = RecordList(
     "statement",
     "entry",
     (
-        # Not sortable, because the balance after each entry is meaningful only in order of time.
+        # The list cannot be sorted, because the balance after each entry needs the order of time.
         ListColumn(
             "time", "Time", lambda _, line: display.short_moment(line.posted_at), place=Place.TIME
         ),

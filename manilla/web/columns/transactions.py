@@ -21,7 +21,7 @@ from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, Outcome, Place, time_column
 
-UNDER_REVIEW: str = ListedStatus.UNDER_REVIEW  # also a filter value for payouts
+UNDER_REVIEW: str = ListedStatus.UNDER_REVIEW  # payout lists can also be filtered by this status
 BANK_OPTIONS = tuple(
     (bank.code, bank.text, bank.words) for bank in sorted(BANKS, key=lambda bank: bank.name)
 )

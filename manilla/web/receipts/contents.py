@@ -24,12 +24,12 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     is_sandbox: bool
     amount: str
     state: str
-    tone: str  # the status's color: green, yellow or red
+    tone: str  # the color of the status: green, yellow or red
     when: str
     groups: list[Lines]
-    beneficiary: str | None  # the beneficiary's masked name, for the public verification page
+    beneficiary: str | None  # masked name, for the public verification page
     verification_url: str
-    support: str = ""  # the merchant's contact for customers
+    support: str = ""  # how customers can contact the merchant
     logo: bytes | None = None  # a PNG
 
 
@@ -38,9 +38,9 @@ def sign(keyring: Keyring, trx_id: str) -> str:
 
 
 def is_signed(keyring: Keyring, trx_id: str, signature: str) -> bool:
-    """Returns whether the signature matches the current master key or an earlier master key.
+    """Returns whether the receipt was signed with the current or an earlier master key.
 
-    So receipts stay valid after a key change.
+    Accepting earlier keys keeps receipts valid after a key change.
     """
     given = signature.encode("utf-8", "replace")
     keys = keyring.derive_all(PURPOSE)
@@ -60,7 +60,7 @@ def of_payment(
     refunded: Money,
     names_customer: bool,
 ) -> Receipt:
-    """Returns a payment's receipt. `refunded` is the amount of completed refunds."""
+    """Returns a payment's receipt. `refunded` is the total of the completed refunds."""
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
     amounts = [("Amount", money(quote.amount))]
     if quote.customer_pays != quote.amount:
@@ -150,7 +150,7 @@ def _masked(payout: Payout) -> str:
 
 
 def mask_name(name: str) -> str:
-    """Masks a name (`ADA OBI` becomes `A•• O••`), so only people who know the name recognize it."""
+    """Masks a name, so that only people who know it recognize it: `A•• O••` for `ADA OBI`."""
     return " ".join(f"{part[0]}••" for part in clean(name, 100).split())
 
 
@@ -168,5 +168,5 @@ def _payout_references(payout: Payout) -> Lines:
 
 
 def _when(since: datetime) -> str:
-    """Formats a time in Lagos time and names the zone, because receipts are also printed."""
+    """Formats a time in Lagos time, with the time zone's name."""
     return since.astimezone(LAGOS).strftime("%d %B %Y, %H:%M (Lagos)")

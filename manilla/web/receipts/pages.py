@@ -81,7 +81,7 @@ async def send_pdf(services: Services, receipt: Receipt) -> PageResponse:
 
 
 def _render_pdf(receipt: Receipt, site_name: str) -> bytes:
-    # Imported when the first PDF is drawn: the library would add a third to the startup time.
+    # Imported for the first PDF only, because the import would add a third to the startup time.
     from manilla.web.receipts import pdf
 
     return pdf.draw(receipt, site_name)
@@ -125,7 +125,7 @@ def _verification_url(services: Services, trx_id: str) -> str:
 
 
 async def _status_since(services: Services, row: Payment | Payout) -> datetime:
-    """Returns the time at which the transaction got its current status.
+    """Returns the time of the transaction's last status change.
 
     The row's own update time is not used, because a refund also updates a payment's row.
     """

@@ -13,7 +13,7 @@ from manilla.web.receipts.contents import Receipt
 
 FONTS = Path(str(resources.files("manilla.web"))) / "fonts"
 FAMILY = "dejavu"
-WIDTH, HEIGHT, MARGIN = 148, 210, 14  # A5 page size and margin, in millimeters
+WIDTH, HEIGHT, MARGIN = 148, 210, 14  # the size and margin of an A5 page, in millimeters
 INNER = WIDTH - 2 * MARGIN
 LABELS, QR_SIZE = 34, 30
 LOGO_WIDTH, LOGO_HEIGHT = 40, 14
@@ -104,7 +104,7 @@ def _foot(pdf: FPDF, receipt: Receipt) -> None:
 def _write(
     pdf: FPDF, text: str, height: float, *, width: float = INNER, align: Align = Align.L
 ) -> None:
-    """Writes text wrapped to this width, and moves the cursor below the text."""
+    """Writes text in lines of this width, then moves the cursor below the text."""
     pdf.multi_cell(
         width, height, _supported(pdf, text), align=align, new_x=XPos.LEFT, new_y=YPos.NEXT
     )

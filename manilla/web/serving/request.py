@@ -19,14 +19,14 @@ class WebRequest:
         self.method: str = scope["method"]
         self.path = normalize(scope["path"])
         client = scope.get("client")
-        self.peer: str = client[0] if client else ""  # the client's IP address, or empty
-        # The router sets these values when it has found the handler.
+        self.peer: str = client[0] if client else ""  # the client's IP address, or an empty string
+        # The router sets the following attributes when it has found the request's handler.
         self.parameters: dict[str, str | int] = {}
         self.body_bytes_max = BODY_BYTES_MAX
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """Headers by lower-case name. If a header is repeated, only the first value is kept."""
+        """The request headers by lower-case name. Only the first value of each header is kept."""
         given = reversed(self._scope["headers"])
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}
 
@@ -45,11 +45,11 @@ class WebRequest:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """Query parameters by name. If a parameter is repeated, only the first value is kept."""
+        """The query parameters by name. Only the first value of each parameter is kept."""
         return dict(reversed(self.query_pairs))
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yields the body as it arrives. Raises `BodyTooLarge` if it exceeds the maximum size."""
+        """Yields the request body in chunks. Raises `BodyTooLarge` above the maximum size."""
         if int(self.headers.get("content-length", "0")) > self.body_bytes_max:
             raise http.BodyTooLarge
         async for chunk in http.body_chunks(self._receive, self.body_bytes_max):

@@ -19,7 +19,7 @@ COMPRESSION_LEVEL = 4
 
 
 class SetCookie(msgspec.Struct, frozen=True):
-    """A cookie that scripts cannot read. The browser deletes it after `seconds`."""
+    """A cookie that JavaScript cannot read. Browsers delete the cookie after `seconds`."""
 
     name: str
     value: str
@@ -70,7 +70,7 @@ class PageResponse:
         return cls(text.encode(), status, media_type=HTML, headers=headers, cookies=cookies)
 
     def compressed(self) -> Self:
-        """Compresses the body. `Vary` names the request headers that the response depends on."""
+        """Compresses the body, and sets `Vary` to the headers that decide about compression."""
         self.body = gzip.compress(self.body, COMPRESSION_LEVEL, mtime=0)
         self.headers |= {"content-encoding": "gzip", "vary": "Accept-Encoding, Sec-Fetch-Site"}
         return self
@@ -121,7 +121,7 @@ class PageResponse:
 
 
 class StreamedResponse(PageResponse):
-    """A response whose length is unknown when it starts."""
+    """A response that is generated while it is sent, so its length is not known in advance."""
 
     def __init__(
         self, content: AsyncGenerator[bytes, None], *, media_type: str, headers: Mapping[str, str]
@@ -130,7 +130,7 @@ class StreamedResponse(PageResponse):
         self._content = content
 
     async def begin(self) -> None:
-        """Generates the first bytes, so errors are raised before the response starts."""
+        """Generates the first bytes, so that an error can still change the response's status."""
         self.body = await anext(self._content, b"")
 
     def _length(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ OnError = Callable[[WebRequest, Exception], PageResponse]
 
 TYPES: dict[str, Callable[[str], str | int]] = {"str": str, "int": int, "path": str}
 _PARAMETER = re.compile(r"\{([a-z_]+):([a-z]+)\}")
-# The characters of a valid host name. Attackers use other characters to mislead a URL parser.
+# Matches a valid Host header. Attackers use other characters to mislead URL parsers.
 _HOST = re.compile(r"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
 
 
@@ -50,7 +50,7 @@ class UrlHandler(msgspec.Struct, frozen=True):
     path: str
     respond: Respond
     body_bytes_max: int = BODY_BYTES_MAX
-    on_error: OnError | None = None  # None to use the router's error handler
+    on_error: OnError | None = None  # None for the router's own error handler
 
 
 class UrlPatterns:
@@ -86,7 +86,7 @@ class _Handlers(msgspec.Struct):
 
 
 class _Node(msgspec.Struct):
-    """A segment in the tree of paths that contain parameters."""
+    """A node in the tree of paths with parameters. Each node is one path segment."""
 
     children: dict[str, "_Node"] = {}
     parameter: "_Node | None" = None
@@ -188,7 +188,7 @@ def _child(node: _Node, segment: str) -> _Node:
 
 
 def _options(handlers: _Handlers) -> UrlHandler:
-    """Returns a handler that responds with a URL's allowed methods."""
+    """Returns the handler of OPTIONS requests, which responds with the allowed methods."""
 
     async def respond(_request: WebRequest) -> PageResponse:
         return PageResponse.empty(204, headers={"Allow": handlers.allowed})
