@@ -1,4 +1,4 @@
-"""Changes that need a second administrator's approval, and past decisions."""
+"""Pages of changes that need a second administrator's approval, and of past decisions."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -102,9 +102,9 @@ def _change(row: Approval) -> str:
 
 
 async def _current_values(request: PageRequest, asked: Approval) -> dict[str, Any]:
-    """Returns the current values of the fields that the change would set.
+    """Returns the current values of the fields that the requested change would set.
 
-    The values may have changed since the approval was requested.
+    A value may have changed since the request.
     """
     db, (_, *about) = request.db, asked.subject.split(":")
     match asked.kind:
@@ -155,7 +155,7 @@ async def refuse(request: PageRequest) -> PageResponse:
 
 
 def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
-    """Returns lines such as `Setting kyc_required: true → false`, then the other details."""
+    """Describes the change in lines such as `Setting kyc_required: true → false`."""
     detail, kind = dict(asked.detail), asked.kind
     if kind == "setting":
         name = asked.subject.partition(":")[2]
@@ -198,7 +198,10 @@ def _method_current_values(method: Method) -> dict[str, Any]:
 
 
 def _place(request: PageRequest, subject: str) -> str | None:
-    """Returns the path of the approval subject's page, or None if the page does not exist yet."""
+    """Returns the path of the page about the approval's subject, such as a wallet.
+
+    Returns None if there is no such page yet.
+    """
     match subject.split(":"):
         case ["provider", name] if name not in request.services.rails.accounts:
             return None

@@ -16,7 +16,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
-_VERIFYING = asyncio.Lock()  # only one verification runs at a time
+_VERIFYING = asyncio.Lock()  # held while the audit log is verified
 TOO_LONG = "The log is too long to verify on this page. Run `manilla audit verify` on the server."
 
 COLUMNS = listing.FIELDS.select(
@@ -57,15 +57,14 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def verify(request: PageRequest) -> PageResponse:
-    """Verifies the whole audit log. Only one verification runs at a time, with a time limit."""
+    """Verifies the whole audit log. Only one verification can run at a time."""
     if _VERIFYING.locked():
         return request.redirect(
             "/audit", failed="Verification is already running. Try again later."
         )
     async with _VERIFYING:
         try:
-            # Verification runs many short SQL statements, which together can exceed a page's
-            # usual time limit.
+            # Verifying the log takes many SQL statements, so it has a longer time limit than pages.
             with deadline.limited(time_limits.current.audit_verify_seconds):
                 verdict = await audit.verify(request.db)
         except Unavailable:

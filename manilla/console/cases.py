@@ -124,7 +124,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def ask(request: PageRequest) -> PageResponse:
-    """Sends a status query, and shows the response at once, because it is not stored."""
+    """Sends a status query to the provider and shows the response, which is not stored."""
     details = await _details(request, await _case(request))
     if details["evidence"].question is None:
         raise PageNotFound
@@ -133,7 +133,7 @@ async def ask(request: PageRequest) -> PageResponse:
 
 
 async def resolve(request: PageRequest) -> PageResponse:
-    """Resolves the case if the user may move money alone; otherwise requests an approval."""
+    """Resolves the case, or requests an approval if the user may not move money alone."""
     case = await _case(request)
     try:
         action = request.form.choice("action", CaseAction)
@@ -156,7 +156,7 @@ async def resolve(request: PageRequest) -> PageResponse:
 
 
 async def close(request: PageRequest) -> PageResponse:
-    """Closes a case if ledger and provider no longer differ. No money moves."""
+    """Closes a case without moving money, if ledger and provider no longer differ."""
     case = await _case(request)
     try:
         await resolutions.close_vanished(request.db, case.id)

@@ -24,9 +24,9 @@ THEIRS = frozenset({"Provider"})
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The evidence for a case. `ours` and `theirs` are in chronological order.
+    """The evidence for a case: our records (`ours`) and the provider's records (`theirs`).
 
-    Fields that do not apply to the case are None.
+    Both lists are in chronological order. Fields that do not apply to the case are None.
     """
 
     ours: list[TimelineEntry]
@@ -36,7 +36,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     refund: Refund | None = None
     payout: Payout | None = None
     progress: Progress | None = None
-    question: StatusQuery | None = None  # the status query that the page offers to send
+    question: StatusQuery | None = None  # the status query that users can send
 
 
 async def gather(db: Database, case: Case) -> Evidence:

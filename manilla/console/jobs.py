@@ -16,7 +16,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
-# Maps each job kind to the path of the page that shows the job's subject.
+# Maps each job kind to the path of the page about the job's payout, refund or notification.
 PATHS = {"transfer": "/payouts/", "refund": "/refunds/", "notify": "/notifications?q="}
 
 COLUMNS = failed.FIELDS.select("merchant_id kind subject attempts failures parked_at last_error")
@@ -29,7 +29,7 @@ def _subject(request: PageRequest, row: FailedJob) -> Markup | str:
 
 
 def _retry(request: PageRequest, row: FailedJob) -> Markup:
-    """Returns the form that retries the job."""
+    """Returns the HTML form with the button that retries a failed job."""
     fields = {
         "csrf": request.csrf,
         "merchant_id": row.merchant_id,

@@ -33,7 +33,7 @@ EXPLANATIONS = {
 }
 
 
-ASSETS = ("clearing",)  # accounts whose balance is shown with the sign reversed
+ASSETS = ("clearing",)  # pages show these balances with the opposite sign
 
 
 COLUMNS = books.ENTRY_FIELDS.select(
@@ -42,7 +42,7 @@ COLUMNS = books.ENTRY_FIELDS.select(
 
 
 async def show(request: PageRequest) -> PageResponse:
-    # If summing the balances takes too long, the page is shown without them.
+    # If summing the balances takes too long, the page is shown without the balances.
     sums = await deadline.or_none(balances.balances(request.db))
     return request.page(
         "ledger.html",
@@ -54,7 +54,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_proof(request: PageRequest) -> PageResponse:
-    """Renders only the result of the ledger check, which the page's script polls."""
+    """Renders only the result of the ledger check. The page polls this part."""
     return request.page("ledger_proof.html", proof=await proofs.last(request.db))
 
 
@@ -89,7 +89,7 @@ def _grouped(sums: list[AccountBalance]) -> list[tuple[str, str, list[AccountBal
 
 
 def _balance(row: AccountBalance) -> Money:
-    """Returns the balance to display. Money that a provider holds for us is shown as positive."""
+    """Returns the balance to display. Money that a provider holds for us is positive."""
     is_asset = row.account.partition(":")[0] in ASSETS
     return Money(row.currency, -row.balance_minor if is_asset else row.balance_minor)
 

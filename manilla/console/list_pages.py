@@ -1,4 +1,4 @@
-"""List pages over all merchants: parse the filters in the query string, and render the list."""
+"""Renders lists of all merchants' records, with filters from the query string."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ from manilla.web.serving.router import PageNotFound
 
 ALL = "all"
 ENVIRONMENT, SHOW = "environment", "show"
-# Matches a merchant's number, or name and number in the format of a suggestion: `Shop (12)`.
+# Matches a merchant's number, such as `12`, or a suggested merchant, such as `Shop (12)`.
 _CHOSEN_MERCHANT = re.compile(r"(?:.*\()?([0-9]{1,11})\)?")
-VIEWS = (ENVIRONMENT, SHOW)  # query parameters that select which list is shown; not filters
+VIEWS = (ENVIRONMENT, SHOW)  # these query parameters select a list and are not filters
 
 
 Row = TypeVar("Row")
@@ -38,16 +38,16 @@ class ScopeFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def scope(request: PageRequest) -> Everyone:
-    """Returns the scope from the query: by default all merchants and both environments."""
+    """Returns the merchants and environments that the query selects, by default all of them."""
     environment = request.query.text("environment")
     known = environment in set(Environment)
     return Everyone(merchant(request), Environment(environment) if known else None)
 
 
 def money_scope(request: PageRequest) -> Everyone:
-    """Returns the scope of one environment: production, unless the query selects the sandbox.
+    """Selects one environment: production, unless the query selects the sandbox.
 
-    Administrators pay real money from these lists, so they must not contain sandbox rows.
+    Administrators pay real money from these lists, so a production list has no sandbox rows.
     """
     is_sandbox = request.query.text(ENVIRONMENT) == Environment.SANDBOX
     request.environment_or_none = Environment.SANDBOX if is_sandbox else Environment.PRODUCTION
@@ -55,7 +55,7 @@ def money_scope(request: PageRequest) -> Everyone:
 
 
 def merchant(request: PageRequest, name: str = "merchant") -> int | None:
-    """Returns the number of the merchant chosen by name or number, or None if none was chosen."""
+    """Returns the number of the merchant that the user chose, or None if the field is empty."""
     given = request.form if request.http.method == "POST" else request.query
     text = given.text(name)
     if not text:
@@ -67,9 +67,9 @@ def merchant(request: PageRequest, name: str = "merchant") -> int | None:
 
 
 def selection(request: PageRequest, name: str, options: Sequence[str]) -> str:
-    """Returns the selected option, or the first option if the query selects none.
+    """Returns the option that the query selects, or by default the first option.
 
-    A search without a selected option covers all options.
+    The default is `ALL` if the query has a search text.
     """
     given = request.query.text(name)
     if given in options or given == ALL:
@@ -78,14 +78,14 @@ def selection(request: PageRequest, name: str, options: Sequence[str]) -> str:
 
 
 def checked_scope(request: PageRequest) -> Everyone:
-    """Returns the scope from the query like `scope`, but rejects an unknown environment."""
+    """Does the same as `scope`, but rejects an unknown environment."""
     given = {ENVIRONMENT: request.query.text(ENVIRONMENT)}
     wanted = listing.read_filter(ScopeFilter, given)
     return Everyone(merchant(request), wanted.environment)
 
 
 def path_number(request: PageRequest, name: str, at_most: int = listing.INTEGER_MAX) -> int:
-    """Returns a numeric path parameter. A number out of range raises `PageNotFound`."""
+    """Returns a numeric path parameter. Raises `PageNotFound` if the number is out of range."""
     number = int(request.parameter(name))
     if not 0 < number <= at_most:
         raise PageNotFound
@@ -155,7 +155,7 @@ async def show(
     views: Sequence[str] = (),
     **values: Any,
 ) -> PageResponse:
-    """Shows or exports a list of all merchants' records, and adds the merchants' names."""
+    """Shows or exports a list of all merchants' records, with each merchant's name."""
     inner: Columns[NamedRow] = {title: _of_row(get) for title, get in export.items()}
     columns = insert_after(inner, "merchant_id", "merchant", lambda named: named.merchant)
     filters = [*filters, merchant_filter(request)]
@@ -168,7 +168,7 @@ async def show(
 
 
 async def with_merchants(db: Database, export: Columns[Row], rows: Sequence[Row]) -> list[NamedRow]:
-    """Wraps each row in a `NamedRow`. The export's columns contain the merchant's number."""
+    """Wraps each row in a `NamedRow`. Gets the merchant's number from the export's columns."""
     owners = [export["merchant_id"](row) for row in rows]
     names = await roster.names(db, filter(None, owners))
     environment = export.get("environment")

@@ -25,8 +25,8 @@ from manilla.web.serving.router import PageNotFound
 
 
 async def path_of(db: Database, text: str) -> str | None:
-    """Returns the path of the console page about this id, or None if no record has this id."""
-    # A number can only be a payout's reference here: the case list finds cases by number.
+    """Returns the path of the console page for the record with this id, or None."""
+    # Look up a number only as a payout's reference, because the case list finds case numbers.
     search = find_payout if text.isdigit() else find
     try:
         async with asyncio.timeout(time_limits.current.lookup_seconds):
@@ -87,7 +87,7 @@ async def _merchants(db: Database, text: str) -> list[SearchHit]:
 
 
 async def _people(request: PageRequest, text: str) -> list[SearchHit]:
-    """Finds console users if the current user may manage users; otherwise returns an empty list."""
+    """Finds console users. Returns an empty list if the current user may not manage users."""
     if not request.may(Permission.PEOPLE):
         return []
     return [
@@ -125,7 +125,7 @@ async def _cases(db: Database, text: str) -> list[SearchHit]:
 
 
 async def _requests(db: Database, text: str) -> list[SearchHit]:
-    """Finds the API request with this id. A text that is not a request id is not looked up."""
+    """Finds the API request with this id. Does not search if the text is not a request id."""
     found = await deadline.or_none(find_request(db, text)) if is_request_id(text) else None
     if found is None:
         return []

@@ -1,4 +1,4 @@
-"""Email pages: failed emails by default. In development mode they also show an email's content."""
+"""Pages of emails. In development mode the pages also show an email's content."""
 
 import msgspec
 from markupsafe import Markup
@@ -19,12 +19,13 @@ KINDS: dict[str, str] = {kind: rule.title for kind, rule in RULES.items()}
 COLUMNS = listing.FIELDS.select(
     "id merchant_id kind recipient state attempts created_at ended_at last_error"
 )
-# Content security policies: the page may frame the email, and the email may use inline styles only.
+# Content security policy of the page, which shows the email in a frame.
 FRAMING = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-src 'self'; frame-ancestors 'none'"
 )
+# Content security policy of the email itself, which may use only inline styles.
 FRAMED = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'"
 
 
@@ -62,7 +63,7 @@ LIST = RecordList(
 
 
 async def show_all(request: PageRequest) -> PageResponse:
-    """Lists failed emails by default. In development mode the list is a mailbox with all emails."""
+    """Lists emails: by default failed emails, or all emails in development mode."""
     options = (MailState.FAILED, MailState.WAITING, MailState.SENT, MailState.SKIPPED)
     default = list_pages.ALL if request.services.is_development else MailState.FAILED
     state = list_pages.selection(request, "state", (default, *options))
@@ -112,7 +113,7 @@ async def retry(request: PageRequest) -> PageResponse:
 
 
 async def _content(request: PageRequest) -> MailContent | None:
-    """Returns the content of the message that contains the email, or None if it was deleted."""
+    """Returns the email's content, or None if the content was deleted."""
     found = await queries.message_of(request.db, list_pages.path_number(request, "mail"))
     if not found or found[0].shown_facts.keys() != RULES[MailKind(found[0].kind)].facts:
         return None

@@ -1,4 +1,4 @@
-"""The page of one merchant, with every change to the merchant, and the form for a new merchant."""
+"""The page of one merchant, and the forms that change or create a merchant."""
 
 from decimal import Decimal
 from typing import Any
@@ -41,7 +41,7 @@ from manilla.web.serving.response import PageResponse
 RECENT_ROWS = 5
 AUDIT_ROWS = 10
 
-# Allowed transitions from each merchant status, with the button's label.
+# The status changes that an administrator can make, each with the label of its button.
 DECISIONS: dict[MerchantStatus, tuple[tuple[MerchantStatus, str], ...]] = {
     MerchantStatus.PENDING: (
         (MerchantStatus.APPROVED, "Approve"),
@@ -53,7 +53,7 @@ DECISIONS: dict[MerchantStatus, tuple[tuple[MerchantStatus, str], ...]] = {
 }
 DONE = {
     MerchantStatus.APPROVED: "Approved. The merchant can now use production.",
-    MerchantStatus.REJECTED: "Rejected. The dashboard shows the merchant the reason.",
+    MerchantStatus.REJECTED: "Rejected. The merchant sees the reason in the dashboard.",
     MerchantStatus.DISABLED: "Disabled. The API now rejects this merchant's requests.",
 }
 CHECKS = {
@@ -68,7 +68,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def create(request: PageRequest) -> PageResponse:
-    """Creates a merchant and shows its keys, which are shown only once, instead of redirecting.
+    """Creates a merchant and shows its new keys, which are shown only once.
 
     In production mode the console never shows production keys, because an administrator who has
     them could pay out the merchant's money. The owner rotates them in the dashboard.
@@ -101,7 +101,7 @@ async def create(request: PageRequest) -> PageResponse:
 
 
 async def _invite_owner(request: PageRequest, merchant_id: int, email: str) -> bool:
-    """Emails the link, which is never shown. Returns False if email is not configured."""
+    """Emails the owner's invitation link. Returns False if email is not configured."""
     if not request.services.has_mail:
         return False
     by = request.visitor.person_id
@@ -141,7 +141,7 @@ async def show(request: PageRequest) -> PageResponse:
 async def decide(request: PageRequest) -> PageResponse:
     """Sets the merchant's status.
 
-    If two administrators decide concurrently, the second gets an error.
+    If two administrators decide at the same time, the second gets an error.
     """
     merchant = await _merchant(request)
     back = f"/merchants/{merchant.id}"
@@ -172,9 +172,9 @@ def _needs_dossier(request: PageRequest) -> bool:
 
 
 async def check(request: PageRequest) -> PageResponse:
-    """Switches one of KYC, phone and payouts.
+    """Changes the merchant's KYC, phone or payouts switch.
 
-    A concurrent change to one of the others is not overwritten.
+    Concurrent changes to the merchant's other switches are kept.
     """
     merchant = await _merchant(request)
     if request.form.text("what") not in CHECKS:

@@ -22,9 +22,9 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# The prefix of the fee fields' names in the form.
+# The names of the form's fee fields start with this prefix.
 FEE_FIELDS = {MethodKind.DEPOSIT: "provider_fee", MethodKind.WITHDRAW: "fee"}
-EXAMPLE = 10_000  # amount of the fee preview, in major units
+EXAMPLE = 10_000  # the amount of the fee preview, in major units
 POSITION_MAX = 10_000
 
 
@@ -44,7 +44,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_fee(request: PageRequest) -> PageResponse:
-    """Renders the fee preview for the unsaved form. The page requests it as the user types."""
+    """Renders a preview of the fee from the unsaved form. Reloaded as the user types."""
     method = await _method(request)
     try:
         method, problem = catalogue.preview(method, _change(request.query, method)), ""
@@ -78,7 +78,7 @@ async def _method(request: PageRequest) -> Method:
 
 
 def _not_offered_reason(request: PageRequest, method: Method) -> str:
-    """Returns why the method is not offered in production, or an empty text if it is offered."""
+    """Returns why production does not offer the method, or "" if production offers it."""
     if not method.active:
         return "Disabled"
     is_usable = request.services.methods.is_usable(method, Environment.PRODUCTION)

@@ -86,7 +86,7 @@ async def _notification(request: PageRequest) -> Notification:
 
 
 def _moment(given: Form, name: str) -> datetime:
-    """Parses a form field with a Lagos time, and returns the time in UTC."""
+    """Parses a form field that contains a Lagos time, and returns the time in UTC."""
     try:
         at = datetime.strptime(given.text(name), FIELD_FORMAT).replace(tzinfo=lists.ZONE)
         return at.astimezone(UTC)

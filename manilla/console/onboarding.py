@@ -15,7 +15,7 @@ from manilla.methods.method import Method
 from manilla.providers.kind import Credentials
 from manilla.web.page_request import PageRequest
 
-MERCHANTS_MAX = 1000  # only the newest merchants' webhooks are searched
+MERCHANTS_MAX = 1000  # the webhooks of only this many new merchants are searched
 
 
 class SetupStep(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class SetupStep(msgspec.Struct, frozen=True):
 
 
 async def steps(request: PageRequest, current: Credentials, missing: str) -> list[SetupStep]:
-    """Returns the setup steps in order. `missing` lists the labels of missing credentials."""
+    """Returns a provider's setup steps in order. `missing` names the missing credentials."""
     db, provider = request.db, current.provider
     methods = [each for each in await catalogue.load(db) if each.provider == provider]
     has_key, is_active = current.is_valid, any(method.active for method in methods)
@@ -91,7 +91,7 @@ async def _has_banks(db: Database, provider: str) -> bool:
 
 
 async def _has_moved_money(db: Database, provider: str) -> bool:
-    """Returns whether a payment or payout was posted. Other entries belong to no merchant."""
+    """Returns whether a payment or payout through the provider was posted to the ledger."""
     found = db.value(
         """
         SELECT EXISTS (SELECT FROM entry
@@ -102,8 +102,8 @@ async def _has_moved_money(db: Database, provider: str) -> bool:
 
 
 def guide(text: str) -> Markup:
-    """Renders a guide as HTML, without its main heading, because the page has the same heading."""
-    # Imported here, because only this page needs the library.
+    """Renders a guide as HTML, without the guide's title, which the page already shows."""
+    # Import the Markdown library here, because only this page needs the library.
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -127,7 +127,7 @@ def _anchor(heading: str) -> str:
 
 
 def _reachable(parts: list[Any]) -> list[Any]:
-    """Unlinks the links to documents that are not part of this site."""
+    """Replaces links to documents that this site does not serve with plain text."""
     kept: list[Any] = []
     is_dropped = False
     for part in parts:

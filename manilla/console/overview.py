@@ -1,4 +1,4 @@
-"""The overview page: the number of open tasks, and the whole platform's volume."""
+"""The console's overview page: the numbers of open tasks, and the platform's volume."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ class OpenTasks(msgspec.Struct, frozen=True):
     """The number of open tasks of one kind, such as manual payouts."""
 
     title: str
-    count: int | None  # None if counting took too long
+    count: int | None  # None if counting the tasks took too long
     path: str
     icon: str
 
@@ -71,7 +71,7 @@ async def _open_tasks(request: PageRequest, environment: Environment) -> list[Op
         ("Failed jobs", "/jobs", "inbox"): failed.count_failed_jobs(db),
         ("Rails down", "/rails", "plug-connected"): _rails_down(request),
     }
-    # A count that takes too long is shown as unknown, so that it does not delay the page.
+    # To keep the page fast, a count that takes too long is shown as unknown.
     counts = await asyncio.gather(*map(deadline.or_none, tasks.values()))
     return [
         OpenTasks(title, count, path, icon)

@@ -1,4 +1,4 @@
-"""Pages of payouts that need an administrator: manual, on hold or stuck."""
+"""Pages of payouts that an administrator must handle: manual, on hold or stuck."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def _sent(_request: PageRequest, row: Stuck) -> str:
 
 
 def _queue(*columns: ListColumn, is_sorted: bool = False) -> tuple[ListColumn, ...]:
-    """Returns a queue's columns: the common columns, with `columns` before the amount."""
+    """Returns a payout queue's columns: the usual columns, with `columns` before the amount."""
     by_time, by_amount = (BY_TIME, BY_AMOUNT) if is_sorted else ((), ())
     created = time_column("Created", "payout.created_at")
     return list_pages.with_merchant(
@@ -214,7 +214,7 @@ def _shown(request: PageRequest, done: str) -> PageResponse:
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
-    """Renders the page with the error, and with the decision that was already made."""
+    """Renders the payout's page with the error, and with a decision made in the meantime."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, NotToDecide):
         refusal = NotToDecide(f"{refusal.text} {details['decision']}")

@@ -61,7 +61,7 @@ async def add(request: PageRequest) -> PageResponse:
 
 
 async def new_link(request: PageRequest) -> PageResponse:
-    """Creates a link for choosing a password: an invitation or a password reset."""
+    """Creates a link for choosing a password: an invitation for new users, otherwise a reset."""
     about, person = (request.db, request.services.keyring), await _person(request)
     try:
         _require_operator_for(request, person)
@@ -119,10 +119,9 @@ async def sign_out(request: PageRequest) -> PageResponse:
 
 
 def _require_operator(request: PageRequest, role: str | None, before: str | None = None) -> None:
-    # One person must not be able to both request and approve a change. An administrator who adds
-    # an operations user or another administrator could open the invitation link, sign in as that
-    # user, and so act as two people. The support role can neither request nor approve a change,
-    # so an administrator may add support users.
+    # One person must not be able to request a change and also approve the change as another user.
+    # An administrator could do this by opening the invitation link of a user they have added.
+    # Support users can neither request nor approve changes, so administrators may add such users.
     if request.services.is_development:
         return
     may = permissions_of(role)
@@ -153,7 +152,7 @@ async def _invited(request: PageRequest, person: Person, token: str) -> PageResp
 
 
 async def _person(request: PageRequest) -> Person:
-    """Returns the console user. A dashboard user raises `PageNotFound`."""
+    """Returns the console user. Raises `PageNotFound` for a dashboard user."""
     person = await persons.get(request.db, list_pages.path_number(request, "person"))
     if person.realm != Realm.CONSOLE:
         raise PageNotFound

@@ -41,16 +41,16 @@ SETTLEMENTS = (
 
 
 def titles(request: PageRequest) -> dict[str, str]:
-    """Maps each provider account's name to its title."""
+    """Returns the titles of all provider accounts, by account name."""
     return {name: each.title for name, each in request.services.rails.accounts.items()}
 
 
 class ProviderRail(msgspec.Struct, frozen=True):
-    """A rail as shown on its provider's page: one direction of the provider."""
+    """A provider's rail for one direction, payments or payouts, on the provider's page."""
 
     direction: Direction
-    is_open: bool  # whether the rail is configured and enabled
-    health: RailHealth | None  # None if the rail was never called
+    is_open: bool  # whether this rail is configured and enabled
+    health: RailHealth | None  # None if the rail has never been called
 
 
 async def show_all(request: PageRequest) -> PageResponse:
@@ -73,7 +73,7 @@ async def add(request: PageRequest) -> PageResponse:
 
 
 async def _all(request: PageRequest) -> dict[str, Any]:
-    """Returns the template's values: configured accounts with their health, and other accounts."""
+    """Returns the template's values: configured accounts with health, and the other accounts."""
     current = await credentials.load(request.db, request.services.keyring)
     health = await request.services.rails.health.overview()
     accounts = sorted(current.values(), key=lambda each: each.title.lower())
@@ -85,7 +85,7 @@ async def _all(request: PageRequest) -> dict[str, Any]:
 
 
 def _missing(current: Credentials) -> str:
-    """Returns the labels of missing credentials, for use in a sentence: `API key, secret key`."""
+    """Returns the labels of the missing credentials, such as `API key, secret key`."""
     labels = [field.title for field in current.kind.fields if field.name in current.missing]
     return ", ".join(
         f"{text[0].lower()}{text[1:]}" if text[1].islower() else text for text in labels
@@ -131,7 +131,7 @@ async def clear(request: PageRequest) -> PageResponse:
 
 
 async def switch(request: PageRequest) -> PageResponse:
-    """Saves only the switches that this user changed, to keep other users' changes."""
+    """Saves the switches that the user changed. Other users' changes are not overwritten."""
     provider, given = _provider(request), request.form
     ticked = {
         field.name: "true" if given.is_checked(field.name) else "false"
@@ -203,7 +203,7 @@ async def _current(request: PageRequest, provider: str) -> Credentials:
 async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
     db, current = request.db, await _current(request, provider)
     since = datetime.now(UTC) - BANKS_SINCE
-    # If summing the ledger takes too long, the page is shown without the balance.
+    # If summing the balance in the ledger takes too long, the page does not show the balance.
     books = await deadline.or_none(balances.in_our_books(db, provider))
     return {
         "provider": provider,
@@ -226,9 +226,9 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
 
 
 def _changed(given: Form, current: Credentials) -> dict[str, str]:
-    """Returns the fields that this user changed. Other users' changes are not overwritten.
+    """Returns the fields that the user changed, so that other users' changes are kept.
 
-    An empty field does not change a secret, because the form never contains secrets.
+    The form never shows secrets, so an empty secret field means that the secret is unchanged.
     """
     wanted: dict[str, str] = {}
     for field in current.kind.fields:

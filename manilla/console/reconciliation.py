@@ -21,7 +21,7 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 DAYS_SHOWN = 60
-FILE_BYTES_MAX = 8 * 1024 * 1024  # about 80,000 lines; the CLI accepts larger files
+FILE_BYTES_MAX = 8 * 1024 * 1024  # about 80,000 lines; the command line accepts larger files
 FORM_BYTES_MAX = FILE_BYTES_MAX + 64 * 1024
 FILE_ENDINGS = (".csv", ".txt")
 
@@ -67,7 +67,7 @@ def _about_import(request: PageRequest) -> dict[str, Any]:
 
 
 def _accounts(request: PageRequest) -> list[tuple[str, str]]:
-    """Returns each account's name and title. Accounts with complete credentials come first."""
+    """Returns the provider accounts' names and titles, configured accounts first."""
     accounts = request.services.rails.accounts
     names = sorted(accounts, key=lambda name: not accounts[name].is_valid)
     return [(name, accounts[name].title) for name in names]
@@ -85,7 +85,7 @@ def _uploaded(request: PageRequest) -> bytes:
 
 
 async def _import(request: PageRequest, provider: str, raw: bytes) -> ImportResult:
-    """Imports on a separate database connection, with longer time limits than other pages."""
+    """Imports a statement on a separate database connection, which has longer time limits."""
     services, seconds = request.services, time_limits.current.import_seconds
     try:
         with deadline.limited(seconds):
@@ -164,7 +164,7 @@ async def send_sheet(request: PageRequest) -> PageResponse:
 
 
 def _draw(report: DayReport, rows: list[Unmatched], title: str) -> bytes:
-    # Imported when the first PDF is drawn, because the PDF library is slow to load.
+    # Import the PDF library for the first PDF only, because the library loads slowly.
     from manilla.console import sign_off
 
     return sign_off.draw(report, rows, title, datetime.now(UTC))

@@ -39,7 +39,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def start(request: PageRequest) -> PageResponse:
-    """Starts a refund on the merchant's behalf. The merchant may have any status."""
+    """Starts a refund on the merchant's behalf, even if the merchant is disabled."""
     about = await _about_payment(request)
     payment: Payment = about["payment"]
     try:
@@ -65,7 +65,7 @@ async def start(request: PageRequest) -> PageResponse:
 
 
 async def return_credit(request: PageRequest) -> PageResponse:
-    """Refunds a surplus or a partial amount to the customer on the merchant's behalf."""
+    """Refunds an overpaid surplus or a partial payment to the customer."""
     trx_id = request.parameter("trx_id")
     try:
         await returns.start_on_behalf(request.db, trx_id)
@@ -151,7 +151,7 @@ def _shown(request: PageRequest, done: str) -> PageResponse:
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
-    """Renders the page with the error, and with the decision that was already made."""
+    """Renders the refund's page with the error, and with a decision made in the meantime."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, RefundRefused):
         refusal = RefundRefused(f"{refusal.text} {details['decision']}")

@@ -148,8 +148,7 @@ ROUTES = [
         checks_first=True,
     ),
     Route("GET", "/approvals", approvals.show, VIEW),
-    # Only administrators may approve changes, because only their role includes all these changes.
-    # The operations role may only request changes.
+    # Only administrators may approve changes. The operations role may only request changes.
     Route("POST", "/approvals/{approval:int}/approve", approvals.approve, PLATFORM, step_up=True),
     Route(
         "POST",

@@ -1,4 +1,4 @@
-"""Pages of platform settings: value, default, last change, and reset to the default."""
+"""Pages of the platform settings: each setting's value, default and last change."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ class SettingRow(msgspec.Struct, frozen=True):
     title: str
     value: str
     default: str
-    changed: AuditEntry | None  # the audit entry of the last change
+    changed: AuditEntry | None  # the audit log's entry about the last change
 
     @property
     def is_default(self) -> bool:
@@ -65,12 +65,12 @@ class SettingRow(msgspec.Struct, frozen=True):
 
     @property
     def options(self) -> list[tuple[str, str]]:
-        """Returns the values of a select field. Empty if any text is allowed."""
+        """Returns the options of the setting, or an empty list if it is not a choice."""
         return [(value, display.title(value)) for value in self.bounds.values]
 
     @property
     def limits(self) -> str:
-        """Returns a sentence that describes the allowed values. Empty if there are no limits."""
+        """Returns a description of the allowed values, or "" if there are no limits."""
         if self.setting.key == "adjustment_limits":
             return "A whole amount for each currency, such as NGN:10000000,USD:10000."
         unit, words = _unit(self.setting.key), self.bounds.words
@@ -155,7 +155,7 @@ def _given(given: Form, row: SettingRow) -> str:
 
 
 def _without_groups(text: str) -> str:
-    """Removes group separators: `1,500` becomes `1500`. Returns any other text unchanged."""
+    """Removes the group separators of a number: `1,500` becomes `1500`. Keeps other text."""
     try:
         return f"{parse_number(text):f}"
     except MoneyError:
@@ -178,7 +178,7 @@ def _readable(key: str, value: str) -> str:
 
 
 def _unit(key: str) -> str:
-    """Returns the unit of a setting that is a duration, such as `seconds`; empty for others."""
+    """Returns the unit of a duration setting, such as `seconds`, or "" for other settings."""
     return key.rpartition("_")[2] if key.endswith(("_seconds", "_minutes")) else ""
 
 

@@ -82,7 +82,7 @@ def _source(day: ReconciledDay) -> str:
 def _unmatched(pdf: FPDF, rows: Sequence[Unmatched]) -> None:
     _write(pdf, "Unmatched", 11, "B")
     if not rows:
-        _write(pdf, "Every line and every movement matches.", 9.5)
+        _write(pdf, "All statement lines and ledger movements match.", 9.5)
         return
     _table(pdf, WIDTHS, HEADINGS, [_cells(each) for each in rows], first_right=3)
     if len(rows) >= LIST_MAX:
@@ -107,7 +107,7 @@ def _table(
     *,
     first_right: int,
 ) -> None:
-    """Draws a table. The columns from index `first_right` on are right-aligned."""
+    """Draws a table. Columns are right-aligned from the index `first_right`."""
     pdf.set_font(FAMILY, "", 7)
     aligned = ["LEFT"] * first_right + ["RIGHT"] * (len(widths) - first_right)
     style = FontFace(emphasis="BOLD")

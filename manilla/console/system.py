@@ -61,7 +61,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 def _disk(request: PageRequest) -> Disk | None:
-    """Returns the disk usage, or None if the database runs elsewhere (there is no data folder)."""
+    """Returns the data folder's disk usage, or None if the database runs elsewhere."""
     folder = request.services.data_folder
     if folder is None or not folder.is_dir():
         return None

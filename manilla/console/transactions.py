@@ -64,7 +64,7 @@ ENVIRONMENT = ListColumn(
 def _with_merchant(columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
     """Adds the columns for the merchant and the environment.
 
-    To leave room for them, the account number is hidden unless the user selects its column.
+    The account number is hidden by default, to make space for these columns.
     """
     shown = [
         msgspec.structs.replace(column, is_default=column.is_default and column.name != "account")
@@ -119,13 +119,13 @@ async def show_all(request: PageRequest) -> PageResponse:
 
 
 def _columns(request: PageRequest, kind: TransactionKind) -> Columns[Any]:
-    """Returns the export's columns. For payouts, the bank's name follows the bank's code."""
+    """Returns the export's columns. Payouts have the bank's name after the bank's code."""
     name_of = request.services.banks.name_of
     return insert_after(COLUMNS[kind], "bank", "bank_name", name_of)
 
 
 async def _elsewhere(request: PageRequest, kind: TransactionKind, text: str) -> str | None:
-    """Returns the page's path for the record with this id if the filtered list is empty."""
+    """If the filtered list is empty, returns the path of the page for the id `text`, or None."""
     scope = list_pages.money_scope(request)
     found = await LISTS[kind].fetch(request.db, scope, _filter(request, kind, scope), limit=1)
     return None if found.rows else await lookup.path_of(request.db, text)
@@ -155,7 +155,7 @@ async def _filters(request: PageRequest, kind: TransactionKind) -> list[ListFilt
 
 
 async def show(request: PageRequest) -> PageResponse:
-    """Shows a payment or a payout. For the id of another record, redirects to its page."""
+    """Shows a payment or payout. If the id belongs to another record, redirects to its page."""
     trx_id = request.parameter("trx_id")
     merchant_id = trx_ids.merchant_of(trx_id)
     db = request.db

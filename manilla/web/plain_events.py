@@ -91,7 +91,7 @@ def _named(facts: Facts) -> str:
 
 _DETAILS: dict[str, str | Callable[[Facts], str]] = {
     "moved_to_another_rail": _moved,
-    "rejection_contradicted": "The reports about the bank transfer conflict. We are reviewing them.",
+    "rejection_contradicted": "Reports about the bank transfer conflict. We are reviewing them.",
     "delivered": "The bank transfer was delivered.",
     "failed": f"The bank transfer failed. {RETURNED}",
     "reversed": f"The bank returned the transfer after it was delivered. {RETURNED}",

@@ -43,7 +43,7 @@ async def test_codes_without_a_bank_come_first_with_the_reason(visitor: SignedIn
     page = (await visitor.get(AT)).body.decode()
     assert page.index("Fortis Microfinance Bank") < page.index("Access Bank")
     assert "The code belongs to FSDH Merchant Bank, but the name does not." in page
-    assert "Neither the code nor the name is known." in page
+    assert "Neither the code nor the bank name is known." in page
     assert SCRIPT not in page
     overview = (await visitor.get("/banks")).body.decode()
     assert overview.index("Kora") < overview.index("Paystack")

@@ -1,4 +1,4 @@
-"""A merchant's KYC page: checklist, documents and decision. Also sets the merchant's level."""
+"""A merchant's KYC page: checklist, documents, decision and KYC level."""
 
 from manilla.compliance import documents, dossiers, reviews, sections
 from manilla.compliance.dossiers import DossierState
@@ -14,8 +14,8 @@ from manilla.web.serving.router import PageNotFound
 
 DONE = {
     DossierState.APPROVED: "KYC approved. The merchant is verified.",
-    DossierState.NEEDS_INFORMATION: "Requested. The dashboard shows the merchant your note.",
-    DossierState.REJECTED: "KYC rejected. The dashboard shows the merchant your note.",
+    DossierState.NEEDS_INFORMATION: "Requested. The merchant sees your note in the dashboard.",
+    DossierState.REJECTED: "KYC rejected. The merchant sees your note in the dashboard.",
 }
 
 

@@ -44,7 +44,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def adjust(request: PageRequest) -> PageResponse:
-    """Adjusts the balance if the user needs no approval for it; otherwise requests an approval."""
+    """Adjusts the wallet's balance, or requests an approval if the adjustment needs one."""
     merchant, wallet = await _wallet(request)
     back = f"/merchants/{merchant.id}/wallets/{request.environment}/{wallet.currency}"
     try:
@@ -79,9 +79,8 @@ async def _wallet(request: PageRequest) -> tuple[MerchantRow, WalletRow]:
     return merchant, wallet
 
 
-# A form that is submitted twice, by a double click or the back button, must move money only once.
-# So the form contains the adjustment's transaction id. The id is encrypted, because a user must not
-# be able to submit another transaction's id.
+# The form contains the adjustment's transaction id, so submitting it twice moves money only once.
+# The id is encrypted, so that a user cannot submit another transaction's id.
 
 
 def _ticket(request: PageRequest, merchant_id: int, currency: str) -> str:

@@ -1,4 +1,4 @@
-"""Pages that map a provider's own bank codes to the banks of the registry."""
+"""Pages on which administrators map a provider's own bank codes to known banks."""
 
 from collections import Counter
 from typing import Any
@@ -19,14 +19,14 @@ ROWS_SHOWN = 300
 NO_BANK = "none"
 BANK_OPTIONS = [(bank.code, bank.text, bank.words) for bank in BANKS]
 REASONS = {
-    None: "Neither the code nor the name is known.",
-    Doubt.DUPLICATE: "The list has several codes for this bank, or several names for this code.",
+    None: "Neither the code nor the bank name is known.",
+    Doubt.DUPLICATE: "The provider has several codes for this bank, or several names for this code.",
     Doubt.RENAMED: "The provider changed the name after the code was mapped. Confirm the bank.",
 }
 
 
 class LearnedList(msgspec.Struct, frozen=True):
-    """The number of listed and unmatched banks in one provider account's bank list."""
+    """How many banks a provider account's bank list has, and how many of them are unmatched."""
 
     provider: str
     title: str
@@ -91,7 +91,7 @@ def _provider(request: PageRequest) -> str:
 
 
 def _reason(row: RailBank) -> str:
-    """Returns why the code is not mapped to a bank, or why its bank is not used."""
+    """Returns why a provider's code has no bank, or why its bank is not used."""
     owner = BY_ANY_CODE.get(row.code)
     if row.doubt is Doubt.CONTRADICTION and owner is not None:
         return f"The code belongs to {owner.name}, but the name does not."

@@ -1,4 +1,4 @@
-"""The page of rails: health and success rates for each bank, and draining of a provider."""
+"""The page of rails: their health, success rates for each bank, and stopping new payouts."""
 
 from manilla.console.providers import titles
 from manilla.providers import draining
