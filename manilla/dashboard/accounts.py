@@ -1,4 +1,4 @@
-"""Pages of saved accounts: beneficiaries that a merchant pays often. The API accepts their ids."""
+"""Pages of saved accounts, which a merchant pays often. The API accepts their ids."""
 
 from functools import partial
 from typing import Any
@@ -61,8 +61,7 @@ async def add(request: PageRequest) -> PageResponse:
         check_beneficiary(request.form, method)
         given = await given_beneficiary(request, request.form, caller, method)
         holder = await request.services.previews.holder(caller, method, given)
-        # Do not save a sandbox name, which is made up: the account may later be paid in
-        # production.
+        # Do not save the sandbox's invented name, because production shares the saved account.
         name = None if caller.is_sandbox else holder.account_name
         addition = AccountAddition(
             request.merchant_id, method.code, holder.who.fields, name, label or None

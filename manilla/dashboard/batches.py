@@ -24,8 +24,8 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 ROWS = 100
-CORRECTED_AT_ONCE = 20  # the maximum number of rows that the form shows for correction
-DIFFERS = NameCheck.DIFFERS.value  # the filter's value for rows whose account name differs
+CORRECTED_AT_ONCE = 20  # the maximum number of rows in the correction form
+DIFFERS = NameCheck.DIFFERS.value  # the filter value for different account names
 TEXT_LENGTH_MAX = 300
 
 COLUMNS = store.ROW_FIELDS.select(
@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
-    """Returns the template values that only a draft or a batch waiting for approval needs."""
+    """Returns the template values for a batch that is a draft or waits for approval."""
     shown: dict[str, Any] = {"coverage": None, "failing": [], "corrections": [], "short": 0}
     shown["needs_second"] = False
     if batch.status not in (BatchStatus.DRAFT, BatchStatus.ASKED):
@@ -75,7 +75,7 @@ async def _some(request: PageRequest, batch: Batch, **wanted: Any) -> list[Batch
 
 
 async def _edited(request: PageRequest, batch: Batch) -> BatchRow | None:
-    """Returns the row that the user wants to edit although it has no errors, or None."""
+    """Returns the row without errors that the user wants to edit, or None."""
     if not request.query.text("edit"):
         return None
     row = await store.row(request.db, batch, request.query.integer("edit"))
@@ -83,7 +83,7 @@ async def _edited(request: PageRequest, batch: Batch) -> BatchRow | None:
 
 
 async def _failing(request: PageRequest, batch: Batch) -> list[str]:
-    """Returns the banks in the file to which transfers are failing now."""
+    """Returns those banks in the payout file to which transfers are currently failing."""
     method = request.services.methods.by_id(MethodKind.WITHDRAW, batch.method_id)
     if method is None:
         return []
@@ -92,14 +92,14 @@ async def _failing(request: PageRequest, batch: Batch) -> list[str]:
 
 
 async def show_progress(request: PageRequest) -> PageResponse:
-    """Renders the parts that change while rows are paid. Returns 204 if none changed."""
+    """Renders the batch's progress. Returns 204 if the progress has not changed."""
     batch = await _batch(request)
     about = await _rows(request, batch)
     known = request.query.text(lists.KNOWN)
     if known == about["known"]:
         return PageResponse.empty(204, headers=NO_STORE)
     if known.startswith(f"{BatchStatus.DRAFT}-") and not batch.unchecked:
-        # All names are checked now, so the whole page must be reloaded, not only the rows.
+        # All account names have been checked, so the browser must reload the whole page.
         return PageResponse.empty(204, headers={**NO_STORE, "HX-Refresh": "true"})
     return request.page("batch_progress.html", **about)
 
@@ -130,7 +130,7 @@ async def _rows(request: PageRequest, batch: Batch) -> dict[str, Any]:
 
 
 def _bank_name(request: PageRequest, batch: Batch) -> Callable[[BatchRow], str | None]:
-    """Returns a function that returns the name of a row's bank, or None if the bank is unknown."""
+    """Returns a function that maps a row to its bank's name, or to None for an unknown bank."""
     method = request.services.methods.by_id(MethodKind.WITHDRAW, batch.method_id)
     provider, banks = None if method is None else method.provider, request.services.banks
     is_sandbox = batch.environment is Environment.SANDBOX
@@ -144,7 +144,7 @@ def _bank_name(request: PageRequest, batch: Batch) -> Callable[[BatchRow], str |
 
 
 async def correct(request: PageRequest) -> PageResponse:
-    """Saves and removes rows. The page then shows the errors that the saved rows still have."""
+    """Saves corrected rows and removes selected rows. Reports how many rows still have errors."""
     batch = await _batch(request)
     try:
         removed = [
@@ -166,13 +166,13 @@ async def correct(request: PageRequest) -> PageResponse:
 
 
 def _numbers(request: PageRequest) -> list[int]:
-    """Returns the row numbers in the form."""
+    """Returns the numbers of the rows that the form contains."""
     given = request.form.all("row")[: CORRECTED_AT_ONCE + 1]
     return sorted({int(text) for text in given if text.isascii() and text.isdigit()})
 
 
 async def _changed(request: PageRequest, batch: Batch, number: int) -> FileRow | None:
-    """Returns a row from the form, or None if the user has not changed the row."""
+    """Returns a row with the form's values, or None if the user has not changed the row."""
     form: dict[str, Any] = {
         name: request.form.text(f"{number}.{name}", at_most=TEXT_LENGTH_MAX)
         for name in FILE_COLUMNS
@@ -205,7 +205,7 @@ async def _drafting(request: PageRequest, batch: Batch) -> Drafting:
 
 
 async def confirm(request: PageRequest) -> PageResponse:
-    """Confirms the batch. Confirming it twice has no effect."""
+    """Confirms the batch. Confirming a batch again has no effect."""
     batch, form = await _batch(request), request.form
     try:
         status = await batches.confirm(

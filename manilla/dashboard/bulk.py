@@ -25,10 +25,11 @@ from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, t
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# maximum size of the upload request: the file and the form's other fields
+# The maximum size of an upload: the payout file and the other fields of the form.
 UPLOAD_BYTES_MAX = file.BYTES_MAX + 2 * 1024 * 1024
 BANK_OF_EXAMPLE = "GTBank"
-AGAIN = "-2"  # suffix for the reference of a row whose payout was canceled
+# Added to the reference of a row whose payout was canceled, because references are unique.
+AGAIN = "-2"
 
 Line = Sequence[str]
 
@@ -139,7 +140,7 @@ async def upload(request: PageRequest) -> PageResponse:
 
 
 async def send_unpaid(request: PageRequest) -> PageResponse:
-    """Sends the rows that were not paid as a file, for the user to correct and upload again."""
+    """Sends a file of the unpaid rows, which the user can correct and upload again."""
     try:
         batch = await batches.find(request.db, request.tenant, request.parameter("batch"))
     except batches.BatchNotFound:
@@ -154,12 +155,11 @@ async def send_unpaid(request: PageRequest) -> PageResponse:
 
 
 def _cells(row: BatchRow, batch: Batch) -> Line:
-    """Returns a row's cells in the order of the file's columns.
+    """Returns the cells of a row for the payout file.
 
-    The row keeps its reference, so a row that is uploaded twice is paid only once.
+    The row keeps its reference, so that the payout is created only once.
     """
     amount = Money(batch.currency, row.amount_minor).amount
-    # A canceled payout already uses the reference, and references are unique.
     reference = f"{row.ref_trx[:58]}{AGAIN}" if row.trx_id else row.ref_trx
     return [
         row.amount_text if row.state is RowState.FAULTY else f"{amount:f}",
@@ -185,7 +185,7 @@ async def _method_and_banks(request: PageRequest) -> tuple[Method, Sequence[Bank
 
 
 def _send(request: PageRequest, name: str, sheets: dict[str, list[Line]]) -> PageResponse:
-    """Sends a CSV file with the first sheet, or an .xlsx file with all sheets."""
+    """Sends the first sheet as a CSV file, or all sheets as an .xlsx file."""
     is_csv = request.query.text(exports.FORMAT) != "xlsx"
     content = _csv(next(iter(sheets.values()))) if is_csv else exports.text_workbook(sheets)
     kind = "csv" if is_csv else "xlsx"

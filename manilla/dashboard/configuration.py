@@ -19,7 +19,7 @@ from manilla.payments.eligibility import gateways
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
-EXAMPLE = 10_000  # default amount of the commission example, in major units
+EXAMPLE = 10_000  # amount of the commission example, in major units
 
 
 async def show_gateways(request: PageRequest) -> PageResponse:
@@ -72,7 +72,7 @@ async def choose_receipts(request: PageRequest) -> PageResponse:
 
 
 async def choose_wrong_amounts(request: PageRequest) -> PageResponse:
-    """Saves the rules for bank transfers of a wrong amount."""
+    """Saves the merchant's rules for bank transfers that are too high or too low."""
     overpaid = request.form.choice("overpaid", OverpaidRule)
     underpaid = request.form.choice("underpaid", UnderpaidRule)
     await _change(request, MerchantUpdate(overpaid=overpaid, underpaid=underpaid))
@@ -84,7 +84,7 @@ async def show_commission(request: PageRequest) -> PageResponse:
 
 
 async def show_example(request: PageRequest) -> PageResponse:
-    """Renders only the commission example. The page requests it as the user types."""
+    """Renders the commission example, which is reloaded as the user types an amount."""
     return request.page("commission_example.html", **await _example(request))
 
 
@@ -114,7 +114,7 @@ async def _change(request: PageRequest, change: MerchantUpdate) -> None:
 
 
 def _amount(request: PageRequest, currency: str) -> Money:
-    """Returns the typed amount, or the default amount if the text is not a valid amount."""
+    """Returns the amount that the user typed, or the default amount if it is not valid."""
     try:
         given = request.query.money("amount", currency)
     except Refusal:

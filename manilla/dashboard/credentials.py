@@ -24,7 +24,7 @@ OVERLAPS = (
 )
 
 
-# The rights that a key can have, with the labels and descriptions for the form.
+# The rights that an API key can have, each with its label and description in the form.
 RIGHTS = (
     (Right.PAYMENTS, "Payments", "Create payments and payment links."),
     (Right.PAYOUTS, "Payouts", "Send money from your wallets to bank accounts."),
@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def send_for_docs(request: PageRequest) -> PageResponse:
-    """Sends the merchant key, which the documentation inserts into its examples."""
+    """Sends the merchant key as JSON, for the examples in the documentation."""
     rows = await queries.credentials(request.db, request.merchant_id, request.environment)
     return PageResponse.json({"merchant_key": rows[0].merchant_key}, headers=NO_STORE)
 
@@ -110,7 +110,7 @@ def _read_terms(request: PageRequest) -> ApiKeyTerms:
 
 
 def _read_expiry(text: str) -> datetime | None:
-    """Parses a date, and returns the end of that day in Lagos, or None for an empty text."""
+    """Parses an expiry date. Returns the end of that day in Lagos, or None if it is empty."""
     if not text:
         return None
     try:

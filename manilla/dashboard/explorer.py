@@ -1,4 +1,4 @@
-"""The API explorer: builds an API call in the browser and sends it in the sandbox."""
+"""The API explorer, with which merchants send sandbox API requests from the dashboard."""
 
 import functools
 import secrets
@@ -23,7 +23,7 @@ from manilla.web.serving.router import PageNotFound
 CURRENCY = "NGN"
 SAMPLES = {"currency": CURRENCY}
 _api = functools.lru_cache(maxsize=1)(ExplorerApi)  # one instance per process
-# The allowed characters in header values. A line break would start another header.
+# The characters allowed in header values. A line break could inject another header.
 PRINTABLE = {chr(code) for code in range(0x20, 0x7F)}
 
 
@@ -54,7 +54,7 @@ def _operations(request: PageRequest) -> Sequence[Operation]:
 
 
 def _operation(request: PageRequest, wanted: str) -> Operation | None:
-    """Returns the selected endpoint, or None. Only listed endpoints can be called, not any URL."""
+    """Returns the API endpoint with this id, or None if the explorer does not list it."""
     return next((one for one in _operations(request) if one.id == wanted), None)
 
 
@@ -66,7 +66,7 @@ async def _call(request: PageRequest, operation: Operation) -> ExplorerCall:
         merchant_key=rows[0].merchant_key,
         address=request.address,
         parameters=_parameters(request, operation),
-        # Replace the CRLF line breaks that browsers submit from text areas.
+        # Browsers submit the line breaks of text areas as CRLF.
         body=request.form.text("body", at_most=VALUE_LENGTH_MAX).replace("\r\n", "\n"),
         idempotency_key=_printable(request, "idempotency_key"),
         scenario=request.form.choice("scenario", Scenario) if request.form.text("scenario") else "",
@@ -88,7 +88,7 @@ async def _about(request: PageRequest, operation: Operation) -> dict[str, Any]:
 
 
 async def _body(request: PageRequest, operation: Operation) -> str:
-    """Returns the endpoint's example body with a new reference, `ipn_url` and method."""
+    """Returns an example request body with a new reference and the merchant's `ipn_url`."""
     example = example_body(operation)
     if example is None:
         return ""
@@ -104,7 +104,7 @@ async def _body(request: PageRequest, operation: Operation) -> str:
 
 
 async def receiver_url(request: PageRequest) -> str | None:
-    """Returns the URL that last accepted a notification, or None.
+    """Returns the URL that last accepted a notification, or None if there is none.
 
     For the demo shop's merchant, the default is the demo shop's URL.
     """

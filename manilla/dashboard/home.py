@@ -1,4 +1,4 @@
-"""The home page: balances, pending payouts and refunds, items that need attention, and volume."""
+"""The dashboard's home page: balances, pending transactions, alerts and volume."""
 
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
@@ -61,7 +61,7 @@ class MoneyOnItsWay(msgspec.Struct, frozen=True):
 
 
 class OnboardingStep(msgspec.Struct, frozen=True):
-    """A step on the way from sign-up to the first production payment."""
+    """An onboarding step, from sign-up to the first production payment."""
 
     title: str
     is_done: bool
@@ -94,7 +94,7 @@ async def show(request: PageRequest) -> PageResponse:
         period=period,
         periods=volume.PERIODS,
         measure=volume.measure(request.query.text("show")),
-        # If this query takes too long, the page is shown without the figures.
+        # If the volume query takes too long, the page is shown without the volume.
         volume=await deadline.or_none(volume.volume(db, tenant, currency, period)),
         latest=latest.rows,
         latest_columns=LATEST_COLUMNS,
@@ -105,7 +105,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _on_its_way(request: PageRequest, tenant: Tenant) -> list[MoneyOnItsWay]:
-    """Returns the totals of pending payouts and pending refunds."""
+    """Returns the number and total amount of pending payouts and of pending refunds."""
     db, since = request.db, datetime.now(UTC) - timedelta(days=DAYS)
     sent = PayoutFilter(status=PayoutStatus.PENDING, since=since)
     returned = RefundFilter(status=RefundStatus.PENDING, since=since)
@@ -181,7 +181,7 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
 
 
 async def _waiting(request: PageRequest) -> list[AttentionItem]:
-    """Returns the pending approvals if the user may move money."""
+    """Returns the pending approvals, or an empty list if the user may not move money."""
     if not request.may(Permission.MOVE_MONEY):
         return []
     found = [
@@ -218,9 +218,9 @@ async def _blocked_notifications(request: PageRequest) -> list[AttentionItem]:
 
 
 async def _key_rotations(request: PageRequest, since: datetime) -> list[AttentionItem]:
-    """Returns recently rotated or created API keys. Only owners see them.
+    """Returns alerts about recently rotated or created API keys, for owners only.
 
-    The user who rotated or created a key knows a secret that can create payouts.
+    A user who rotates or creates a key learns a secret with which they can create payouts.
     """
     if not request.may(Permission.MANAGE_TEAM):
         return []
@@ -238,7 +238,7 @@ async def _key_rotations(request: PageRequest, since: datetime) -> list[Attentio
 
 
 async def _settlement_accounts(request: PageRequest, since: datetime) -> list[AttentionItem]:
-    """Returns recently changed settlement accounts. Only owners see them."""
+    """Returns alerts about recently changed settlement accounts, for owners only."""
     if not request.may(Permission.MANAGE_TEAM):
         return []
     return [
@@ -258,8 +258,7 @@ async def _steps(request: PageRequest, merchant: MerchantRow) -> list[Onboarding
     production = Tenant(request.merchant_id, Environment.PRODUCTION)
     keys = await merchant_queries.credentials(db, request.merchant_id, Environment.SANDBOX)
     root = request.layout.root
-    # Requests from the API explorer also count. They do not update the API key's last use, so
-    # the request log is searched too.
+    # Requests from the API explorer do not update `last_used_at`, so search the request log too.
     has_called = any(key.last_used_at for key in keys) or await has_succeeded(db, sandbox)
     steps = [
         OnboardingStep(

@@ -1,4 +1,4 @@
-"""Sends a test notification, which is signed and delivered like the merchant's real ones."""
+"""Sends a test notification, which is signed and delivered like a real notification."""
 
 import secrets
 import time
@@ -19,7 +19,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-TEST = "test"  # prefix of a test notification's stored event; the body has the example's event
+TEST = "test"  # the stored event of a test notification starts with this prefix
 TEMPLATE = "notification_test.html"
 URL_LENGTH_MAX = 2000
 EXAMPLES = {
@@ -63,7 +63,7 @@ def _chosen(request: PageRequest) -> str:
 
 
 def _url(request: PageRequest) -> str:
-    """Returns the form's URL, validated by the same rules as `ipn_url`."""
+    """Returns the submitted URL, validated by the API's rules for `ipn_url`."""
     url = request.form.required("url", at_most=URL_LENGTH_MAX)
     problem = address_problem(url, is_public_only=not request.services.is_development)
     if problem is None and not strict_json.is_storable(url):
@@ -101,7 +101,7 @@ async def _enqueue(request: PageRequest, chosen: str, url: str) -> str:
 
 
 def _payload(example: Any, trx_id: str, url: str, merchant_name: str) -> dict[str, Any]:
-    """Returns the example as a sandbox notification, with a transaction id that does not exist."""
+    """Returns the body of a test notification, with the id of a nonexistent transaction."""
     data = {
         **example["data"],
         "trx_id": trx_id,

@@ -98,7 +98,7 @@ async def edit(request: PageRequest) -> PageResponse:
 
 
 def _shown(link: PaymentLink) -> dict[str, Any]:
-    """Returns the link's amount and expiry time, formatted for the form's fields."""
+    """Returns the payment link's amount and expiry time, as text for the form's fields."""
     ends = link.expires_at
     return {
         "amount": "" if link.amount is None else str(link.amount.amount),
@@ -122,7 +122,7 @@ async def disable(request: PageRequest) -> PageResponse:
 
 
 def share_text(link: PaymentLink, merchant_name: str, url: str) -> str:
-    """Returns a message with which the merchant can share the link with customers."""
+    """Returns a text that the merchant can send to customers, with the link's URL."""
     amount = f" ({money(link.amount)})" if link.amount else ""
     return f"{link.title}{amount}. Pay {merchant_name} here: {url}"
 

@@ -122,7 +122,7 @@ def _about(request: PageRequest, history: PaymentStory) -> dict[str, Any]:
 
 
 def _method(request: PageRequest, history: PaymentStory) -> str | None:
-    """Returns the name of the method that the customer used last, or None."""
+    """Returns the name of the customer's last payment method, or None if there is none."""
     if history.charge is None:
         return None
     code = history.charge.method_code
@@ -131,5 +131,5 @@ def _method(request: PageRequest, history: PaymentStory) -> str | None:
 
 
 def _version(history: PaymentStory) -> str:
-    """Returns a version string that changes with every event, even if the status is unchanged."""
+    """Returns a version of the payment that changes with each of the payment's events."""
     return f"{history.payment.status}-{len(history.steps)}"

@@ -42,8 +42,9 @@ MANUAL_DONE = "Payout created. An administrator will pay it manually. This page 
 CHOOSE_BANK = "Choose a bank."
 SAVED_SHOWN = 8
 REFERENCE_LENGTH_MAX = 60
-ONCE = "once"  # the hidden form field with the default reference, which prevents a second payout
-# The form field next to which each error is shown.
+# A hidden form field with a default reference, so that submitting twice creates one payout.
+ONCE = "once"
+# Maps each error to the form field beside which the form shows the error.
 AT_FIELD = (
     (refusals.UnknownBank, "bank_code"),
     (refusals.InvalidBeneficiary, "account_number"),
@@ -125,7 +126,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def show_name(request: PageRequest) -> PageResponse:
-    """Renders the account holder's name. The page requests it as the user types the number."""
+    """Renders the account holder's name, which is looked up as the user types the number."""
     if not request.query.text("method"):
         return _name(request)
     caller = await request.caller()
@@ -201,7 +202,10 @@ async def pay(request: PageRequest) -> PageResponse:
 async def _ask_second(
     request: PageRequest, caller: Caller, method: Method, order: PayoutOrder
 ) -> str | None:
-    """Requests a second person's approval and returns the request's id, or None if not needed."""
+    """Requests a second person's approval, and returns the id of the request.
+
+    Returns None if the payout needs no approval.
+    """
     amount = request.form.money("amount", method.currency)
     cost, by = amount + method.fee.of(amount), request.decider
     async with request.db.transaction() as connection:
@@ -224,14 +228,13 @@ async def _preview(request: PageRequest, caller: Caller, method: Method) -> Payo
 
 
 async def _details(request: PageRequest, caller: Caller, method: Method) -> dict[str, Any]:
-    """Returns the form template's values."""
+    """Returns the template values of the payout form."""
     saved = await payouts.saved_accounts(
         request.db, request.merchant_id, AccountFilter(method=method.code), limit=SAVED_SHOWN
     )
     wanted = request.query.text("account") or request.form.text("account_id")
     chosen = await _saved(request, int(wanted)) if _is_number(wanted) else None
-    # Keep the reference when the form is shown again: the first submission may have created a
-    # payout, and a new reference would create a second one.
+    # The form keeps its first reference, because a new reference could create a second payout.
     once = request.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
     return {
         "method": method,
@@ -244,7 +247,7 @@ async def _details(request: PageRequest, caller: Caller, method: Method) -> dict
 
 
 async def _saved(request: PageRequest, account_id: int) -> SavedAccount | None:
-    """Returns the merchant's saved account, or None if it was removed."""
+    """Returns a saved account of the merchant, or None if there is no such account."""
     return await accounts.find(request.db, request.merchant_id, account_id)
 
 
@@ -276,7 +279,7 @@ def _is_number(text: str) -> bool:
 async def given_beneficiary(
     request: PageRequest, given: Form, caller: Caller, method: Method
 ) -> dict[str, str]:
-    """Returns the beneficiary from the form, with the provider's own bank code."""
+    """Returns the beneficiary from the form, with the bank's code at the provider."""
     previews, number = request.services.previews, given.text("account_number").replace(" ", "")
     bank = await previews.own_bank_code(caller, method, given.text("bank_code"))
     if method.is_manual:
@@ -287,7 +290,7 @@ async def given_beneficiary(
 
 
 def _is_complete(given: dict[str, str], method: Method) -> bool:
-    """Returns whether the name can be looked up: the bank is chosen and the number is complete."""
+    """Returns whether bank and account number are complete, so the name can be looked up."""
     number = given.get(methods.ACCOUNT_NUMBER, "")
     return not method.is_manual and methods.BANK_CODE in given and len(number) == 10
 
@@ -314,7 +317,7 @@ def _beneficiary_errors(given: Form, method: Method) -> dict[str, str]:
 
 
 def _check_form(given: Form, method: Method) -> None:
-    """Raises `BadForm` with the errors of all fields at once."""
+    """Raises `BadForm` with the errors of all invalid fields."""
     errors = {} if given.text("account_id") else _beneficiary_errors(given, method)
     try:
         given.money("amount", method.currency)

@@ -10,7 +10,7 @@ from manilla.people import persons
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
-# The maximum size of the form: the logo and some small fields.
+# The maximum size of the form, which contains the logo and some small fields.
 UPLOAD_BYTES_MAX = 2 * logo.FILE_BYTES_MAX
 
 
@@ -42,7 +42,7 @@ async def change_branding(request: PageRequest) -> PageResponse:
 
 
 async def _read_logo(request: PageRequest) -> bytes | None:
-    """Returns the uploaded logo, re-encoded as an image, or None if no file was chosen."""
+    """Returns the uploaded logo as a re-encoded image, or None if no file was uploaded."""
     if not request.form.has_file("logo"):
         return None
     await uploads.count(request)
@@ -63,7 +63,7 @@ async def change(request: PageRequest) -> PageResponse:
 
 
 async def set_bvn(request: PageRequest) -> PageResponse:
-    """Stores the BVN encrypted. No page shows it again."""
+    """Stores the owner's BVN encrypted. No page shows the BVN again."""
     change = MerchantUpdate(bvn=request.form.text("bvn"))
     try:
         merchants.check_change(change)

@@ -1,4 +1,4 @@
-"""The payout protection page: thresholds, the lock to saved accounts, and pending approvals."""
+"""The payout protection page: approval thresholds, allowed accounts and pending approvals."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -47,7 +47,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def count_waiting(request: PageRequest) -> dict[str, int]:
-    """Returns the numbers of pending approvals that the navigation shows."""
+    """Returns the numbers of pending approvals, for the navigation."""
     if request.visitor.merchant_id is None or not request.may(Permission.MOVE_MONEY):
         return {}
     tenant = Tenant(request.merchant_id, request.environment_or_none or Environment.SANDBOX)

@@ -1,4 +1,4 @@
-"""Looks up transaction ids by the merchant's own references."""
+"""Finds transactions by the merchant's own reference."""
 
 from manilla.kit import listing
 from manilla.payments import listing as payments
@@ -9,7 +9,7 @@ from manilla.web.page_request import PageRequest
 async def transactions_named(request: PageRequest) -> tuple[str, ...]:
     """Returns the ids of transactions whose merchant reference equals the search text.
 
-    There can be two: a payment and a payout may have the same reference.
+    A payment and a payout can have the same reference.
     """
     text = listing.search_text(request.query.text("q"))
     if text is None:

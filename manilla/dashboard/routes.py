@@ -206,8 +206,7 @@ ROUTES = [
     Route("POST", BATCH + "/stop", batches.stop, MOVE_MONEY),
     Route("GET", ENV + "/accounts", accounts.show_all, VIEW),
     Route("GET", ENV + "/accounts/new", accounts.show_new, MOVE_MONEY),
-    # Saved accounts belong to both environments: an account saved in the sandbox can be paid in
-    # production.
+    # Sandbox and production share the saved accounts.
     Route(
         "POST",
         ENV + "/accounts",
@@ -253,7 +252,7 @@ ROUTES = [
             ("lock", protection.set_lock),
         )
     ),
-    # These changes apply to both environments, so their paths contain no environment.
+    # Payout protection applies to both environments, so these paths contain no environment.
     Route("POST", PROTECTION_CHANGE + "/approve", protection.approve, MOVE_MONEY, step_up=True),
     Route("POST", PROTECTION_CHANGE + "/refuse", protection.refuse, MOVE_MONEY),
     Route("GET", SETTLEMENTS, settlements.show, VIEW),

@@ -1,4 +1,4 @@
-"""Searches the merchant's own records in one environment."""
+"""The dashboard's search, which finds the merchant's own records in one environment."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Pages of the settlement accounts: the account in each currency, and the form to change it."""
+"""Pages on which a merchant sees and changes its settlement account in each currency."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# The limit is low, because merchants without approval can also look up names here.
+# The limit is low, because even merchants that are not approved can look up names here.
 NAMES_A_MINUTE = 6
 TOO_MANY_NAMES = "Too many account lookups. Wait a minute and try again."
 NAME_CHANGED = "The account's name is now {}. Confirm the new name."
@@ -63,7 +63,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def review(request: PageRequest) -> PageResponse:
-    """Shows the account holder's name, for the user to confirm."""
+    """Shows the account holder's name and asks the user to confirm the name."""
     caller = await request.caller()
     method = _method(request, caller, request.form.integer("method"))
     try:
@@ -120,7 +120,7 @@ def _methods(request: PageRequest, caller: Caller) -> list[Method]:
 def _method(request: PageRequest, caller: Caller, method_id: int) -> Method:
     method = request.services.previews.method(caller, method_id)
     if method.is_manual:
-        raise PayoutFailed("Accounts of this method cannot be verified. Choose another method.")
+        raise PayoutFailed("Account names cannot be verified with this method. Choose another method.")
     return method
 
 

@@ -62,7 +62,7 @@ STATES = {
     SettlementState.FAILED: ("failed", "Failed"),
 }
 ASKED = ("pending", "Waiting for approval")
-NAME_NOT_CHECKED = "The account's name differs. Confirm that the account belongs to your business."
+NAME_NOT_CHECKED = "The account name differs from your legal name. Confirm that the account is yours."
 
 
 def state_badge(settlement: Settlement) -> Markup:
@@ -139,7 +139,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _card(request: PageRequest, currency: str) -> dict[str, object]:
-    """Returns the template values for one currency."""
+    """Returns the template values for the settlements in one currency."""
     plan = await plans.find(request.db, request.tenant, currency)
     about = request.merchant_id, request.environment
     newest = await store.newest(request.db, request.tenant, currency)
@@ -153,7 +153,7 @@ async def _card(request: PageRequest, currency: str) -> dict[str, object]:
         "text": plans.describe(plan),
         "account": await settlement_account(request.db, *about, currency),
         "next_account": await accounts.waiting(request.db, request.tenant, currency),
-        # An open settlement pays out the offered amount, even if its payout does not exist yet.
+        # An open settlement uses the available amount, even if its payout does not exist yet.
         "open": newest if newest is not None and newest.is_open else None,
         "offer": offer,
         "problem": problem,
@@ -192,7 +192,7 @@ def _plan(request: PageRequest) -> SettlementPlan:
 
 
 async def show_new(request: PageRequest) -> PageResponse:
-    """Shows the amount and the account holder's name, for the user to confirm a settlement."""
+    """Asks the user to confirm a settlement: shows its amount and the account holder's name."""
     currency = request.query.text("currency") or request.form.text("currency")
     if currency not in (await request.caller()).currencies:
         raise PageNotFound
@@ -222,7 +222,7 @@ async def _review(
 
 
 async def _other_name(request: PageRequest, account_name: str) -> str | None:
-    """Returns the legal name if the account's name differs from it, otherwise None."""
+    """Returns the merchant's legal name if the account's name differs, otherwise None."""
     if request.environment is Environment.SANDBOX:
         return None
     merchant = await merchants.get(request.db, request.merchant_id)
@@ -245,7 +245,7 @@ async def settle_now(request: PageRequest) -> PageResponse:
 
 
 async def _check_name(request: PageRequest, account_id: int) -> None:
-    """Rejects an account whose name differs from the legal name, unless the user confirms it."""
+    """Rejects an account name that differs from the legal name, unless the user confirms it."""
     account = await accounts.find(request.db, request.tenant, account_id)
     if account is None or request.form.is_checked("name"):
         return
@@ -254,7 +254,7 @@ async def _check_name(request: PageRequest, account_id: int) -> None:
 
 
 async def statement(request: PageRequest) -> PageResponse:
-    """Shows the wallet entries between the previous settlement and this settlement."""
+    """Shows a settlement's statement: the wallet entries since the previous settlement."""
     text = request.parameter("settlement")
     number = int(text) if text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX else 0
     found = await store.find(request.db, request.tenant, number)
@@ -274,7 +274,7 @@ async def statement(request: PageRequest) -> PageResponse:
 
 
 async def _account(request: PageRequest, settlement: Settlement) -> SettlementAccount | None:
-    """Returns the account that the settlement is paid to, or None if it has no payout yet."""
+    """Returns the account that receives the settlement, or None if there is no payout yet."""
     if settlement.account_id is None:
         return None
     return await accounts.find(request.db, request.tenant, settlement.account_id)

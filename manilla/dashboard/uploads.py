@@ -1,4 +1,4 @@
-"""Limits how often a merchant's users can upload files, which are slow to parse or encrypt."""
+"""Limits how often users can upload files, because parsing or encrypting a file is slow."""
 
 from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.web.page_request import PageRequest

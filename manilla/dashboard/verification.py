@@ -1,4 +1,4 @@
-"""Pages on which a merchant completes and submits its KYC dossier: sections and documents."""
+"""Pages on which a merchant completes and submits its KYC dossier."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# The maximum size of the form. It is above the limit for documents: a larger request closes the
-# connection, and the browser would show its own error instead of our message about the limit.
+# The maximum size of the form is above the limit for documents, so that we can show an error.
+# If a request exceeds this size, the server closes the connection and the browser shows an error.
 UPLOAD_BYTES_MAX = 3 * documents.BYTES_MAX
-# The names of each section's fields.
+# The form fields of each section of the KYC dossier.
 FIELDS = {
     Section.BUSINESS: ("legal_form", "legal_name", "registration_number"),
     Section.ADDRESS: ("address",),
@@ -37,7 +37,7 @@ async def show_section(request: PageRequest) -> PageResponse:
 
 
 async def save(request: PageRequest) -> PageResponse:
-    """Saves one section. The other sections do not change."""
+    """Saves one section of the KYC dossier."""
     section = _section(request)
     try:
         given = {name: request.form.text(name, at_most=TEXT_LENGTH_MAX) for name in FIELDS[section]}

@@ -16,7 +16,8 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-TOP_UP_MAX = 10_000_000  # in major units; too small to overflow a wallet's balance
+# The maximum top-up in major units, which is too small to overflow a wallet's balance.
+TOP_UP_MAX = 10_000_000
 
 
 class TopUpRefused(Refusal):

@@ -20,7 +20,7 @@ NO_BANK = "none"
 BANK_OPTIONS = [(bank.code, bank.text, bank.words) for bank in BANKS]
 REASONS = {
     None: "Neither the code nor the bank name is known.",
-    Doubt.DUPLICATE: "The provider has several codes for this bank, or several names for this code.",
+    Doubt.DUPLICATE: "This bank has several codes, or this code has several names.",
     Doubt.RENAMED: "The provider changed the name after the code was mapped. Confirm the bank.",
 }
 

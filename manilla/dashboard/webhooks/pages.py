@@ -159,7 +159,7 @@ def _path(endpoint: WebhookEndpoint) -> str:
 
 
 def _terms(request: PageRequest) -> EndpointTerms:
-    """Parses the form and validates it by the API's rules."""
+    """Parses the form of a webhook endpoint, and validates it by the API's rules."""
     form = request.form
     url, events = form.required("url", at_most=URL_LENGTH_MAX), form.all("events")
     problem = address_problem(url, is_public_only=not request.services.is_development)
