@@ -17,7 +17,7 @@ from manilla.platform.settings import PlatformSettings
 
 Headers = Mapping[bytes, bytes]
 
-NO_GENERATION = 0  # the main credentials were not used
+NO_GENERATION = 0  # the request used an additional API key
 
 _ENVIRONMENTS = {environment.encode(): environment for environment in Environment}
 _TIMESTAMP = re.compile(rb"[0-9]{1,12}")
@@ -69,16 +69,16 @@ def check_signed(
     headers: Headers,
     signed: "SignedRequest",
 ) -> None:
-    """Checks the timestamp, and the signature with the secrets that belong to the API key."""
+    """Checks the request's timestamp and signature."""
     if settings.signature_required:
         timestamp = _check_timestamp(headers, settings.timestamp_tolerance_seconds)
         _check_signature(identity.secrets(), headers, signed.string(timestamp))
 
 
 async def by_bearer(directory: Directory, environment: Environment, headers: Headers) -> "Identity":
-    """Authenticates a legacy API request. Its only credential is the API key as a bearer token.
+    """Authenticates a legacy API request by its bearer token, which is the main API key.
 
-    Additional API keys are not accepted, because their secrets must sign every request.
+    Additional API keys are not accepted, because they require a signature.
     """
     scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() != b"bearer" or not key.strip():
@@ -92,11 +92,11 @@ async def by_bearer(directory: Directory, environment: Environment, headers: Hea
 
 
 class Identity(NamedTuple):
-    """The merchant that sent a request, and the API key that it used."""
+    """The merchant that sent a request, and the API key of the request."""
 
     caller: Caller
-    generation: int  # generation of the main credentials, or 0 if they were not used
-    key: LiveKey | None = None  # the additional API key, or None if the main key was used
+    generation: int  # number of the main key, or 0 for an additional key
+    key: LiveKey | None = None  # the additional API key, or None for the main key
 
     @property
     def rights(self) -> frozenset[Right]:
@@ -104,15 +104,15 @@ class Identity(NamedTuple):
 
     @property
     def key_name(self) -> str | None:
-        """The key's name in the request log."""
+        """The API key's name, as shown in the request log."""
         if self.key is not None:
             return self.key.name
         return f"Main key No. {self.generation}" if self.generation else None
 
     def secrets(self) -> list[bytes]:
-        """Returns the secrets that may sign this request.
+        """Returns the secrets with which this request can be signed.
 
-        During a rotation of the main credentials, both the old and the new secret may sign.
+        While the main credentials are being rotated, the old and the new secret are valid.
         """
         if self.key is not None:
             return [self.key.secret]
@@ -134,7 +134,7 @@ class SignedRequest:
 
 
 def sign(secret: bytes, timestamp: int, method: str, target: str, body: bytes) -> str:
-    """Computes the X-Signature header that a merchant sends."""
+    """Returns the value of the X-Signature header for a request."""
     string = SignedRequest(method, target.encode(), body).string(str(timestamp).encode())
     return hmac.digest(secret, string, "sha256").hex()
 
@@ -173,7 +173,10 @@ def _match_further(caller: Caller, api_key_hash: bytes, address: str) -> Identit
 
 
 def _check_usable(key: LiveKey, address: str) -> None:
-    """Rejects an unusable key like an unknown key, so a thief does not learn that it is valid."""
+    """Rejects an expired key, or a key from a forbidden IP address, like an unknown key.
+
+    Somebody who has stolen a key cannot find out whether the key exists.
+    """
     if not key.is_live(datetime.now(UTC)):
         raise InvalidCredentials(logged=f"The API key {key.name} has expired.")
     if not key.allows(address):

@@ -1,4 +1,4 @@
-"""Endpoints for wallets: balances and the statement."""
+"""API endpoints for wallet balances and balance transactions."""
 
 from decimal import Decimal
 
@@ -103,7 +103,7 @@ def endpoints(services: Services) -> list[Endpoint]:
 
 
 async def _shared(pages: SharedReads, call: Call, after: str | None) -> Page[StatementEntry] | None:
-    """Loads the page in a batch with other requests. Returns None if the query filters rows."""
+    """Loads the page in one SQL query with other requests. Returns None for filtered lists."""
     wanted = call.query
     if wanted.ref_trx is not None or wanted.since is not None or wanted.until is not None:
         return None

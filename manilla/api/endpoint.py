@@ -1,4 +1,4 @@
-"""The description of an API endpoint, which the kernel and the OpenAPI document use."""
+"""Defines the API endpoints, for request handling and for the OpenAPI document."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,7 +12,7 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.merchants.rights import Right
 
-PARAMETER = re.compile(r"\{(\w+)\}")  # a path parameter in an endpoint's path
+PARAMETER = re.compile(r"\{(\w+)\}")  # a parameter in an endpoint's URL path
 
 
 async def _nothing_to_check() -> None:
@@ -20,42 +20,41 @@ async def _nothing_to_check() -> None:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """The input of a use case: the authenticated caller and the validated request."""
+    """An authenticated and validated API request, which a use case executes."""
 
     caller: Caller
-    parameter: str  # value of the path parameter, or empty
+    parameter: str  # the value of the path parameter, or an empty string
     query: Any
     body: Any
     raw_body: bytes
-    headers: Mapping[bytes, bytes]  # only the request headers that the kernel reads
+    headers: Mapping[bytes, bytes]  # contains only the headers that the API uses
     ticket: RateTicket
-    api_key: int | None = None  # number of the additional API key, or None for the main key
-    # Checks the API key and its rights again. A use case calls it after it has waited.
+    api_key: int | None = None  # the additional API key, or None for the main key
+    # A use case that has waited calls this function to check the API key and its rights again.
     check_again: Callable[[], Awaitable[None]] = _nothing_to_check
 
     @property
     def tenant(self) -> Tenant:
-        """The merchant and environment. The call may access only their data."""
+        """The merchant and environment whose data the request may access."""
         return Tenant(self.caller.merchant_id, self.caller.environment)
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A row in the table of API endpoints."""
+    """An API endpoint: its method, path, required right, fields and use case."""
 
     method: str
-    path: str  # URL path; one of the last two segments may be a path parameter, `{name}`
-    # The operation's name in the OpenAPI document. None to derive it from the path.
+    path: str  # one of the last two segments can be a parameter, such as `{name}`
+    # The operation's id in the OpenAPI document, or None to derive the id from the path.
     operation_id: str | None = None
     summary: str
     description: str
-    right: Right | None  # the right that an API key needs, or None if it needs no right
-    answers: tuple[type[msgspec.Struct], ...]  # the types of a successful response's body
+    right: Right | None  # the right that the API key must have, or None
+    answers: tuple[type[msgspec.Struct], ...]  # possible types of the response body
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
-    # True if the use case counts the request toward the rate limit, in an SQL statement that it
-    # runs anyway. If the use case rejects the request earlier, the kernel counts it.
+    # Whether the use case itself counts the request toward the rate limit, to save an SQL query.
     counts: bool = False
-    is_repeatable: bool = False  # the endpoint accepts Idempotency-Key and X-Sandbox-Scenario
-    is_signed: bool = True  # False for the legacy API, which uses a bearer token and no signature
+    is_repeatable: bool = False  # accepts Idempotency-Key and X-Sandbox-Scenario headers
+    is_signed: bool = True  # False for the legacy API, which uses bearer tokens
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     refusals: tuple[type[Refusal], ...] = ()

@@ -87,7 +87,7 @@ def _type(text: str | None) -> EventType | None:
 
 
 def _moment(text: str | None) -> datetime | None:
-    """Parses a time. Returns None if the text is not a time, for example an event's id."""
+    """Parses a time. Returns None if the text is not a time but, for example, an event id."""
     try:
         moment = None if text is None else msgspec.convert(text, Moment)
         return None if moment is None else min(max(moment, EARLIEST), LATEST)

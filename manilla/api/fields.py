@@ -28,12 +28,11 @@ from manilla.kit.texts import (
 
 Given = TypeVar("Given", bound=msgspec.Struct)
 
-# An amount in major units, exactly as sent. The allowed range depends on the currency, so the use
-# case validates it.
+# Marks a field with an amount in major units. The use case checks the amount's range.
 AMOUNT_TAG = "amount"
 Amount = Annotated[Decimal, msgspec.Meta(extra={AMOUNT_TAG: True})]
 
-# The validation function for production mode, in which only public URLs are allowed.
+# Marks the function that validates a URL in production mode, where the host must be public.
 PUBLIC_CHECK_TAG = "public_check"
 NO_URL = "Expected a URL: https://… or http://…"
 NOT_PUBLIC = "Expected a public URL: notifications are not sent to private hosts."
@@ -76,7 +75,7 @@ CallbackAddress = Annotated[
 ]
 Email = Annotated[str, msgspec.Meta(max_length=100, extra={CHECK_TAG: _check_email})]
 Reference = Annotated[str, msgspec.Meta(max_length=60, extra={CHECK_TAG: _check_reference})]
-# A line that is not blank. Each field that uses this type adds its maximum length.
+# One line of text that is not blank. Each field with this type adds its own maximum length.
 Title = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_reference})]
 Lines = Annotated[str, msgspec.Meta(extra={CHECK_TAG: _check_lines})]
 CurrencyCode = Annotated[
@@ -98,19 +97,18 @@ def read_body(
         raise ValidationFailed(str(error)) from None
     if not isinstance(document, dict):
         raise ValidationFailed("The body must be a JSON object.")
-    # Only a \\u escape can produce NUL or half a surrogate pair, so a body without \\u needs no
-    # check for them.
+    # A body without \\u escapes cannot contain NUL or surrogates, so the fast parser is enough.
     read = None if b"\\u" in raw else _read_at_once(_checks(kind, is_public_only), document)
     return read or _read_one_by_one(kind, _fields(kind, is_public_only), document)
 
 
 def requires_field(kind: type[msgspec.Struct]) -> bool:
-    """Returns whether any field is required. If not, an empty body counts as an empty object."""
+    """Returns whether the body has a required field. Otherwise the body can be empty."""
     return any(field.is_required for field in _fields(kind))
 
 
 class _BodyChecks(msgspec.Struct, Generic[Given], frozen=True):
-    """The checks that `_read_at_once` makes on a body of one type."""
+    """The checks that `_read_at_once` applies to request bodies of one type."""
 
     kind: type[Given]
     amounts: tuple[str, ...]
@@ -132,7 +130,7 @@ def _checks(kind: type[Given], is_public_only: bool) -> _BodyChecks[Given]:
 
 
 def _read_at_once(checks: _BodyChecks[Given], given: dict[str, Any]) -> Given | None:
-    """Parses a valid body fast. Returns None if the fields must be validated one by one."""
+    """Parses a valid body fast. Returns None if the body may be invalid."""
     values = given.values()
     if None in values or "" in values:
         given = _without_absent(checks.optional_texts, given)
@@ -153,7 +151,7 @@ def _read_at_once(checks: _BodyChecks[Given], given: dict[str, Any]) -> Given | 
 
 
 def _without_absent(optional_texts: Collection[str], given: dict[str, Any]) -> dict[str, Any]:
-    """Removes values that count as absent: null, and empty text in an optional text field."""
+    """Removes values that count as absent: null, and empty strings in optional text fields."""
     return {
         name: value
         for name, value in given.items()
@@ -183,7 +181,7 @@ def _read_query(kind: type[Given], raw: bytes) -> Given:
     if kind.__struct_config__.forbid_unknown_fields:
         unknown = set(names) - {field.sent_as for field in fields}
         errors |= dict.fromkeys(sorted(unknown), "There is no such parameter.")
-        # An empty cursor, for example, must not return the first page again.
+        # Reject empty values: an empty cursor, for example, must not return the first page again.
         empty = {name for name, text in pairs if not text} - errors.keys()
         errors |= dict.fromkeys(sorted(empty), NO_VALUE)
     if errors:
@@ -262,7 +260,7 @@ def _fields(kind: type[msgspec.Struct], is_public_only: bool = False) -> tuple[_
 
 
 def _number(text: str) -> int | str:
-    """Converts text to a whole number. Returns other text unchanged, which is rejected later."""
+    """Converts text to a whole number. Returns any other text unchanged."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
 
 
@@ -273,7 +271,7 @@ class _FieldError(Exception):
 NO_VALUE = "Expected a value. Omit the parameter if you have none."
 NO_TIME = "Expected a time with an offset, such as 2026-01-31T12:00:00Z (RFC 3339)."
 
-# Maps msgspec's error messages to messages for API callers.
+# Translates error messages of msgspec into messages for API callers.
 _WORDS = (
     (re.compile(r"Expected `str` of length <= (\d+)"), "Use at most {} characters."),
     (re.compile(r"Expected `str` of length >= (\d+)"), "Use at least {} characters."),
@@ -312,7 +310,7 @@ def _convert(value: Any, field: _Field) -> Any:
 
 
 def _amount(value: Any) -> Decimal:
-    # msgspec would convert strings such as "NaN" to a Decimal, and in Python a bool is an int.
+    # Reject strings, because msgspec converts "NaN" to a Decimal, and bool, which is an int.
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise _FieldError("Expected a number.")
     return Decimal(value)
@@ -321,19 +319,19 @@ def _amount(value: Any) -> Decimal:
 def money_of(amount: Decimal, currency: str | None) -> Money:
     """Converts an amount to `Money`. Raises `MoneyError` if the amount is not valid.
 
-    An unknown currency raises no error here, because the use case rejects it as not enabled.
+    An unknown currency is not an error here, because the use case rejects it.
     """
     return Money.of(amount, currency if currency in money.DECIMALS else "NGN")
 
 
 def _takes(plain: type, kind: Any) -> bool:
-    """Returns whether `kind` is `plain`, `plain` with an annotation, or a union with `plain`."""
+    """Returns whether a field of type `kind` accepts values of the type `plain`."""
     is_part = get_origin(kind) in (Annotated, Union, UnionType)
     return kind is plain or (is_part and any(_takes(plain, part) for part in get_args(kind)))
 
 
 def _tag(kind: Any, name: str) -> Any:
-    """Returns the value of this tag in a type's annotation, or in a union member's annotation."""
+    """Returns the value of a tag in a type's annotation, or None if the type has no such tag."""
     for part in (kind, *get_args(kind)):
         if get_origin(part) is Annotated:
             for meta in get_args(part)[1:]:

@@ -40,7 +40,7 @@ from manilla.services import Services
 
 log = structlog.get_logger(__name__)
 
-# The request headers that the kernel uses. The server drops all others.
+# The request headers that the API uses. The server drops all other headers.
 READ_HEADERS = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
     b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
@@ -72,7 +72,7 @@ class MerchantApi:
 
     def __init__(self, services: Services, endpoints: Sequence[Endpoint]) -> None:
         self._services = services
-        self._ended: list[ApiRequest] = []  # ended requests that are not logged yet
+        self._ended: list[ApiRequest] = []  # requests that have ended but are not logged yet
         self._routes: dict[str, dict[str, Endpoint]] = {}
         self._routes_with_parameter: dict[str, dict[str, Endpoint]] = {}
         for endpoint in endpoints:
@@ -117,8 +117,7 @@ class MerchantApi:
         body = sent.body
         if body is None:
             raise ValidationFailed("The body is larger than 64 KiB.")
-        # Refresh cached settings and merchants before use: if this process was paused, they may be
-        # outdated.
+        # Refresh cached settings and merchants, which are outdated if this process was paused.
         await services.watch.ensure_fresh()
         identity = request.identity = await self._identify(request, endpoint, body)
         caller = identity.caller
@@ -145,10 +144,10 @@ class MerchantApi:
             if isinstance(refusal, Unavailable | RateLimitExceeded):
                 raise
             if ticket.allowance is None:
-                # The use case rejected the request before it counted it toward the rate limit.
+                # The use case has not counted the rejected request toward the rate limit.
                 await services.limiter.spend(ticket)
             if isinstance(refusal, InsufficientPermission | InvalidCredentials):
-                raise  # this key may not get the stored response
+                raise  # an API key without this right must not get a stored response
             first = await self._first_answer(endpoint, request, caller, body)
             if first is None:
                 raise
@@ -157,9 +156,9 @@ class MerchantApi:
     async def _first_answer(
         self, endpoint: Endpoint, request: ApiRequest, caller: Caller, body: bytes
     ) -> Replayed | None:
-        """Returns the stored response if this request repeats an earlier successful request.
+        """Returns the stored response if the request repeats an earlier successful request.
 
-        A repeated request gets the first response, even if it would be rejected now.
+        A repeated request gets the first response, even if a new request would be rejected.
         """
         if not endpoint.is_repeatable or b"idempotency-key" not in request.sent.headers:
             return None
@@ -197,7 +196,7 @@ class MerchantApi:
     def _log_ended(self) -> None:
         """Logs the requests that ended in this event-loop iteration.
 
-        Logging them together needs less CPU time, because the code stays in the processor's cache.
+        Logging several requests together needs less CPU time, because of the processor's cache.
         """
         ended, self._ended = self._ended, []
         requests, now = self._services.requests, datetime.now(UTC)
@@ -209,8 +208,7 @@ class MerchantApi:
             if caller is not None:
                 requests.note_use(request.key_use(), at)
             elif isinstance(request.refusal, InvalidCredentials):
-                # Log the failed authentication in the request log of the merchant whose key was
-                # sent. The rate limit also limits the number of these rows.
+                # Log the failure for the merchant whose key was sent. The rate limit applies.
                 caller = request.refusal.merchant
             if caller is not None:
                 requests.add(request.line(caller, at))
@@ -242,7 +240,7 @@ class MerchantApi:
         return endpoint, parameter
 
     def _with_parameter(self, path: str) -> tuple[dict[str, Endpoint] | None, str]:
-        """Finds the endpoints, by method, whose path has a parameter, and returns its value."""
+        """Finds the endpoints whose path has a parameter, and returns the parameter's value."""
         head, _, last = path.rpartition("/")
         methods = self._routes_with_parameter.get(head + "/{}")
         if methods is not None:
@@ -256,14 +254,13 @@ class MerchantApi:
             try:
                 refusal = await self._count_address(request, refusal)
             except Unavailable as unavailable:
-                # A failed attempt that cannot be counted must not reveal that the credentials are
-                # wrong.
+                # If a guess cannot be counted, do not reveal that the credentials are wrong.
                 refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
         request.refusal = refusal
         return _refused(refusal)
 
     async def _count_address(self, request: ApiRequest, refusal: Refusal) -> Refusal:
-        """Counts a failed authentication per IP address. Other errors do not increase the count."""
+        """Counts failed authentications by IP address. Other errors are not counted."""
         is_guess = isinstance(refusal, InvalidCredentials)
         allowance = request.address_allowance = await self._services.limiter.take(
             f"address:{address_bucket(request.address)}",
@@ -283,7 +280,7 @@ def _success(endpoint: Endpoint, answer: msgspec.Struct) -> ApiAnswer:
 
 
 def _transaction(answer: Any) -> tuple[http.Header, ...]:
-    """Returns a header with the transaction's id, so clients need not parse the body for it."""
+    """Returns a header with the transaction's id, so that clients need not parse the body."""
     trx_id: str | None = getattr(answer, "trx_id", None)
     return () if trx_id is None else ((b"x-transaction-id", trx_id.encode()),)
 

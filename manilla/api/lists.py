@@ -26,12 +26,12 @@ BAD_CURSOR = (
 _SIGNATURE_BYTES = 16
 
 
-# The tag with the types of a list's items. msgspec does not support a union of such structs.
+# This tag names the types of a list's items, because msgspec cannot declare their union.
 ITEMS_TAG = "items"
 
 
 def items(*kinds: type[Struct]) -> Meta:
-    """Returns the annotation of a list whose items have these types."""
+    """Returns the type annotation of a list that contains items of these types."""
     return Meta(extra={ITEMS_TAG: kinds})
 
 
@@ -53,12 +53,12 @@ class PeriodQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def period(self) -> tuple[datetime | None, datetime | None]:
-        """The times `from` and `to`, limited to the range of years that all code supports."""
+        """The query's `from` and `to`, limited to the years that the platform supports."""
         return _limited(self.since), _limited(self.until)
 
 
 class TransactionQuery(PeriodQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Subclasses add a field `status`, with the values that the verify endpoint returns."""
+    """The query of a transaction list. Subclasses add `status`."""
 
     ref_trx: Reference | None = None
 
@@ -104,7 +104,7 @@ class Cursors:
 
     def _scope(self, call: Call) -> bytes:
         filters = msgspec.structs.asdict(call.query)
-        for name in ("limit", "cursor", "wait"):  # these parameters do not filter rows
+        for name in ("limit", "cursor", "wait"):  # parameters that do not filter rows
             filters.pop(name, None)
         times = {name: m.timestamp() for name, m in filters.items() if isinstance(m, datetime)}
         caller = call.caller
@@ -114,7 +114,7 @@ class Cursors:
 
 
 def _sign(key: bytes, scope: bytes, content: bytes) -> bytes:
-    # JSON contains no NUL, so the separator is unambiguous.
+    # JSON contains no NUL byte, so a NUL byte separates the two parts unambiguously.
     return hmac.digest(key, scope + b"\0" + content, "sha256")[:_SIGNATURE_BYTES]
 
 
@@ -123,7 +123,7 @@ def _bad_cursor() -> ValidationFailed:
 
 
 class TransactionPages:
-    """A merchant's payments, payouts or refunds, newest first."""
+    """Pages of a merchant's payments, payouts or refunds, newest first."""
 
     def __init__(
         self,
@@ -141,13 +141,13 @@ class TransactionPages:
         self._cursors = Cursors(services.keyring, path)
 
     async def page(self, call: Call) -> tuple[list[Any], str | None]:
-        """Returns the page's rows, and the cursor of the next page or None."""
+        """Returns a page's rows, and the cursor of the next page, or None for the last page."""
         after = self._cursors.read(call)
         page = await self._shared(call, after) or await self._searched(call, after)
         return page.rows, self._cursors.write(call, page.next)
 
     async def _shared(self, call: Call, after: str | None) -> Page[Any] | None:
-        """Loads the page in a batch with other requests. Returns None if the query filters."""
+        """Loads the page in one SQL query with other requests. Returns None for filtered lists."""
         wanted = call.query
         if wanted.status or wanted.ref_trx is not None:
             return None

@@ -105,7 +105,7 @@ def endpoints(services: Services) -> list[Endpoint]:
 
 
 def _with_terms(services: Services) -> list[Endpoint]:
-    """Returns the endpoints whose body contains a link's terms: create and edit."""
+    """Returns the endpoints that create and edit a payment link."""
     db = services.db
 
     async def create_link(call: Call) -> Any:
@@ -201,7 +201,7 @@ def _reading(services: Services) -> list[Endpoint]:
 
 
 def _switching(services: Services) -> list[Endpoint]:
-    """Returns the endpoints that disable and enable a link."""
+    """Returns the endpoints that disable and enable a payment link."""
     db = services.db
 
     async def disable_link(call: Call) -> Any:
@@ -258,7 +258,7 @@ def _terms(body: PaymentLinkRequest) -> LinkTerms:
 
 
 def _edited(link: PaymentLink, call: Call) -> LinkTerms:
-    """Returns the link's terms, updated with the fields in the body. Null removes a value."""
+    """Returns the link's terms with the changes from the request body. Null removes a value."""
     body: PaymentLinkEditRequest = call.body
     sent = strict_json.decode(call.raw_body) if call.raw_body else {}
     terms = LinkTerms(**{name: getattr(link, name) for name in LinkTerms.__struct_fields__})

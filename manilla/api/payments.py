@@ -1,4 +1,4 @@
-"""Payment endpoints: version 1 and the legacy API."""
+"""Payment endpoints of API version 1 and of the legacy API."""
 
 from collections.abc import Collection
 from decimal import Decimal
@@ -59,7 +59,7 @@ def amount_problem(amount: Decimal | None, currency: str | None) -> str | None:
 
 
 class PaymentFields(Struct, frozen=True, kw_only=True):
-    """The fields that the bodies of version 1 and of the legacy API share."""
+    """The payment fields that API version 1 and the legacy API share."""
 
     payment_amount: Amount
     currency_code: CurrencyCode

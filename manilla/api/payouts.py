@@ -67,7 +67,7 @@ def _amount_errors(values: dict[str, Any]) -> dict[str, str]:
 
 def _beneficiary_errors(values: dict[str, Any], bad: Collection[str]) -> dict[str, str]:
     if "beneficiary" in bad or "withdraw_account_id" in bad:
-        return {}  # the invalid field already has an error
+        return {}  # the other field is invalid and has its own error
     has_beneficiary = values.get("beneficiary") is not None
     has_account = values.get("withdraw_account_id") is not None
     if has_beneficiary and has_account:
@@ -77,7 +77,7 @@ def _beneficiary_errors(values: dict[str, Any], bad: Collection[str]) -> dict[st
     return {}
 
 
-# The stored statuses for each `status` that verify-payout returns.
+# Maps each `status` that verify-payout returns to the statuses in the database.
 STATUSES = {
     "pending": (PayoutStatus.PENDING,),
     "success": (PayoutStatus.COMPLETED,),

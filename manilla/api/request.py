@@ -1,4 +1,4 @@
-"""A request that the kernel is processing, with its headers and log lines."""
+"""The state of an API request, with its response headers and log entries."""
 
 import time
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 KEY_LENGTH_MAX = 255
 SANDBOX_SCENARIO = "X-Sandbox-Scenario"
 
-NO_ENDPOINT = "none"  # the endpoint of a request that was rejected before routing
+NO_ENDPOINT = "none"  # used if a request was rejected before routing
 OF_ADDRESS, OF_MERCHANT = "address", "merchant"  # the rate limit policies
 
 
 def first_lines(request_id: str, policy: str, limit: int) -> str:
-    """Returns the header lines that every API response has."""
+    """Returns the HTTP header lines that every API response contains."""
     return (
         f"x-request-id: {request_id}\r\n"
         f'ratelimit-policy: "{policy}";q={limit};w={WINDOW_SECONDS}\r\n'
@@ -39,7 +39,7 @@ def first_lines(request_id: str, policy: str, limit: int) -> str:
 
 
 class ApiRequest(msgspec.Struct):
-    """The facts that the kernel has collected about a request so far."""
+    """The state of an API request while it is being processed."""
 
     sent: HttpRequest
     address: str
@@ -50,7 +50,7 @@ class ApiRequest(msgspec.Struct):
     call: Call | None = None
     answer: msgspec.Struct | None = None
     ticket: RateTicket | None = None
-    # The rate limit of the IP address, for requests that are not authenticated.
+    # The IP address's rate limit, which applies to requests without valid credentials.
     address_allowance: Allowance | None = None
     refusal: Refusal | None = None
     status: int = 0  # the response's HTTP status
@@ -117,7 +117,7 @@ class ApiRequest(msgspec.Struct):
 
     @staticmethod
     def _logged(refusal: Refusal) -> str:
-        """Returns the reason for the request log. It can contain more than the response does."""
+        """Returns the error for the request log, which can have more detail than the response."""
         hidden = refusal.logged if isinstance(refusal, InvalidCredentials) else None
         return hidden or refusal.text
 
@@ -128,7 +128,7 @@ class ApiRequest(msgspec.Struct):
         return KeyUse(caller.merchant_id, caller.environment, number, is_further=key is not None)
 
     def record(self, now: datetime) -> None:
-        """Updates the metrics and writes a line to the process's log."""
+        """Adds the request to the metrics and to the process's log."""
         caller, refusal = self.caller, self.refusal
         metrics.request_times.add(self.endpoint, self.status, self.seconds)
         logs.write_request(
@@ -168,7 +168,7 @@ def read_scenario(call: Call) -> Scenario | None:
         return None
     problem = "Expected `success`, `failed` or `pending`."
     if not call.caller.is_sandbox:
-        # Reject the header instead of ignoring it, because the caller expects a test.
+        # Ignoring the header in production could move real money, but the caller expects a test.
         problem = "This header works in the sandbox only."
     elif raw.decode("latin-1") in set(Scenario):
         return Scenario(raw.decode("latin-1"))

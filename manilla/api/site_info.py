@@ -1,4 +1,4 @@
-"""GET /api/v1/site-info: the platform's name and description, for merchants' own pages."""
+"""The endpoint GET /api/v1/site-info, which returns the platform's name and description."""
 
 import msgspec
 

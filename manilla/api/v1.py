@@ -1,4 +1,4 @@
-"""The table of endpoints: version 1 and the legacy API."""
+"""The table of all API endpoints: version 1 and the legacy API."""
 
 from manilla.api import (
     balances,

@@ -120,7 +120,7 @@ class AcceptedResend(Struct, frozen=True):
 
 
 class WebhookEndpointCalls:
-    """The use cases of the webhook endpoint requests."""
+    """Handles the API requests that manage webhook endpoints."""
 
     def __init__(self, services: Services) -> None:
         self._db, self._keyring = services.db, services.keyring
@@ -146,11 +146,11 @@ class WebhookEndpointCalls:
     async def change_endpoint(self, call: Call) -> Any:
         body: WebhookEndpointChangeRequest = call.body
         sent = strict_json.decode(call.raw_body) if call.raw_body else {}
-        # Empty text usually counts as absent. Here the caller could think that the URL is changed.
+        # Reject an empty URL: if it were ignored, the caller could think that the URL was changed.
         if sent.get("url") == "":
             raise ValidationFailed(errors={"url": NO_URL})
         status = EndpointStatus(body.status) if body.status else None
-        # Null usually counts as absent. Here it removes the description.
+        # Unlike in other fields, null removes the description.
         is_removed = "description" in sent and body.description is None
         description = "" if is_removed else body.description
         terms = EndpointTerms(
@@ -253,7 +253,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
 
 
 def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
-    """Returns the API endpoints that test, sign and resend messages to a webhook endpoint."""
+    """Returns the API endpoints that send a test, rotate the secret and resend events."""
     return [
         Endpoint(
             method="POST",

@@ -76,12 +76,11 @@ async def _receive(services: Services, sent: HttpRequest) -> None:
             log.warning("webhook_forged", provider=provider)
             raise WebhookNotSigned
         case Unreadable(reason):
-            # The signature is valid, but the body does not match the provider's contract. Accept
-            # the webhook, because the provider would send a rejected webhook again.
+            # Accept a signed webhook that cannot be parsed, or the provider would send it again.
             metrics.webhooks.labels(provider, "unreadable").inc()
             log.warning("webhook_unreadable", provider=provider, reason=reason)
         case event if _is_of_check(services.rails, provider, event):
-            # No merchant's transaction: `manilla provider check` created it with test money.
+            # The webhook is about a test transaction that `manilla provider check` created.
             metrics.webhooks.labels(provider, "check").inc()
             log.info("webhook_of_check", provider=provider, reference=event.reference)
         case event:

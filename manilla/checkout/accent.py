@@ -1,7 +1,7 @@
-"""The style sheet for a merchant's color, with shades that are readable in light and dark mode.
+"""The checkout style sheet with a merchant's color, readable in light and dark mode.
 
-A merchant chooses one color. It is the background of the summary, whose text is black or white.
-Links and buttons use a shade of the color that has enough contrast with the page's background.
+The merchant's color is the background of the payment summary, with black or white text. Links and
+buttons use a shade of the color that has enough contrast with the page's background.
 """
 
 import re
@@ -11,8 +11,9 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
 
 PATH = "/static/checkout-accent"
-READABLE = 4.5  # the text contrast that WCAG 2.2 AA requires
-LIGHT, DARK = ("ffffff", "eef1f3"), ("16211c", "20292d")  # backgrounds: card, tinted card
+READABLE = 4.5  # the minimum text contrast of WCAG 2.2 AA
+# The background colors of a card and of a tinted card, in light mode and in dark mode.
+LIGHT, DARK = ("ffffff", "eef1f3"), ("16211c", "20292d")
 BLACK, WHITE = "000000", "ffffff"
 FOR_EVER = {"Cache-Control": "max-age=31536000, public, immutable"}
 _FILE = re.compile(r"([0-9a-f]{6})\.css")
@@ -58,7 +59,7 @@ def _shades(accent: str, backgrounds: tuple[str, str], towards: str) -> str:
 
 
 def readable(accent: str, backgrounds: tuple[str, ...], towards: str) -> str:
-    """Mixes the color with black or white until text is readable on these backgrounds."""
+    """Darkens or lightens the color until it is readable as text on all these backgrounds."""
     for percent in range(0, 101, 2):
         shade = _mix(accent, towards, percent / 100)
         if all(contrast(shade, background) >= READABLE for background in backgrounds):
@@ -67,7 +68,7 @@ def readable(accent: str, backgrounds: tuple[str, ...], towards: str) -> str:
 
 
 def text_on(color: str) -> str:
-    """Returns black or white, whichever has more contrast on this color."""
+    """Returns black or white, depending on which has more contrast with the color."""
     return max((WHITE, BLACK), key=lambda text: contrast(text, color))
 
 

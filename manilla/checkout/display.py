@@ -9,15 +9,15 @@ __all__ = ["clean", "duration", "gateway", "money", "name"]
 
 NAME_MAX = 100
 
-# words at the end of a method's name that its label already contains
+# Words that are removed from the end of a method's name, because its label contains them.
 _SAID_ALREADY = re.compile(r"\s+(checkout|bank transfer)$", re.IGNORECASE)
 
 
 def name(text: str) -> str:
-    """Returns a merchant's name on one line."""
+    """Returns a merchant's name as one line of text, or a default if it is empty."""
     return clean(text.replace("\n", " "), NAME_MAX).replace("\n", " ") or "the merchant"
 
 
 def gateway(method: Method) -> str:
-    """Returns a method's name without words that its label already contains."""
+    """Returns a payment method's name, without words that its label already contains."""
     return name(_SAID_ALREADY.sub("", method.name))

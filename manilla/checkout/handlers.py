@@ -1,4 +1,4 @@
-"""Request handlers of checkout. The customer has the payment's signed link."""
+"""Request handlers of the checkout pages, which customers open with a signed link."""
 
 from collections.abc import Awaitable
 
@@ -17,7 +17,7 @@ from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment import PaymentStatus
 from manilla.web.serving.response import PageResponse
 
-# The values of `status` in the return URL that mean that the customer canceled at the provider.
+# Providers add one of these values to the return URL if the customer canceled the payment.
 CANCELED_WORDS = frozenset(("canceled", "cancelled"))
 
 SEEN_DIGITS_MAX = 4
@@ -56,7 +56,7 @@ async def pay(request: CheckoutRequest) -> PageResponse:
 
 
 async def show_waiting(request: CheckoutRequest) -> PageResponse:
-    """Shows that the result is not known yet, after the customer has returned from the provider."""
+    """Asks a customer who has returned from the provider to wait for the payment's result."""
     view = await request.view()
     if not is_unfinished(view):
         return request.redirect()
@@ -94,7 +94,7 @@ async def cancel(request: CheckoutRequest) -> PageResponse:
 
 
 async def choose_outcome(request: CheckoutRequest) -> PageResponse:
-    """Applies the result that the user of a sandbox payment chose."""
+    """Applies the result that the user chose for a sandbox payment."""
     outcome = await request.field("outcome")
     if outcome not in set(SandboxOutcome):
         return request.redirect()
@@ -103,7 +103,7 @@ async def choose_outcome(request: CheckoutRequest) -> PageResponse:
 
 
 async def show_status(request: CheckoutRequest) -> PageResponse:
-    """Returns the payment's status and a version that changes with it. Open pages poll this."""
+    """Returns the payment's status and a version of its page, which open pages poll."""
     view = await request.view()
     status = {"status": view.payment.status.value, "version": version_of(view)}
     return PageResponse.json(status, headers=NO_STORE)
@@ -119,8 +119,8 @@ async def _after(
 ) -> PageResponse:
     """Awaits the action, then redirects to the page.
 
-    If the action is rejected, it shows the page again with the reason. If the payment's status is
-    final, it redirects to the payment's result.
+    If the action is rejected, shows the page again with the error, or redirects to the payment's
+    result if the payment's status is final.
     """
     try:
         await action

@@ -17,8 +17,8 @@ class CheckoutPage(StrEnum):
     PREPARING = "preparing"  # another request is creating the charge
     TRANSFER = "transfer"
     WAITING = "waiting"
-    LINK_EXPIRED = "link_expired"  # the link has expired, but the payment's status is not final
-    CLOSED = "closed"  # the customer cannot pay, and can only return to the merchant
+    LINK_EXPIRED = "link_expired"  # the link has expired before the payment was final
+    CLOSED = "closed"  # the customer cannot pay this payment
     HELD = "held"  # the received money does not match the payment
     SUCCESS = "success"
     DECLINED = "declined"
@@ -58,7 +58,7 @@ def outcome_page(view: CheckoutView) -> CheckoutPage:
     if payment.status is PaymentStatus.SUCCESS:
         return CheckoutPage.SUCCESS
     if view.held is not None:
-        return CheckoutPage.HELD  # the payment has failed, but money was received
+        return CheckoutPage.HELD  # the customer's money has arrived, but the payment failed
     return _FAILED[payment.error_code or PaymentErrorCode.PAYMENT_DECLINED]
 
 
@@ -84,14 +84,14 @@ def _page_of_charge(view: CheckoutView, charge: Charge) -> CheckoutPage:
         return CheckoutPage.PREPARING if _is_being_created(charge) else CheckoutPage.METHODS
     if method.flow is Flow.VIRTUAL_ACCOUNT:
         return CheckoutPage.WAITING if _is_account_expired(charge) else CheckoutPage.TRANSFER
-    # The customer left the provider's page without a result, or has not opened it.
+    # The customer has not opened the provider's page, or left it without paying.
     return CheckoutPage.METHODS
 
 
 def _is_being_created(charge: Charge) -> bool:
     """Returns whether another request may still be creating the charge.
 
-    After a time limit, the creation counts as failed.
+    After a time limit, the charge counts as not created.
     """
     limit = timedelta(seconds=time_limits.current.charge_opening_seconds)
     return datetime.now(UTC) - charge.created_at < limit
@@ -117,7 +117,7 @@ def is_unfinished(view: CheckoutView) -> bool:
 def method_of(view: CheckoutView) -> Method | None:
     """Returns the charge's method, or None if the method is no longer offered.
 
-    If it is None, a customer who has already paid can wait for the result, but cannot pay.
+    Without the method, a customer can wait for the result of a payment, but cannot pay.
     """
     charge = view.charge
     if charge is None:

@@ -77,8 +77,7 @@ async def _pay(services: Services, request: WebRequest) -> PageResponse:
         return _page(services, await payments.view(link.id))
     except Refusal as refusal:
         return _page(services, await payments.view(link.id), refusal, form)
-    # Redirect to a relative URL, because the page's content security policy allows form redirects
-    # only to the host name that the customer uses.
+    # Redirect to a relative URL: the content security policy forbids redirects to other hosts.
     return redirect(url.removeprefix(services.base_url))
 
 

@@ -45,7 +45,7 @@ async def send_email(request: CheckoutRequest) -> PageResponse:
 async def _receipt(request: CheckoutRequest, view: CheckoutView) -> Receipt | None:
     """Returns the receipt, or None if the payment is not successful.
 
-    The receipt does not name the customer, because several people can have the link.
+    The receipt does not contain the customer's name, because other people may have the link.
     """
     if view.payment.status is not PaymentStatus.SUCCESS:
         return None

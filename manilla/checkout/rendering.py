@@ -27,7 +27,7 @@ FOLDER = Path(str(resources.files("manilla.checkout")))
 STATIC = FOLDER / "static"
 STATIC_PATH = "/static/checkout"
 
-# Longer descriptions are collapsed, so the amount and the merchant stay visible.
+# A longer description is collapsed, so that the amount and the merchant stay visible.
 DESCRIPTION_SHOWN = 160
 
 
@@ -40,10 +40,10 @@ def show_page(
     alert: str | None = None,
     is_sent: bool = False,
 ) -> PageResponse:
-    """Renders a page for the payment's current state. `alert` is the reason why an action failed.
+    """Renders a checkout page. `alert` is the reason why the customer's last action failed.
 
-    The page polls the version of the state, and reloads when the version changes. After the link
-    has expired, the page does not poll.
+    The page polls the payment's version, and reloads when the version changes. After the link has
+    expired, the page does not poll.
     """
     is_final = status == 410 or view.payment.status is PaymentStatus.SUCCESS
     if shown is CheckoutPage.METHODS and alert is None:
@@ -95,7 +95,8 @@ def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageR
 def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
     """Renders a page that opens the provider's page automatically, with a link as a fallback.
 
-    The content security policy does not allow a form to redirect to another site.
+    A redirect is not possible, because the content security policy forbids that a form redirects
+    to another site.
     """
     method = page.method_of(view)
     return _respond(
@@ -109,7 +110,7 @@ def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageRe
 
 
 def link_altered(request: CheckoutRequest) -> PageResponse:
-    """Renders a page for an invalid link, without any data of the payment."""
+    """Renders the error page for an invalid link, without any payment data."""
     return _respond(request, "link_altered.html", 403)
 
 
@@ -165,5 +166,5 @@ def _end(request: CheckoutRequest, shown: CheckoutPage, view: CheckoutView) -> d
 
 
 def _seconds_until(moment: datetime) -> int:
-    """Returns the seconds, rounded up, so a page that reloads at zero does not reload too early."""
+    """Returns the seconds until a time, rounded up, so that pages do not reload too early."""
     return max(0, math.ceil((moment - datetime.now(UTC)).total_seconds()))

@@ -1,4 +1,4 @@
-"""A request with a payment's signed link. Anyone who has the link can pay; there is no session.
+"""A checkout request, which contains the payment's signed link. Anyone with the link can pay.
 
 Checkout uses no cookies, so its forms need no CSRF token. To forge a request, another site would
 have to know the signature in the link.
@@ -47,7 +47,7 @@ class CheckoutRequest:
         return self.http.path.endswith("/status") or prefers_json(self.http.headers.get("accept"))
 
     async def field(self, name: str) -> str:
-        """Returns the value of a form field, or an empty text if the field is missing."""
+        """Returns the value of a form field, or "" if the form does not have the field."""
         if self._parts is None:
             try:
                 self._parts = await read_parts(self.http)
@@ -65,7 +65,7 @@ class CheckoutRequest:
             await self.services.checkout.look_again(self.trx_id)
 
     def url(self, page: str = "", **more: str) -> str:
-        """Returns the URL of a page of this payment, without parameters that a provider added."""
+        """Returns the URL of one of the payment's pages, without parameters from the provider."""
         query = urlencode({"expires": self._expires, "signature": self._signature, **more})
         return f"/checkout/{self.trx_id}{'/' if page else ''}{page}?{query}"
 
@@ -78,7 +78,7 @@ def redirect(url: str) -> PageResponse:
 
 
 def prefers_json(accept: str | None) -> bool:
-    """Returns whether an Accept header prefers JSON to HTML. The default is HTML."""
+    """Returns whether the client prefers JSON to HTML, according to the Accept header."""
     types = [_accepted(each) for each in (accept or "*/*").split(",")]
     for _, _, name in sorted(types, key=lambda each: each[:2], reverse=True):
         if name in ("*/*", "text/*", "text/html"):
@@ -89,7 +89,7 @@ def prefers_json(accept: str | None) -> bool:
 
 
 def _accepted(text: str) -> tuple[float, int, str]:
-    """Parses an accepted media type. Returns its quality, its specificity and its name."""
+    """Parses one media type of an Accept header into its quality, specificity and name."""
     name, *parameters = (each.strip().lower() for each in text.split(";"))
     given = dict(each.split("=", 1) for each in parameters if "=" in each)
     wild = name.count("*")

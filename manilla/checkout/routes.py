@@ -1,4 +1,4 @@
-"""The checkout routes, the check of a payment's signed link, and error responses."""
+"""The routes of checkout, which verify the payment's signed link, and error responses."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -52,7 +52,7 @@ ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
 ]
 
 
-# Receipts stay available after the link has expired.
+# These pages stay available after the link has expired.
 LASTING: tuple[Handler, ...] = (receipts.show, receipts.send_pdf)
 
 
@@ -85,10 +85,7 @@ def _link_altered(request: CheckoutRequest) -> PageResponse:
 
 
 async def _link_expired(request: CheckoutRequest) -> PageResponse:
-    """Shows the payment's result.
-
-    The link was valid before, so the customer may see the result.
-    """
+    """Shows the payment's result to a customer whose link has expired."""
     if request.wants_json:
         return _json(410, EXPIRED)
     if request.http.path.endswith("/return"):

@@ -120,7 +120,7 @@ def _methods(request: PageRequest, caller: Caller) -> list[Method]:
 def _method(request: PageRequest, caller: Caller, method_id: int) -> Method:
     method = request.services.previews.method(caller, method_id)
     if method.is_manual:
-        raise PayoutFailed("Account names cannot be verified with this method. Choose another method.")
+        raise PayoutFailed("This method cannot verify account names. Choose another method.")
     return method
 
 

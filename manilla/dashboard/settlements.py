@@ -62,7 +62,7 @@ STATES = {
     SettlementState.FAILED: ("failed", "Failed"),
 }
 ASKED = ("pending", "Waiting for approval")
-NAME_NOT_CHECKED = "The account name differs from your legal name. Confirm that the account is yours."
+NAME_NOT_CHECKED = "The account name differs from your legal name. Confirm the account."
 
 
 def state_badge(settlement: Settlement) -> Markup:
