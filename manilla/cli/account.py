@@ -1,4 +1,4 @@
-"""`manilla account`: a merchant's saved payout accounts."""
+"""`manilla account`: saves, lists and removes merchants' payout accounts."""
 
 from typing import Annotated, Any
 
@@ -32,7 +32,7 @@ async def add(
     values: FieldValues,
     label: Annotated[str | None, typer.Option("--label", help="A name for the account.")] = None,
 ) -> None:
-    """Save a payout account; API requests pass its ID as withdraw_account_id."""
+    """Save a payout account, whose ID API requests can send as withdraw_account_id."""
     await merchants.get(tools.db, merchant_id)
     method = await _method(tools, method_code)
     who = beneficiary.read(method, dict(_pair(value) for value in values))
@@ -67,7 +67,7 @@ async def remove(
     merchant_id: MerchantId,
     account_id: Annotated[int, typer.Argument(metavar="ACCOUNT", min=1, max=accounts.ID_MAX)],
 ) -> None:
-    """Remove a saved account; existing payouts to this account are not affected."""
+    """Remove a saved account. Existing payouts to this account are not affected."""
     saved = await accounts.find(tools.db, merchant_id, account_id)
     if saved is None or not await accounts.remove(tools.db, merchant_id, account_id):
         raise InstanceRefusal(f"Merchant {merchant_id} has no active account {account_id}.")

@@ -28,11 +28,11 @@ def create(
     environment: ForEnvironment,
     right: Annotated[
         list[str],
-        typer.Option(metavar="R", help="payments, payouts, refunds or read; can be repeated."),
+        typer.Option(metavar="R", help="payments, payouts, refunds or read. Can be repeated."),
     ],
     address: Annotated[
         list[str] | None,
-        typer.Option(metavar="A", help="An allowed IP address or network; can be repeated."),
+        typer.Option(metavar="A", help="An allowed IP address or network. Can be repeated."),
     ] = None,
     last_day: Annotated[
         date | None, typer.Option(parser=read_day, metavar="DAY", help="In Lagos time.")
@@ -40,7 +40,7 @@ def create(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Create a key and its secret, which are shown only once; the owners get an email."""
+    """Create an API key. The key and its secret are shown only once. The owners get an email."""
     terms = ApiKeyTerms(
         name=name,
         rights=[_read_right(text) for text in right],
@@ -60,7 +60,7 @@ async def _create(
 
 @command(app, "list")
 async def list_(tools: Tools, merchant_id: MerchantId, environment: ForEnvironment) -> None:
-    """List active keys, and keys that ended in the last 30 days."""
+    """List active API keys, and keys that expired or were revoked in the last 30 days."""
     await merchants.get(tools.db, merchant_id)
     found = await api_keys.list_keys(tools.db, merchant_id, environment)
     rows = [{**msgspec.structs.asdict(row), "status": row.status} for row in found]
@@ -71,10 +71,12 @@ async def list_(tools: Tools, merchant_id: MerchantId, environment: ForEnvironme
 async def revoke(
     tools: Tools,
     merchant_id: MerchantId,
-    number: Annotated[int, typer.Argument(min=1, help="The number in `manilla api-key list`.")],
+    number: Annotated[
+        int, typer.Argument(min=1, help="The key's number, as shown by `manilla api-key list`.")
+    ],
     environment: ForEnvironment,
 ) -> None:
-    """Revoke a key within a second; the owners get an email."""
+    """Revoke an API key, which takes effect within a second. The owners get an email."""
     name = await api_keys.revoke(tools.db, merchant_id, environment, number)
     revoked = {"id": merchant_id, "environment": environment, "number": number, "revoked": name}
     tools.print_fields(revoked)

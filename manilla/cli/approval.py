@@ -1,4 +1,4 @@
-"""`manilla approval`: changes that need a second administrator's approval."""
+"""`manilla approval`: lists, approves and rejects requested changes."""
 
 from typing import Annotated
 
@@ -51,13 +51,13 @@ async def list_approvals(
 
 @command(app)
 async def show(tools: Tools, approval_id: ApprovalId) -> None:
-    """Show a requested change, who requested it, and the decision."""
+    """Show a requested change, its requester and the decision."""
     tools.print_fields(as_row(COLUMNS, await approvals.find(tools.db, approval_id)))
 
 
 @command(app)
 async def approve(tools: Tools, approval_id: ApprovalId) -> None:
-    """Approve a change, which takes effect immediately; you cannot approve your own change."""
+    """Approve a change that another administrator requested. It takes effect immediately."""
     done = await approvals.approve(approvals_in(tools), approval_id)
     tools.print_fields(as_row(COLUMNS, done.approval))
 

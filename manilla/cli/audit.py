@@ -37,7 +37,7 @@ async def verify(
         ),
     ] = None,
 ) -> None:
-    """Verify that no entry was changed, removed or inserted; exit 1 if one was."""
+    """Verify that no audit entry was changed, removed or inserted. Exits with 1 otherwise."""
     verdict = await audit.verify(tools.db, kept)
     report = {
         "whole": verdict.is_whole,
@@ -65,7 +65,7 @@ async def list_lines(
     merchant: OfMerchant = None,
     limit: Limit = 100,
 ) -> None:
-    """List entries, newest first."""
+    """List audit entries, newest first."""
     filters = AuditFilter(search=actor, action=action, merchant_id=merchant)
     rows = as_rows(COLUMNS, await audit.list_entries(tools.db, filters, None, limit))
     if not tools.as_json:

@@ -1,4 +1,4 @@
-"""`manilla case`: cases that an administrator must resolve."""
+"""`manilla case`: lists, shows and resolves cases."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ async def list_cases(
     tools: Tools,
     resolved: Annotated[bool, typer.Option("--all", help="Include resolved cases.")] = False,
 ) -> None:
-    """List cases, those that have waited longest first."""
+    """List cases, oldest first."""
     found = await cases.cases(tools.db, include_resolved=resolved)
     tools.print_rows(as_rows(ROW, found), empty="There are no cases.")
 
@@ -66,10 +66,11 @@ async def resolve(
     case_id: CaseId,
     note: Annotated[str, typer.Option("--note", help="What was found and done.")],
     action: Annotated[
-        CaseAction, typer.Option("--action", help="What to do with the money; see `case show`.")
+        CaseAction,
+        typer.Option("--action", help="What to do with the money. `case show` lists the options."),
     ] = CaseAction.NOTHING,
 ) -> None:
-    """Resolve a case; exit 1 if it is already resolved."""
+    """Resolve a case. Exits with 1 if the case is already resolved."""
     case = await cases.find(tools.db, case_id)
     change = CaseResolution(case.id, action, note, case.merchant_id or None, case.amount)
     await changes.apply(tools, change, note)
@@ -78,13 +79,16 @@ async def resolve(
 
 @command(app)
 async def close(tools: Tools, case_id: CaseId) -> None:
-    """Close a case if the difference no longer exists; exit 1 if it still exists."""
+    """Close a case whose difference no longer exists. Exits with 1 if it still exists."""
     tools.print_fields(as_row(COLUMNS, await resolutions.close_vanished(tools.db, case_id)))
 
 
 @command(app)
 async def ask(tools: Tools, case_id: CaseId) -> None:
-    """Query the provider's status without changing anything; exit 1 if there is none to query."""
+    """Query the transaction's status at the provider, without changing anything.
+
+    Exits with 1 if the case is not about a transaction at a provider.
+    """
     known = await evidence.gather(tools.db, await cases.find(tools.db, case_id))
     if known.question is None:
         raise CaseRefused(f"Case {case_id} is not about a transaction at a provider.")

@@ -1,4 +1,4 @@
-"""Applies changes that may need a second administrator's approval, for several commands."""
+"""Applies the changes of commands, some of which need a second administrator's approval."""
 
 from typing import Any
 

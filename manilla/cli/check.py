@@ -1,4 +1,4 @@
-"""`manilla check`: checks an installation before and after a change to its configuration."""
+"""`manilla check`: checks the configuration of an installation."""
 
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ NO_MAIL = (
 
 class CheckOutcome(StrEnum):
     OK = "ok"
-    WARNING = "warning"  # Manilla works, but some functions do not
+    WARNING = "warning"  # Manilla can start, but some functions do not work
 
 
 class ConfigurationCheck(msgspec.Struct, frozen=True):
@@ -26,8 +26,8 @@ class ConfigurationCheck(msgspec.Struct, frozen=True):
 
 @command()
 async def check(tools: Tools) -> None:
-    """Check variables, database, email and providers' hosts; exit 1 if Manilla cannot start."""
-    # Problems that prevent a start are raised as errors, here or when the instance is opened.
+    """Check variables, database, email and provider hosts. Exits with 1 if Manilla cannot start."""
+    # A problem that prevents Manilla from starting raises an error and ends the command.
     await migrate.check_ready(tools.settings.database_url)
     results = [
         ConfigurationCheck("mode", CheckOutcome.OK, tools.settings.mode),
@@ -39,7 +39,10 @@ async def check(tools: Tools) -> None:
 
 
 async def _providers(tools: Tools) -> ConfigurationCheck:
-    """Warns if real money is sent to other hosts or without TLS. See decision record 26."""
+    """Warns about production accounts whose base_url is not the provider's own host with TLS.
+
+    See decision record 26.
+    """
     from manilla.providers import credentials
 
     accounts = await credentials.load(tools.db, tools.keyring)

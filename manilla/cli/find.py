@@ -22,7 +22,7 @@ async def find(
         ),
     ],
 ) -> None:
-    """Find the record that has an ID."""
+    """Find the payment, payout, case or other record with an ID."""
     found = await find_id(tools.db, identifier)
     if found is None:
         raise InstanceRefusal(f"Nothing has the ID {identifier}.")

@@ -46,7 +46,7 @@ class InstanceRefusal(Refusal):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """The contents of the file in the data folder by which commands find a running instance."""
+    """The contents of `instance.json`, by which commands find a running instance."""
 
     pid: int
     mode: Mode
@@ -56,7 +56,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Tools(Output, frozen=True):
-    """The services that a command uses, and methods for its output."""
+    """The database and settings that a command uses, and methods to print its output."""
 
     db: Database
     keyring: Keyring
@@ -77,11 +77,11 @@ CommandFunction = Callable[Concatenate[Tools, ...], Coroutine[Any, Any, None]]
 def command(
     group: typer.Typer | None = None, name: str | None = None
 ) -> Callable[[CommandFunction], Callable[..., None]]:
-    """Turns an async function into a command, and adds the command to a group if one is given.
+    """Decorates an async function as a command, and adds the command to the group.
 
-    The function's parameters after the tools are the command's arguments and options. The command
-    also gets the options --json and --data. A command that must validate its options before the
-    instance is opened is a plain Typer command that calls `run`.
+    The function's parameters after `tools` are the command's arguments and options. The command
+    also gets the options --json and --data. Commands that must validate their options before the
+    instance is opened are plain Typer commands that call `run`.
     """
 
     def decorate(function: CommandFunction) -> Callable[..., None]:
@@ -90,7 +90,7 @@ def command(
             run(data, lambda tools: function(tools, **options), as_json=as_json)
 
         _tools, *options = inspect.signature(function).parameters.values()
-        # Typer reads the command's options from this signature.
+        # Typer derives the command's options from this signature.
         run_function.__signature__ = inspect.Signature([*options, *COMMON_OPTIONS])  # type: ignore[attr-defined]
         if group is not None:
             group.command(name)(run_function)
@@ -114,9 +114,9 @@ def run(
 
 
 def _user_name() -> str:
-    """Returns the name of the process's user.
+    """Returns the name of the operating system user who runs the command.
 
-    Environment variables are not used, because anyone can set them.
+    Environment variables are not used, because users can set them to any value.
     """
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -154,10 +154,10 @@ async def _verify_key(db: Database, keyring: Keyring) -> None:
 
 
 def _locate(data: Path | None) -> tuple[Settings, str]:
-    """Returns the settings, and the message to show if the database does not respond."""
+    """Returns the instance's settings, and the error message for an unavailable database."""
     folder = data_folder(data)
     environment = dict(os.environ)
-    silent = "The database of MANILLA_DATABASE_URL does not respond."
+    silent = "The database at MANILLA_DATABASE_URL does not respond."
     if data is not None or "MANILLA_DATABASE_URL" not in environment:
         running = read_running(folder)
         if running is not None:
@@ -188,7 +188,7 @@ def read_running(folder: Path) -> Running | None:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """Returns the environment variables for a program that runs next to the instance."""
+    """Returns the environment variables with which a program uses the running instance."""
     running = read_running(folder)
     if running is None:
         raise InstanceRefusal(f"No instance is running in {folder}.")
@@ -227,7 +227,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not any(folder.iterdir()):
-            # Restrict the permissions, because another program may have created the folder.
+            # Restrict the permissions of an empty folder that another program has created.
             with contextlib.suppress(PermissionError):
                 folder.chmod(0o700)
         lock_file = (folder / "lock").open("w")

@@ -18,7 +18,7 @@ COLUMNS = failed.FIELDS.select("merchant_id kind subject failures parked_at last
 
 @command(app, "list")
 async def list_jobs(tools: Tools) -> None:
-    """List failed jobs with the last error, newest first."""
+    """List failed jobs, each with its last error, newest first."""
     rows = [
         as_row(COLUMNS, job) | {"merchant_id": job.merchant_id}
         async for page in in_pages(failed.failed_jobs, tools.db, FailedJobFilter())
@@ -31,13 +31,16 @@ async def list_jobs(tools: Tools) -> None:
 async def retry(
     tools: Tools,
     merchant_id: Annotated[
-        int, typer.Argument(metavar="MERCHANT", min=0, help="Merchant ID; 0 if the job has none.")
+        int,
+        typer.Argument(
+            metavar="MERCHANT", min=0, help="Merchant ID, or 0 if the job has no merchant."
+        ),
     ],
     kind: Annotated[str, typer.Argument(metavar="KIND", help="For example transfer or notify.")],
     subject: Annotated[
-        str, typer.Argument(metavar="SUBJECT", help="The job's subject, as in `job list`.")
+        str, typer.Argument(metavar="SUBJECT", help="The job's subject, as shown by `job list`.")
     ],
 ) -> None:
-    """Retry a failed job, with a full set of attempts."""
+    """Retry a failed job. The job gets all its attempts again."""
     await work.retry(tools.db, merchant_id, kind, subject)
     tools.print_fields({"merchant_id": merchant_id, "kind": kind, "subject": subject})

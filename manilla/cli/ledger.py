@@ -26,7 +26,7 @@ COLUMNS = listing.ENTRY_FIELDS.select(
 
 @command(app)
 async def check(tools: Tools) -> None:
-    """Check every invariant; exit 1 if one is violated."""
+    """Check every invariant of the ledger. Exits with 1 if an invariant is violated."""
     findings = await proofs.check(tools.db)
     is_sound = all(finding.count == 0 for finding in findings)
     if tools.as_json:
@@ -43,7 +43,7 @@ async def check(tools: Tools) -> None:
 
 @command(app)
 async def accounts(tools: Tools) -> None:
-    """Show each account's balance; the balances per environment and currency sum to zero."""
+    """Show the ledger accounts' balances, which sum to zero per environment and currency."""
     rows = as_rows(BALANCES, await balances.balances(tools.db))
     tools.print_rows(rows, empty="There are no postings yet.")
 
@@ -56,10 +56,10 @@ async def postings(
     kind: Annotated[str | None, typer.Option("--kind", help="For example `adjustment`.")] = None,
     reference: Annotated[
         str | None,
-        typer.Option("--reference", metavar="REF", help="A full trx_id or charge reference."),
+        typer.Option("--reference", metavar="REF", help="The complete trx_id or charge reference."),
     ] = None,
 ) -> None:
-    """List postings with their entries, newest first."""
+    """List ledger postings with their entries, newest first."""
     scope, wanted = Everyone(merchant, environment), PostingFilter(kind=kind, search=reference)
     found = await listing.postings(tools.db, scope, wanted, limit=PAGE_ROWS_MAX)
     rows = as_rows(COLUMNS, listing.posted_entries(found.rows))

@@ -64,7 +64,7 @@ async def list_mails(
     state: Annotated[MailState, typer.Option("--state")] = MailState.FAILED,
     limit: Limit = 100,
 ) -> None:
-    """List emails with this state (default: failed), newest first."""
+    """List emails with the given state, by default failed emails, newest first."""
     found = await listing.mails(tools.db, MailFilter(state=state), limit=limit)
     tools.print_rows(as_rows(COLUMNS, found.rows), empty=f"There are no {state} emails.")
 

@@ -11,9 +11,9 @@ from manilla.kit.errors import reported_in_one_line
 
 
 class Command(NamedTuple):
-    """A command or a group of commands, with its summary in the list of commands."""
+    """A command or command group, with the summary that `manilla --help` shows."""
 
-    where: str  # import path of the command, as `module:attribute`
+    where: str  # the command's import path, as `module:attribute`
     summary: str
 
     def load(self) -> Any:
@@ -21,8 +21,7 @@ class Command(NamedTuple):
         return getattr(import_module(f"manilla.cli.{module}"), attribute)
 
 
-# Only the requested command's module is imported, and no module for the list of commands, so that
-# the command line starts fast.
+# To start fast, the command line imports only the module of the requested command.
 COMMANDS = {
     "up": Command("running.up:up", "Run Manilla on this machine."),
     "serve": Command("running.programs:serve", "Serve the API and the pages."),
@@ -51,13 +50,13 @@ COMMANDS = {
     "restore-check": Command(
         "restore_check:restore_check", "Query providers about open transfers after a restore."
     ),
-    "setting": Command("setting:app", "Platform settings; changes take effect within a second."),
+    "setting": Command("setting:app", "Platform settings. Changes take effect within a second."),
     "provider": Command("providers.provider:app", "Providers: accounts, credentials, health."),
-    "rail": Command("providers.rail:app", "Rails: delivery statistics; stop payouts."),
+    "rail": Command("providers.rail:app", "Rails: show delivery statistics, stop payouts."),
     "bank": Command("providers.bank:app", "Banks, and their codes at each provider."),
     "deposit-method": Command("providers.method:deposit_app", "Deposit methods."),
     "withdraw-method": Command("providers.method:withdraw_app", "Withdrawal methods."),
-    "approval": Command("approval:app", "Changes waiting for a second administrator."),
+    "approval": Command("approval:app", "Changes that need a second administrator's approval."),
     "audit": Command("audit:app", "The audit log."),
     "master-key": Command("master_key:app", "The key that encrypts all stored secrets."),
     "mail": Command("mail:app", "Emails to users and customers."),
@@ -82,7 +81,7 @@ def _root(
 
 
 def build(*names: str) -> typer.Typer:
-    """Builds the app with these commands, or with all commands if no names are given."""
+    """Builds the Typer app with the named commands, or with all commands if none is named."""
     app = _empty()
     for name in names or COMMANDS:
         command, summary = COMMANDS[name].load(), COMMANDS[name].summary
@@ -94,7 +93,7 @@ def build(*names: str) -> typer.Typer:
 
 
 def _overview() -> typer.Typer:
-    """Builds the app for --help, --version and unknown commands, without loading commands."""
+    """Builds the Typer app for --help and --version, without importing any command."""
     app = _empty()
     for name, command in COMMANDS.items():
         app.command(name, help=command.summary)(_nothing)
@@ -127,7 +126,7 @@ def main() -> None:
     if wanted not in COMMANDS:
         _overview()()
         return
-    # structlog is imported here because it loads slowly. It would also load rich, for tracebacks.
+    # Hide rich while structlog is imported, because structlog would import rich, which is slow.
     sys.modules["rich"] = None  # type: ignore[assignment]
     import structlog
 

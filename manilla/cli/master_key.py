@@ -33,7 +33,7 @@ PLACES = (
 
 @app.command()
 def generate(as_json: Json = False, _data: Data = None) -> None:
-    """Print a new master key, for MANILLA_MASTER_KEY."""
+    """Print a new master key, to be used as MANILLA_MASTER_KEY."""
     key = crypto.generate_key()
     Output(as_json).print_text(key, {"master_key": key})
 

@@ -49,7 +49,7 @@ class Check(StrEnum):
 
 Currencies = Annotated[
     list[str] | None,
-    typer.Option("--currency", metavar="CODE", help="A currency code; can be repeated."),
+    typer.Option("--currency", metavar="CODE", help="A currency code. Can be repeated."),
 ]
 
 
@@ -89,7 +89,7 @@ def set_(
     kyc: Annotated[Check | None, typer.Option()] = None,
     phone: Annotated[Check | None, typer.Option()] = None,
     level: Annotated[
-        MerchantLevel | None, typer.Option(help="Which of the platform's limits apply.")
+        MerchantLevel | None, typer.Option(help="The level, which selects the limits that apply.")
     ] = None,
     overpaid: Annotated[
         OverpaidRule | None, typer.Option(help="What to do with a bank transfer that is too high.")
@@ -99,13 +99,15 @@ def set_(
     ] = None,
     bvn: Annotated[
         str | None,
-        typer.Option(metavar="NUMBER|-", help="Stored encrypted; `-` reads standard input."),
+        typer.Option(
+            metavar="NUMBER|-", help="The BVN, stored encrypted. `-` reads it from standard input."
+        ),
     ] = None,
     currency: Currencies = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Change a merchant. Omitted options stay unchanged. Takes effect within a second."""
+    """Change the given fields of a merchant. Takes effect within a second."""
     if reason is not None and status is None:
         raise typer.BadParameter("requires --status.", param_hint="--reason")
     wanted = MerchantUpdate(
@@ -162,7 +164,7 @@ async def rotate(
         int, typer.Option(min=0, metavar="N", help="How long the old key and secret stay valid.")
     ] = 0,
 ) -> None:
-    """Create a new API key and secret, which are shown only once; the owners get an email."""
+    """Replace the main API key and secret. They are shown only once. The owners get an email."""
     new = await merchants.rotate(
         tools.db, tools.keyring, merchant_id, environment, overlap_minutes=overlap_minutes
     )

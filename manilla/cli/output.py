@@ -26,7 +26,7 @@ Record = TypeVar("Record")
 
 
 def console(width: int | None = None, *, soft_wrap: bool = True) -> "Console":
-    # rich is imported here because it loads slowly, and neither help nor JSON output needs it.
+    # Import rich here, because it loads slowly and only text output needs it.
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=soft_wrap, emoji=False, width=width)
@@ -45,7 +45,7 @@ def print_json(value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Converts amounts to major units, and times to the API's format."""
+    """Converts amounts to major units, and times to the format of the API."""
     match value:
         case Money():
             return value.amount
@@ -70,7 +70,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], empty: str = "") -> None:
         table.add_column(name.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row.values()))
-    # A pipe has no width, so do not wrap a table that is written to a pipe.
+    # Do not wrap a table that is written to a pipe or file.
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     console(width, soft_wrap=False).print(table)
 
@@ -82,7 +82,7 @@ def print_csv(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> None:
 
 
 def _csv_cell(value: Any) -> Any:
-    """Formats a value for CSV. Puts an apostrophe before text that a spreadsheet would execute."""
+    """Formats a value for CSV, and escapes text that a spreadsheet would run as a formula."""
     value = _plain(value)
     if not isinstance(value, str):
         return value
@@ -112,7 +112,7 @@ class Output(msgspec.Struct, frozen=True):
     def print_rows(
         self, rows: Sequence[Mapping[str, Any]], empty: str = "", shown: Sequence[str] = ()
     ) -> None:
-        """Prints the rows. If `shown` is given, the text output has only these columns."""
+        """Prints rows. As text, prints only the columns in `shown`, or all if it is empty."""
         if self.as_json:
             print_json(list(rows))
         else:

@@ -1,4 +1,4 @@
-"""`manilla payment`, `manilla refund` and `manilla refunds`: payments and refunds."""
+"""The commands `manilla payment`, `manilla refund` and `manilla refunds`."""
 
 from typing import Annotated, Any
 
@@ -79,7 +79,9 @@ async def refund(
     reason: Reason,
     amount: Annotated[
         str | None,
-        typer.Option("--amount", help="Major units; defaults to the amount not yet refunded."),
+        typer.Option(
+            "--amount", help="The amount in major units. Defaults to the amount not yet refunded."
+        ),
     ] = None,
     with_commission: Annotated[
         bool,
@@ -89,9 +91,9 @@ async def refund(
         ),
     ] = False,
 ) -> None:
-    """Refund a payment in full or in part; the merchant's wallet is debited immediately.
+    """Refund a payment in full or in part, from the merchant's wallet.
 
-    This also works for a disabled merchant.
+    The wallet is debited immediately. The merchant may be disabled.
     """
     try:
         started = await initiate.start(
@@ -104,9 +106,9 @@ async def refund(
 
 @command(refunds_app, "return")
 async def return_credit(tools: Tools, trx_id: TrxId) -> None:
-    """Return a payment's surplus or partial amount that waits to be returned to the customer.
+    """Return a payment's surplus or partial amount to the customer.
 
-    This also works for a disabled merchant.
+    The merchant may be disabled.
     """
     started = await returns.start_on_behalf(tools.db, trx_id)
     tools.print_rows([await _refund(tools, each) for each in started])
@@ -135,7 +137,7 @@ async def confirm(
         ),
     ] = False,
 ) -> None:
-    """Record that you paid a refund that waits for an operator; exit 1 if the provider may pay."""
+    """Record that you have paid a refund manually. Exits with 1 if the provider may pay it."""
     async with configured_rails(tools) as rails:
         decided = await decisions.confirm(tools.db, rails, trx_id, note, already_paid=already_paid)
     tools.print_fields(await _refund(tools, decided))
@@ -154,7 +156,7 @@ async def reject(
         ),
     ] = False,
 ) -> None:
-    """Reject a refund that waits for an operator; the wallet gets the amount back."""
+    """Reject a refund that waits for an operator, and return the amount to the wallet."""
     async with configured_rails(tools) as rails:
         decided = await decisions.reject(tools.db, rails, trx_id, reason, is_checked=checked)
     tools.print_fields(await _refund(tools, decided))

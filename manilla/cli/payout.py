@@ -1,4 +1,4 @@
-"""`manilla payout`: lists payouts, decides manual payouts, and holds or releases all payouts."""
+"""`manilla payout`: lists payouts, completes or rejects them, and holds all payouts."""
 
 from typing import Annotated, Any
 
@@ -70,7 +70,7 @@ async def list_payouts(
 
 @command(app)
 async def show(tools: Tools, trx_id: TrxId) -> None:
-    """Show a payout, its beneficiary, its timeline and the rails chosen for it."""
+    """Show a payout with its beneficiary, timeline and rails."""
     fields = await _described(tools, await decisions.find(tools.db, trx_id))
     tools.print_record(fields, attempts="", timeline="The timeline is empty.")
 
@@ -85,7 +85,7 @@ async def complete(
         typer.Option("--already-paid", help="The payout is on hold but was already paid."),
     ] = False,
 ) -> None:
-    """Record that a manual payout was paid; exit 1 if it is already final or on hold."""
+    """Record that a manual payout was paid. Exits with 1 if it is already final or on hold."""
     done = await decisions.complete(tools.db, trx_id, bank_reference, already_paid=already_paid)
     await _print(tools, done)
 
@@ -98,27 +98,30 @@ async def reject(
         str, typer.Option("--reason", metavar="R", help="The reason, shown to the merchant.")
     ],
 ) -> None:
-    """Reject and refund a manual or held payout, or a stuck payout unknown to its provider."""
+    """Reject a payout and return its amount to the wallet.
+
+    The payout must be manual, on hold, or stuck and unknown to its provider.
+    """
     async with configured_rails(tools) as rails:
         await _print(tools, await decisions.reject(tools.db, rails, trx_id, reason))
 
 
 @command(app)
 async def requeue(tools: Tools, trx_id: TrxId) -> None:
-    """Process an open automatic payout now; its reference stays, so it is never sent twice."""
+    """Process an open automatic payout now. Its reference prevents a second transfer."""
     await _print(tools, await decisions.requeue(tools.db, trx_id))
 
 
 @command(app)
 async def hold(tools: Tools) -> None:
-    """Put all payouts and refunds on hold; providers are still queried about sent transfers."""
+    """Put all payouts and refunds on hold. Status queries about sent transfers continue."""
     await outgoing.hold_all(tools.db)
     await _print_hold(tools)
 
 
 @command(app)
 async def release(tools: Tools) -> None:
-    """Release the hold, after querying providers about transfers recorded as unsent."""
+    """End the hold, after querying providers about transfers that are recorded as unsent."""
     async with configured_rails(tools) as rails:
         await restored.release(tools.db, rails)
     await _print_hold(tools)

@@ -43,7 +43,7 @@ def restore_check(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Query providers about all open transfers during a hold; exit 1 if any is in doubt."""
+    """Query providers about all open transfers during a hold. Exits with 1 if one is in doubt."""
     if (provider is None) != (references is None):
         raise typer.BadParameter("must be used together.", param_hint="--provider, --references")
     listed = _read(references) if references else []

@@ -1,4 +1,4 @@
-"""Reads secrets from standard input, because all users of the machine can see command lines."""
+"""Reads secrets from standard input, because other users can see a command's arguments."""
 
 import getpass
 import sys
@@ -21,7 +21,7 @@ def read_line(name: str) -> str:
 
 
 def ask(name: str) -> str:
-    """Prompts for the value in the terminal, without echo."""
+    """Prompts for a secret in the terminal, without echo."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(
             f"enter a value, or {name}=- to read it from standard input.", param_hint=name

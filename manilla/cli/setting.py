@@ -1,4 +1,4 @@
-"""`manilla setting`: platform settings."""
+"""`manilla setting`: shows and changes platform settings."""
 
 import msgspec
 import typer

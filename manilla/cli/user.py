@@ -1,4 +1,4 @@
-"""`manilla user`: users of the dashboard and the console."""
+"""`manilla user`: manages the users of the dashboard and the console."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -65,7 +65,7 @@ def add(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Add a user; without a password, print a link for choosing a password."""
+    """Add a user. Without a password, prints a link for choosing a password."""
     if (realm is Realm.DASHBOARD) != (merchant is not None):
         raise typer.BadParameter("use --merchant ID, or --realm console.")
     if name is None and (realm is Realm.CONSOLE or password_stdin):
@@ -109,7 +109,7 @@ async def list_(
 
 @command(app)
 async def reset(tools: Tools, email: Email, realm: RealmOfPerson = Realm.DASHBOARD) -> None:
-    """Print a link for choosing a new password; it works once, for one hour."""
+    """Print a link for choosing a new password, which works once, for one hour."""
     person = await persons.find(tools.db, realm, email)
     path = links.reset(realm, await resets.begin(tools.db, tools.keyring, person.id))
     tools.print_fields(_mail_result(tools, person.email, path))
@@ -149,7 +149,7 @@ async def enable(tools: Tools, email: Email, realm: RealmOfPerson) -> None:
 
 @command(app, "totp-off")
 async def totp_off(tools: Tools, email: Email, realm: RealmOfPerson) -> None:
-    """Turn off a user's second factor (after losing a phone), and end all their sessions."""
+    """Turn off a user's second factor, for example after a lost phone, and end all sessions."""
     await _change(tools, email, realm, second_factor.remove)
 
 
@@ -204,7 +204,7 @@ async def _add_to_merchant(
 
 
 def _mail_result(tools: Tools, email: str, path: str) -> dict[str, Any]:
-    """Returns the link, and whether it is also emailed."""
+    """Returns the email address, the link, and whether the link is also emailed."""
     return {"email": email, "link": tools.base_url + path, "is_emailed": tools.settings.has_mail}
 
 

@@ -54,7 +54,7 @@ def adjust(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Correct a wallet's balance up or down, as a posting with a reason."""
+    """Increase or decrease a wallet's balance, as a posting with a reason."""
     money = read_money(amount, currency.upper(), parse_signed_amount)
     change = WalletAdjustment(merchant_id, environment, money, reason)
     run(data, lambda tools: _move(tools, change), as_json=as_json)

@@ -124,7 +124,7 @@ async def _redeliver_failed(tools: Tools, since: datetime, merchant: int | None)
 
 
 def read_moment(text: str) -> datetime:
-    """Parses a time span before now (`2h`) or an ISO time. The default time zone is UTC."""
+    """Parses an ISO time, by default in UTC, or a duration before now, such as `2h`."""
     now = datetime.now(UTC)
     duration = _DURATION.fullmatch(text)
     try:
@@ -142,7 +142,7 @@ def read_moment(text: str) -> datetime:
 
 
 def _merchant_of(trx_id: str, merchant: int | None) -> int:
-    """Returns the merchant id that the transaction id contains."""
+    """Returns the id of the merchant that owns the transaction."""
     owner = trx_ids.merchant_of(trx_id)
     if owner is None:
         raise TransactionNotFound(f"{trx_id!r} is not a transaction id.")

@@ -1,6 +1,6 @@
 """`manilla verify-signature`: verifies a signature with a merchant's stored secrets.
 
-The merchants' client library contains the verification itself, and uses a secret from a file.
+The client library for merchants implements the verification.
 """
 
 import re
@@ -29,7 +29,9 @@ def verify_signature(
     ],
     notification: Annotated[
         bool,
-        typer.Option("--notification", help="Check a notification: only its body is signed."),
+        typer.Option(
+            "--notification", help="Verify a notification, of which only the body is signed."
+        ),
     ] = False,
     timestamp: Annotated[
         str | None, typer.Option("--timestamp", metavar="T", help="The value of X-Timestamp.")
@@ -42,7 +44,9 @@ def verify_signature(
     ] = None,
     body: Annotated[
         str | None,
-        typer.Option("--body", metavar="FILE", help="The exact body; - for standard input."),
+        typer.Option(
+            "--body", metavar="FILE", help="The file with the exact body, or - for standard input."
+        ),
     ] = None,
     merchant: Annotated[
         int | None,
@@ -58,15 +62,17 @@ def verify_signature(
     secret_file: Annotated[
         Path | None,
         typer.Option(
-            "--secret-file", metavar="FILE", help="The secret, if no instance is running."
+            "--secret-file",
+            metavar="FILE",
+            help="A file with the secret, if no instance is running.",
         ),
     ] = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Verify a signature; if it does not match, find out which common mistake was made.
+    """Verify a signature. If it does not match, report the likely mistake.
 
-    Exits 0 if the signature matches, otherwise 1. The secret is never printed.
+    Exits with 0 if the signature matches, otherwise with 1. The secret is never printed.
     """
     check, command = development.signature_tools()
     problem = command.wrong_options(notification, (timestamp, method, target), body)
@@ -87,7 +93,7 @@ def verify_signature(
 
 
 def _print(report: Any, as_json: bool) -> None:
-    """Prints the report. Exits with 1 if the signature does not match."""
+    """Prints the report. Ends the command with exit code 1 if the signature does not match."""
     if as_json:
         print_json({**report.fields(), **report.details()})
     else:
@@ -105,9 +111,9 @@ async def _stored(
     is_notification: bool,
     tools: Tools,
 ) -> tuple[list[Any], list[Any]]:
-    """Returns the merchant's secrets, and the notifications sent for this transaction."""
+    """Returns the merchant's secrets, and other notifications about the same transaction."""
     await merchants.get(tools.db, merchant_id)
-    # Newer secrets come first. An older secret is valid until it expires.
+    # Newer secrets come first. Older secrets are valid until they expire.
     records = await tools.db.records(
         """
         SELECT environment, generation, secret_sealed, expires_at FROM credential
@@ -133,7 +139,7 @@ async def _stored(
 
 
 async def _others(check: Any, merchant_id: int, body: bytes, tools: Tools) -> list[Any]:
-    """Returns other notification bodies that were sent for this body's transaction."""
+    """Returns the other notifications that were sent about the transaction in this body."""
     named = _TRX_ID.search(body)
     if named is None:
         return []

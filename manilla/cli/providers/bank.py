@@ -34,7 +34,7 @@ async def list_(
         bool, typer.Option("--unmatched", help="Only codes that need a bank.")
     ] = False,
 ) -> None:
-    """List the providers' own bank codes and the banks that they mean, unmatched codes first."""
+    """List the providers' own bank codes and their banks, unmatched codes first."""
     await check_provider(tools, provider)
     rows = await learning.load(tools.db, provider)
     wanted = [row for row in rows if row.needs_attention or not unmatched]
@@ -72,14 +72,14 @@ async def _show(tools: Tools, bank: NigerianBank) -> None:
 def map_(
     provider: ProviderName, code: OwnCode, bank: BankText, as_json: Json = False, data: Data = None
 ) -> None:
-    """Map a provider's own code to a bank. Takes effect within a second."""
+    """Map a provider's own bank code to a bank. Takes effect within a second."""
     meant = _bank(bank).code
     run(data, lambda tools: _change(tools, provider, code, meant), as_json=as_json)
 
 
 @command(app)
 async def unmap(tools: Tools, provider: ProviderName, code: OwnCode) -> None:
-    """Mark a provider's own code as none of the known banks."""
+    """Record that a provider's own bank code belongs to no known bank."""
     await _change(tools, provider, code, None)
 
 

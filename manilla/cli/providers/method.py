@@ -1,4 +1,4 @@
-"""`manilla deposit-method` and `manilla withdraw-method`: commands for both kinds of methods."""
+"""The commands `manilla deposit-method` and `manilla withdraw-method`."""
 
 from decimal import Decimal
 from typing import Annotated, Any
@@ -56,9 +56,9 @@ def _add_deposit_set(app: typer.Typer) -> None:
         provider_fee_minimum: OrNone = None,
         provider_fee_maximum: OrNone = None,
     ) -> None:
-        """Change a method. Omitted options stay unchanged. Takes effect within a second.
+        """Change a payment method. Omitted options stay unchanged. Takes effect within a second.
 
-        If several gateways offer the same way to pay, the provider's fee decides between them.
+        If several gateways offer the same payment type, the provider's fee decides between them.
 
         In production mode, a second administrator must approve changes of fees and limits. Once a
         provider is configured, activating a method and changing its position need approval too.
@@ -150,7 +150,7 @@ def describe(method: Method) -> dict[str, Any]:
 
 
 def _fee(method: Method) -> dict[str, Any]:
-    """Returns a withdrawal method's fee, or the provider's fee for a deposit method."""
+    """Returns the fee of a withdrawal method, or the provider's fee of a deposit method."""
     name = "fee" if method.kind is MethodKind.WITHDRAW else "provider_fee"
     return {
         f"{name}_fixed": _amount(method, method.fee.fixed_minor),

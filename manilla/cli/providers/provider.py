@@ -1,4 +1,4 @@
-"""`manilla provider`: credentials, health, connection test, checks and statements."""
+"""`manilla provider`: manages, shows and tests provider accounts."""
 
 from datetime import date, timedelta
 from typing import Annotated, Any
@@ -35,9 +35,10 @@ def set_(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set credentials and switches; an empty value deletes one. Takes effect within a second.
+    """Set credentials and switches of a provider account. Takes effect within a second.
 
-    Any user of this machine can see a command's arguments, so pass secrets as KEY or KEY=-.
+    An empty value deletes a credential. Any user of this machine can see a command's arguments, so
+    pass secrets as KEY or KEY=-.
     """
     wanted = dict(_pair(value) for value in values)
     run(data, lambda tools: _update(tools, provider, wanted), as_json=as_json)
@@ -54,13 +55,13 @@ async def add(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="The kind, such as paystack.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="2 to 31 characters of a-z, 0-9.")],
 ) -> None:
-    """Add an account of a kind of provider, with methods that are inactive at first."""
+    """Add a provider account with its methods, which are inactive at first."""
     tools.print_fields(_described(await changes.apply(tools, ProviderAddition(kind, name))))
 
 
 @command(app)
 async def show(tools: Tools, provider: OptionalProvider = None) -> None:
-    """Show settings, missing settings and rail health."""
+    """Show a provider's settings, missing settings and rail health."""
     current = await credentials.load(tools.db, tools.keyring)
     await check_provider(tools, provider)
     async with configured_rails(tools) as rails:
@@ -79,7 +80,7 @@ async def show(tools: Tools, provider: OptionalProvider = None) -> None:
 
 @command(app)
 async def clear(tools: Tools, provider: ProviderName) -> None:
-    """Delete a provider's credentials; the provider is then no longer offered."""
+    """Delete a provider's credentials. The provider's methods are then no longer offered."""
     await check_provider(tools, provider)
     kind = await accounts.kind_of(tools.db, provider)
     await changes.apply(tools, ProviderClearing(provider))
@@ -88,7 +89,10 @@ async def clear(tools: Tools, provider: ProviderName) -> None:
 
 @command(app, "test")
 async def try_out(tools: Tools, provider: ProviderName) -> None:
-    """Query our balance and the bank list, and learn its codes; exit 1 unless both succeed."""
+    """Query our balance and the provider's bank list, and save the bank codes.
+
+    Exits with 1 if one of the two queries fails.
+    """
     await check_provider(tools, provider)
     async with configured_rails(tools) as rails:
         tried = await connection_test.run_test(tools.db, rails, provider)
@@ -119,7 +123,7 @@ async def statement(
     currency: Annotated[str, typer.Option("--currency")] = "NGN",
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """List the changes of our balance from the provider's statement, oldest first."""
+    """List the lines of the provider's account statement, oldest first."""
     since, until = start_of_day(first), start_of_day(last + timedelta(days=1))
     await check_provider(tools, provider)
     async with configured_rails(tools) as rails:
@@ -144,9 +148,9 @@ async def check(
         bool, typer.Option("--live", help="Make only calls that create nothing and move no money.")
     ] = False,
 ) -> None:
-    """Make all kinds of calls with a test account; exit 1 if a response is not as expected.
+    """Make every type of API call with a provider's test account.
 
-    Prints a report without credentials and personal data, which you can keep.
+    Prints a report without credentials and personal data. Exits with 1 if a response is unexpected.
     """
     await check_provider(tools, provider)
     async with open_client() as client:

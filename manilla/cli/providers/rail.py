@@ -55,7 +55,7 @@ def _described(rail: RailReport, bank: BankReport) -> dict[str, Any]:
 
 @command(app)
 async def drain(tools: Tools, account: ProviderName) -> None:
-    """Stop new payouts through an account; payouts that were already sent are still followed.
+    """Stop new payouts through a provider account. Payouts that were already sent continue.
 
     Payouts with the automatic method use other rails, and unsent payouts move to other rails.
     Payouts with the account's own method are rejected. Takes effect within a second.
@@ -66,7 +66,7 @@ async def drain(tools: Tools, account: ProviderName) -> None:
 
 @command(app)
 async def undrain(tools: Tools, account: ProviderName) -> None:
-    """Permit new payouts through an account again. Takes effect within a second."""
+    """Allow new payouts through a provider account again. Takes effect within a second."""
     await check_provider(tools, account)
     await _print_drained(tools, account, is_changed=await draining.undrain(tools.db, account))
 

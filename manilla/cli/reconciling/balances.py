@@ -52,7 +52,10 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def reconcile(context: typer.Context, as_json: Json = False, data: Data = None) -> None:
-    """Compare our ledger with the providers; exit 1 on a difference or without a response."""
+    """Compare our ledger with the providers' balances and transfers.
+
+    Exits with 1 if there is a difference or a provider does not respond.
+    """
     if context.invoked_subcommand is None:
         run(data, _reconcile, as_json=as_json)
 

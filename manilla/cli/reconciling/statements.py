@@ -23,7 +23,7 @@ async def import_statement(
     tools: Tools,
     provider: ProviderName,
     file: Annotated[
-        Path | None, typer.Argument(help="A CSV file; without it, the provider's API is used.")
+        Path | None, typer.Argument(help="A CSV file. Without a file, the provider's API is used.")
     ] = None,
     first: Annotated[
         date | None, typer.Option("--from", metavar="DAY", parser=read_day, help="Default: --to.")
@@ -72,7 +72,7 @@ async def show_statement(
     ] = None,
     limit: Limit = 31,
 ) -> None:
-    """Show the days whose statements were imported; exit 1 if something does not match.
+    """Show the days whose statements were imported. Exits with 1 if something does not match.
 
     With --day, also lists the unmatched transactions and statement lines.
     """
@@ -103,7 +103,7 @@ async def sign_off(
     note: Annotated[str, typer.Option("--note", help="Required if something does not match.")] = "",
     currency: Annotated[str, typer.Option("--currency", metavar="CODE")] = files.DEFAULT_CURRENCY,
 ) -> None:
-    """Sign off a day: confirm its figures and store them in their current state."""
+    """Sign off a day's reconciliation, and store the day's current figures."""
     await check_provider(tools, provider)
     await signing.sign(tools.db, provider, currency, day, note=note)
     report = await reports.find(tools.db, provider, currency, day)

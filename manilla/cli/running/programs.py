@@ -53,7 +53,7 @@ def simulator(
     _data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate providers A, B and C over HTTP, with faults on demand; never in production."""
+    """Simulate providers A, B and C over HTTP, with faults on demand. Not for production."""
     logs.configure("simulator")
     mode = read_mode(os.environ, Mode.DEVELOPMENT)
     development.require()
@@ -78,7 +78,7 @@ def migrate(data: Data = None, as_json: Json = False) -> None:
 
 
 def _settings(data: Path | None) -> Settings:
-    """Reads settings from the environment or, with --data, from that folder's instance."""
+    """Reads settings from environment variables or, with --data, from an instance's folder."""
     if data is not None:
         os.environ.update(environment_of(data))
     settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
@@ -87,7 +87,7 @@ def _settings(data: Path | None) -> Settings:
 
 
 def api_program(listener: socket.socket, number: int, environment: dict[str, str]) -> Program:
-    """Returns an API process. All API processes accept connections on the same socket."""
+    """Returns the program of an API process. All API processes share a listening socket."""
     return Program(
         name=f"api {number}",
         command=program.command("serve", str(listener.fileno())),
@@ -120,7 +120,7 @@ def local_address(host: str, port: int) -> str:
 
 
 async def _serve_many(listener: socket.socket, workers: int) -> Supervisor:
-    # Imported for its side effect: it sets PROMETHEUS_MULTIPROC_DIR, which all processes share.
+    # This import sets PROMETHEUS_MULTIPROC_DIR, which all processes share.
     from manilla.kit import prometheus  # noqa: F401
 
     supervisor = Supervisor()

@@ -57,7 +57,7 @@ def _print_demo(console: Console, base_url: str, seeded: Demo) -> None:
     table.add_column("production", no_wrap=True)
     for name in ("merchant_key", "api_key", "api_secret"):
         table.add_row(name, getattr(seeded.sandbox, name), getattr(seeded.production, name))
-    # Make the column wide enough for a key, because nobody can copy a truncated or wrapped key.
+    # Make the column wide enough for a key, because a wrapped key cannot be copied.
     wide = Console(highlight=False, width=max(console.width, 110))
     wide.print(Padding(table, (1, 2)))
     console.print("  Try it (the signature is valid for a few minutes):\n")
@@ -65,7 +65,7 @@ def _print_demo(console: Console, base_url: str, seeded: Demo) -> None:
 
 
 def signed_curl(base_url: str, credentials: NewCredentials) -> str:
-    """Returns a curl command that works until its timestamp is too old."""
+    """Returns a curl command with a signed request, valid until its timestamp is too old."""
     path, now = "/api/v1/site-info", int(time.time())
     headers = {
         "X-Environment": "sandbox",

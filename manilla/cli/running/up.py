@@ -63,7 +63,10 @@ def up(
     follow: Annotated[bool, typer.Option("--follow-parent", hidden=True)] = False,
     as_json: Json = False,
 ) -> None:
-    """Run Manilla here: PostgreSQL (unless MANILLA_DATABASE_URL is set), API, pages and worker."""
+    """Run Manilla on this machine: API, pages, worker and PostgreSQL.
+
+    If MANILLA_DATABASE_URL is set, PostgreSQL is not started.
+    """
     logs.configure("manilla")
     if follow:
         follow_parent()
@@ -88,7 +91,7 @@ def up(
 
 
 def _wants_demo(mode: Mode, wanted: bool | None) -> bool:
-    """Whether to create the demo.
+    """Returns whether to create the demo merchant.
 
     By default, the demo is created in development mode if its package is installed.
     """
@@ -149,11 +152,12 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
         if plan.with_history:
             worker = development.require().history_command(plan.folder, simulator_url)
     _write_running(plan, settings)
-    from manilla.cli.running.summary import print_summary  # imported while the API process starts
+    # Import this module while the API process starts.
+    from manilla.cli.running.summary import print_summary
 
     await _until_ready(plan.host, listener.getsockname()[1], log_folder)
     seconds = time.monotonic() - began
-    # Start the other programs later, so that they do not take CPU time from the first API process.
+    # Start the other programs now, so that the first API process had all the CPU time to start.
     for each in (*further, _worker_program(worker, environment, log_folder)):
         await supervisor.start(each)
     if plan.as_json:
@@ -189,7 +193,7 @@ def _write_running(plan: _Plan, settings: Settings) -> None:
 def _fresh_folders(folder: Path) -> Path:
     log_folder = folder / "logs"
     log_folder.mkdir(exist_ok=True)
-    # Delete the metrics files of processes that have ended.
+    # Delete the metrics files of the previous run's processes.
     shutil.rmtree(folder / "metrics", ignore_errors=True)
     (folder / "metrics").mkdir()
     for file in log_folder.glob("*.log"):
@@ -199,7 +203,7 @@ def _fresh_folders(folder: Path) -> Path:
 
 
 async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> dict[str, str]:
-    """Returns the database URLs from MANILLA_DATABASE_URL, or those of a server started here."""
+    """Returns the database URLs. Starts PostgreSQL unless MANILLA_DATABASE_URL is set."""
     named = os.environ.get("MANILLA_DATABASE_URL")
     if named:
         return {"MANILLA_DATABASE_URL": named}
@@ -249,9 +253,9 @@ async def _start_simulator(
     platform: socket.socket,
     log_folder: Path,
 ) -> str:
-    """Starts the three simulated providers and returns their base URL.
+    """Starts the simulator of the three providers and returns its base URL.
 
-    They listen on the port after the API's port or, if that port is taken, on any free port.
+    The simulator listens on the port after the API's port or, if it is taken, on a free port.
     """
     try:
         listener = listen(plan.host, platform.getsockname()[1] + 1)

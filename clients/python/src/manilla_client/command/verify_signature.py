@@ -32,12 +32,14 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--notification",
         action="store_true",
-        help="Check a notification: only its body is signed.",
+        help="Verify a notification, of which only the body is signed.",
     )
     parser.add_argument("--timestamp", help="The value of X-Timestamp.")
     parser.add_argument("--method", help="POST or GET.")
     parser.add_argument("--target", help="Path and query, as sent.")
-    parser.add_argument("--body", metavar="FILE", help="The exact body; - for standard input.")
+    parser.add_argument(
+        "--body", metavar="FILE", help="The file with the exact body, or - for standard input."
+    )
     parser.add_argument(
         "--secret-file", metavar="FILE", help="A file with the API secret, instead of a profile."
     )
