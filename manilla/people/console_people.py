@@ -14,7 +14,7 @@ LIST_MAX = 1000
 
 class NewPerson(msgspec.Struct, frozen=True):
     person: Person
-    token: str | None  # token of the link for choosing a password, or None if a password was given
+    token: str | None  # the invitation link's token, or None if the user has a password
 
 
 async def create(
@@ -27,7 +27,7 @@ async def create(
     password: str | None = None,
     by: int | None = None,
 ) -> NewPerson:
-    """Creates a console user. Without a password, also emails an invitation to choose one."""
+    """Creates a console user. Emails an invitation link if no password is given."""
     email, name = persons.read_email(email), persons.read_name(name)
     password_hash = None
     if password is not None:
@@ -58,7 +58,7 @@ async def _invite(
 async def invite_again(
     db: Database, keyring: Keyring, person_id: int, by: int | None = None
 ) -> str:
-    """Emails a new invitation and returns its token. The earlier link stops working."""
+    """Emails a new invitation link and returns its token. Earlier links stop working."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         if person.has_password or person.console_role is None:

@@ -67,7 +67,7 @@ async def invite(
 ) -> str:
     """Emails an invitation and returns the token of its link. Only the token's hash is stored.
 
-    `by` is the id of the user who invites, or None for the operator.
+    `by` is the id of the inviting user, or None if the operator invites.
     """
     email = persons.read_email(email)
     async with db.transaction() as connection:
@@ -174,7 +174,7 @@ async def withdraw(db: Database, merchant_id: int, invitation_id: int) -> None:
 
 
 async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invitation:
-    """Returns the invitation, so that it can be shown before it is accepted."""
+    """Returns the valid invitation with this token, without accepting it."""
     found = await db.row(
         Invitation,
         _INVITATION
@@ -189,13 +189,13 @@ async def look_at(db: Database | Connection, realm: Realm, token: str) -> Invita
 
 
 async def has_account(db: Database, invitation: Invitation) -> bool:
-    """Whether the invited user has an account and must sign in to accept the invitation."""
+    """Returns whether the invited person has an account and must sign in to join."""
     person = await queries.person_by_email(db, Realm(invitation.realm), invitation.email)
     return person is not None and person.has_password
 
 
 async def _use(connection: Connection, invitation_id: int) -> bool:
-    """Marks the invitation as accepted. Only one of several concurrent callers gets True."""
+    """Marks the invitation as accepted. Returns False if it was already used or has expired."""
     return await connection.has_row(
         """
         UPDATE invitation SET accepted_at = now()
@@ -215,7 +215,7 @@ async def accept(
     address: str,
     user_agent: str,
 ) -> NewSession:
-    """Creates the user with this name and password, and signs them in."""
+    """Accepts the invitation: creates the user with a name and password, and signs them in."""
     invitation = await look_at(db, realm, token)
     name = persons.read_name(name)
     passwords.check(password, email=invitation.email, name=name)
@@ -240,7 +240,7 @@ async def accept(
 
 
 async def join(db: Database, visitor: Visitor, token: str) -> int:
-    """Makes a signed-in user a member of the merchant, and switches their session to it."""
+    """Adds a signed-in user to the inviting merchant, and switches the session to it."""
     invitation = await look_at(db, visitor.realm, token)
     if invitation.email != visitor.email:
         raise NotYourInvitation

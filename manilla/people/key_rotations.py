@@ -1,4 +1,4 @@
-"""A merchant's recently created API keys, for the notice on the owners' dashboard."""
+"""Finds a merchant's recently created API keys, about which the dashboard alerts owners."""
 
 from datetime import datetime
 
@@ -16,11 +16,11 @@ class NewKey(msgspec.Struct, frozen=True):
     environment: Environment
     by: str
     at: datetime
-    name: str | None  # name of an additional key, or None if the main key was rotated
+    name: str | None  # the additional key's name, or None for the main key
 
 
 async def since(db: Database, merchant_id: int, start: datetime) -> list[NewKey]:
-    """Returns rotations of the main key and new additional keys, newest first."""
+    """Returns the main and additional API keys created since `start`, newest first."""
     lines = [
         line
         for action in ("merchant.rotate", "merchant.key_create")

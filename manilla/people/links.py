@@ -1,4 +1,4 @@
-"""Paths of pages that emails link to."""
+"""The URL paths of the pages to which emails link."""
 
 from manilla.people.roles import Realm
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from manilla.kit.db import Database
 
-LISTS_MAX = 30  # maximum number of lists per user
+LISTS_MAX = 30  # the maximum number of lists per user
 
 
 async def columns_of(db: Database, person_id: int, name: str) -> list[str] | None:
@@ -19,7 +19,7 @@ async def columns_of(db: Database, person_id: int, name: str) -> list[str] | Non
 
 
 async def choose(db: Database, person_id: int, name: str, columns: Sequence[str]) -> None:
-    """Saves the columns of a list. Without columns, the list shows its default columns again."""
+    """Saves the user's columns of a list. An empty choice restores the default columns."""
     await db.execute(
         """
         UPDATE person

@@ -1,4 +1,4 @@
-"""The members of a merchant. Every merchant has at least one owner who can sign in."""
+"""The members of a merchant's team, which always has an owner who can sign in."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,11 +16,10 @@ from manilla.people import passwords, persons, queries
 from manilla.people.queries import Person
 from manilla.people.roles import Permission, Realm, Role, permissions_of
 
-# A new member can approve as the second person only after this time. The inviting person knows the
-# invitation's link, and could pretend to be both people. The other owners get an email and have
-# time to object.
+# A new member can approve requests only after this time, so that the other owners can object.
+# Otherwise the inviting member could use the invitation link to approve their own requests.
 APPROVES_AFTER = timedelta(hours=24)
-ENDS_APPROVING = "ends_approving"  # name of a field in the audit log's details
+ENDS_APPROVING = "ends_approving"  # a field in the details of audit entries
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -32,7 +31,7 @@ class Member(msgspec.Struct, frozen=True):
     has_totp: bool
     created_at: datetime
     last_login_at: datetime | None
-    approves_from: datetime  # from when the member can approve as the second person
+    approves_from: datetime  # the time from which the member can approve requests
 
 
 class MerchantMembership(msgspec.Struct, frozen=True):
@@ -72,13 +71,13 @@ async def list_of(db: Database | Connection, merchant_id: int) -> list[Member]:
 
 
 async def owners_of(db: Database, merchant_id: int) -> list[Member]:
-    """Returns the owners who can sign in."""
+    """Returns the merchant's owners who can sign in."""
     found = await list_of(db, merchant_id)
     return [each for each in found if each.role == Role.OWNER and each.status == "active"]
 
 
 async def able(db: Database | Connection, merchant_id: int, permission: Permission) -> list[Member]:
-    """Returns the members who can sign in and have the permission."""
+    """Returns the merchant's members who can sign in and have this permission."""
     found = await list_of(db, merchant_id)
     return [
         each
@@ -88,7 +87,7 @@ async def able(db: Database | Connection, merchant_id: int, permission: Permissi
 
 
 async def merchants_of(db: Database | Connection, person_id: int) -> list[MerchantMembership]:
-    """Returns the user's merchants, active merchants first and then by age."""
+    """Returns the user's merchants in the order of joining, active merchants first."""
     return await db.rows(
         MerchantMembership,
         """
@@ -107,7 +106,7 @@ async def join(
     role: Role,
     approves_after: timedelta = APPROVES_AFTER,
 ) -> bool:
-    """Adds a membership. Returns False if the user is already a member."""
+    """Makes the user a member of the merchant. Returns False if they already are a member."""
     return await connection.has_row(
         """
         INSERT INTO membership (merchant_id, person_id, role, approves_from)
@@ -121,9 +120,9 @@ async def join(
 async def add(
     db: Database, merchant_id: int, *, email: str, name: str, role: Role, password: str
 ) -> Person:
-    """Adds a member without an invitation, who can approve immediately. Only for the operator.
+    """Adds a member without an invitation. Only the operator can do this.
 
-    An existing user keeps their name and password.
+    The member can approve requests immediately. An existing user keeps their name and password.
     """
     email, name = persons.read_email(email), persons.read_name(name)
     passwords.check(password, email=email, name=name)
@@ -166,7 +165,7 @@ async def change_role(db: Database, merchant_id: int, person_id: int, role: Role
 
 
 async def remove(db: Database, merchant_id: int, person_id: int) -> None:
-    """Removes a member and ends their sessions with this merchant. Other memberships remain."""
+    """Removes a member from the merchant, and ends the member's sessions there."""
     async with db.transaction() as connection:
         role = await _lock(connection, merchant_id, person_id, stays_owner=False)
         email = await _email(connection, person_id)
@@ -191,12 +190,12 @@ def _moves_money(role: str) -> bool:
 
 
 def _ends(is_so: bool) -> dict[str, bool]:
-    """Returns the audit detail which says that the member can no longer approve."""
+    """Returns the audit detail for a member who can no longer approve requests."""
     return {ENDS_APPROVING: True} if is_so else {}
 
 
 async def has_lost_approver(connection: Connection, merchant_id: int) -> bool:
-    """Whether a member who could approve was removed or demoted within APPROVES_AFTER."""
+    """Returns whether a member who could approve was removed or demoted in the last 24 hours."""
     return await connection.has_row(
         """
         SELECT true FROM audit
@@ -210,7 +209,7 @@ async def has_lost_approver(connection: Connection, merchant_id: int) -> bool:
 async def approves_from(
     connection: Connection, merchant_id: int, person_id: int
 ) -> datetime | None:
-    """Returns from when the user can approve as the second person, or None if not a member."""
+    """Returns the time from which the user can approve requests, or None if not a member."""
     found: datetime | None = await connection.value(
         "SELECT approves_from FROM membership WHERE merchant_id = $1 AND person_id = $2",
         *(merchant_id, person_id),
@@ -228,7 +227,7 @@ async def report(
 ) -> None:
     """Emails every owner about a change to the team.
 
-    The owner who made the change gets the email too, because their session may be stolen.
+    The owner who made the change also gets the email, because somebody may use a stolen session.
     """
     await outbox.put(
         connection,
@@ -243,7 +242,7 @@ async def report(
 async def _lock(
     connection: Connection, merchant_id: int, person_id: int, *, stays_owner: bool
 ) -> str:
-    """Returns the member's role. Locks all members, so that two owners cannot remove each other."""
+    """Locks all members, so that two owners cannot remove each other. Returns the member's role."""
     roles = await _lock_roles(connection, merchant_id)
     if person_id not in roles:
         raise MemberNotFound

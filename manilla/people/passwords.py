@@ -22,15 +22,14 @@ from manilla.people.visitor import Visitor
 
 LENGTH_MIN, LENGTH_MAX = 12, 256
 DIFFERENT_CHARACTERS_MIN = 5
-# The most frequent passwords of at least twelve characters in lists of leaked passwords.
+# Frequent passwords of at least twelve characters, from lists of leaked passwords.
 COMMON = frozenset(
     resources.files("manilla.people").joinpath("common_passwords.txt").read_text().split()
 )
 
-# Tests use a faster hasher. A hash with other parameters stays valid until the next sign-in, which
-# replaces the hash.
+# If these parameters change, a user's old hash stays valid until the next sign-in replaces it.
 hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-# A hash that matches no known password. Verifying it takes as long as verifying a user's hash.
+# A dummy hash that matches no known password. Verifying it takes as long as a user's hash.
 NOBODYS = (
     f"$argon2id$v=19$m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
     f"${'A' * 22}${'A' * 43}"
@@ -52,7 +51,7 @@ _threads = LimitedThreads("passwords", at_once=4, waiting_max=60)
 
 class PasswordCheck(msgspec.Struct, frozen=True):
     is_right: bool
-    # Whether the hash was computed with other parameters than the current ones.
+    # Whether the stored hash has outdated parameters.
     is_outdated: bool = False
 
 
@@ -77,13 +76,16 @@ async def hash_of(password: str) -> str:
 
 
 async def verify(password_hash: str | None, password: str) -> PasswordCheck:
-    """Verifies a password. Without a hash (unknown email), takes equally long and fails."""
+    """Verifies a password. If there is no hash, fails after the same time as a wrong password."""
     plain = _normal(password)[:LENGTH_MAX]
     return await _threads.run(lambda: _verify(password_hash, plain))
 
 
 async def change(db: Database, visitor: Visitor, old: str, new: str) -> None:
-    """Changes the password if the old password is correct, and ends the user's other sessions."""
+    """Changes the user's password and ends the user's other sessions.
+
+    Raises `WrongPassword` if the old password is wrong.
+    """
     check(new, email=visitor.email, name=visitor.name)
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)

@@ -39,10 +39,9 @@ class LastAdministrator(Refusal):
 
 
 def normal_email(text: str) -> str | None:
-    """Returns the email address as stored, or None if the text is not an email address.
+    """Returns the email address in lower case, or None if the text is not an email address.
 
-    Accepts more than `read_email`, so that users whose address was stored under older rules can
-    sign in.
+    This check is less strict than `read_email`, so that users with older addresses can sign in.
     """
     email = text.strip().lower()
     if len(email) > EMAIL_LENGTH_MAX or not email.isprintable() or not _EMAIL.fullmatch(email):
@@ -80,7 +79,7 @@ async def get(db: Database | Connection, person_id: int) -> Person:
 
 
 async def change_profile(db: Database, person_id: int, name: str, phone: str | None) -> None:
-    """Changes the user's own profile. An empty phone number removes the phone number."""
+    """Changes the user's name and phone number. An empty phone number removes it."""
     name, phone = read_name(name), (phone or "").strip() or None
     if phone is not None and (len(phone) > PHONE_LENGTH_MAX or not _PHONE.fullmatch(phone)):
         raise BadPerson.at("phone", "Enter a phone number, such as +234 801 234 5678.")
@@ -95,7 +94,7 @@ async def change_profile(db: Database, person_id: int, name: str, phone: str | N
 
 
 async def disable(db: Database, person_id: int) -> None:
-    """Disables a user and ends all their sessions. Raises an error for the last administrator."""
+    """Disables a user and ends all their sessions. Refuses to disable the last administrator."""
     async with db.transaction() as connection:
         person = await get(connection, person_id)
         await refuse_last_administrator(connection, person)
@@ -115,7 +114,7 @@ async def enable(db: Database, person_id: int) -> None:
 
 
 async def sign_out(db: Database, person_id: int) -> int:
-    """Ends all of the user's sessions, and returns how many were ended."""
+    """Ends all of the user's sessions, and returns the number of ended sessions."""
     async with db.transaction() as connection:
         person = await get(connection, person_id)
         ended = await queries.end_sessions(connection, person_id)
@@ -124,7 +123,7 @@ async def sign_out(db: Database, person_id: int) -> int:
 
 
 async def record(connection: Connection, action: str, person: Person, **detail: Any) -> None:
-    """Records an action on a user in the audit log, with the user's id and email address."""
+    """Writes a change to a user to the audit log, with the user's id and email address."""
     subject = f"person:{person.id}"
     await audit.record(
         connection, action, subject, realm=person.realm, email=person.email, **detail

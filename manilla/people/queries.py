@@ -26,7 +26,7 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class PersonCredentials(msgspec.Struct, frozen=True):
-    """A user's sign-in secrets, which must not be shown or logged."""
+    """A user with sign-in secrets, which must not be shown or logged."""
 
     id: int
     email: str
@@ -136,7 +136,7 @@ async def enter(
 ) -> bool:
     """Locks the user's row for a sign-in, and stores `new_hash` unless it is None.
 
-    Returns False if the password, second factor or status has changed since it was verified.
+    Returns False if the user's password, second factor or status has changed in the meantime.
     """
     return await connection.has_row(
         """
@@ -192,7 +192,7 @@ async def lock_administrators(connection: Connection) -> list[int]:
 
 
 async def delete_ended(db: Database, kept: timedelta) -> None:
-    """Deletes expired sessions, and deletes reset and invitation links some time after expiry."""
+    """Deletes expired sessions, and reset and invitation links that expired `kept` ago."""
     async with db.transaction() as connection:
         await connection.execute("DELETE FROM session WHERE expires_at < now()")
         for table in ("password_reset", "invitation"):
@@ -202,7 +202,7 @@ async def delete_ended(db: Database, kept: timedelta) -> None:
 
 
 async def delete_resets(connection: Connection, person_id: int) -> None:
-    """Deletes unused reset links, because the password was set or the user was disabled."""
+    """Deletes the user's unused password reset links."""
     await connection.execute(
         "DELETE FROM password_reset WHERE person_id = $1 AND used_at IS NULL", person_id
     )
@@ -215,7 +215,10 @@ async def end_sessions(
     but: int | None = None,
     merchant_id: int | None = None,
 ) -> int:
-    """Ends a user's sessions, optionally of one merchant or except `but`. Returns the number."""
+    """Ends a user's sessions, except the session `but`, and returns how many were ended.
+
+    If `merchant_id` is given, ends only the sessions with this merchant.
+    """
     rows = await connection.records(
         """
         DELETE FROM session

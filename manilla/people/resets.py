@@ -21,16 +21,13 @@ class BadReset(Refusal):
 
 
 async def count(db: Database, realm: Realm, email: str, address: str) -> None:
-    """Counts a reset request toward the limits.
-
-    The page shows the same text whether or not the email address is known.
-    """
+    """Counts a reset request toward the rate limits, even if the email address is unknown."""
     normal = persons.normal_email(email)
     await throttle.take(db, throttle.resetting(realm, normal or email, address))
 
 
 async def ask(db: Database, keyring: Keyring, realm: Realm, email: str) -> None:
-    """Creates and emails a reset link if an active user has this email address."""
+    """Emails a password reset link if an active user has this email address."""
     normal = persons.normal_email(email)
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
@@ -40,7 +37,7 @@ async def ask(db: Database, keyring: Keyring, realm: Realm, email: str) -> None:
 
 
 async def begin(db: Database, keyring: Keyring, person_id: int) -> str:
-    """Emails a new reset link. Also returns its token, so that the operator can pass it on."""
+    """Emails a new password reset link, and returns its token for the operator."""
     async with db.transaction() as connection:
         person = await persons.get(connection, person_id)
         token = await _write_and_mail(connection, keyring, person)
@@ -56,7 +53,7 @@ async def _write_and_mail(connection: Connection, keyring: Keyring, person: Pers
 
 
 async def _write(connection: Connection, person_id: int) -> str:
-    """Creates a reset link. Earlier links stop working."""
+    """Creates a password reset link. The user's earlier links stop working."""
     token = tokens.new()
     await queries.delete_resets(connection, person_id)
     await connection.execute(
@@ -69,7 +66,7 @@ async def _write(connection: Connection, person_id: int) -> str:
 
 
 async def look_at(db: Database, realm: Realm, token: str) -> Person:
-    """Returns the user whose password can be set with the link."""
+    """Returns the user whose password can be reset with this link."""
     person = await db.row(
         Person,
         f"{PERSON} WHERE status = 'active'"
@@ -98,8 +95,7 @@ async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
 
 
 async def _replace(connection: Connection, person_id: int, password_hash: str) -> None:
-    # First set the password, which locks the user's row, then end the sessions. A concurrent
-    # sign-in with the old password then either fails or has its session ended here.
+    # Set the password first, which locks the user's row, so no concurrent sign-in keeps a session.
     await queries.set_password(connection, person_id, password_hash)
     await queries.delete_resets(connection, person_id)
     await queries.end_sessions(connection, person_id)

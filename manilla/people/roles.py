@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Realm(StrEnum):
-    """Dashboard or console. A user belongs to one realm and has no access to the other realm."""
+    """The dashboard or the console. A user has access to only one of them."""
 
     DASHBOARD = "dashboard"
     CONSOLE = "console"
@@ -28,23 +28,25 @@ class ConsoleRole(StrEnum):
 class Permission(StrEnum):
     # Dashboard permissions.
     VIEW = "view"
-    # See keys, rotate sandbox keys and read request logs. Rotating production keys also needs
-    # MOVE_MONEY, because it reveals a secret that can create payouts.
+    # Lets users see keys, rotate sandbox keys and read request logs.
+    # Rotating production keys also needs MOVE_MONEY, because new keys can create payouts.
     USE_CREDENTIALS = "use_credentials"
-    CONFIGURE = "configure"  # change gateways and commission bearer, redeliver notifications
-    MOVE_MONEY = "move_money"  # create payouts and refunds, save accounts, add sandbox funds
+    # Lets users change gateways and the commission bearer, and redeliver notifications.
+    CONFIGURE = "configure"
+    # Lets users create payouts and refunds, save accounts and add sandbox funds.
+    MOVE_MONEY = "move_money"
     MANAGE_TEAM = "manage_team"
     PROFILE = "profile"  # edit KYC, phone and BVN
     # Console permissions.
     CONSOLE_VIEW = "console_view"
-    MERCHANTS = "merchants"  # approve merchants and review their KYC
-    PAYOUT_DESK = "payout_desk"  # decide on manual payouts, cases and refunds
-    # Make adjustments and settlements without approval. A user who has only PAYOUT_DESK can request
-    # them, and another administrator approves.
+    MERCHANTS = "merchants"  # lets users approve merchants and review their KYC
+    PAYOUT_DESK = "payout_desk"  # lets users decide on manual payouts, cases and refunds
+    # Lets users make adjustments and settlements without approval.
+    # Users with only PAYOUT_DESK can request adjustments, which an administrator approves.
     MONEY_ALONE = "money_alone"
-    PLATFORM = "platform"  # change settings, methods, providers and commissions
+    PLATFORM = "platform"  # lets users change settings, methods, providers and commissions
     PEOPLE = "people"
-    SUPPORT_TOOLS = "support_tools"  # redeliver notifications and retry failed jobs
+    SUPPORT_TOOLS = "support_tools"  # lets users redeliver notifications and retry failed jobs
 
 
 P = Permission
@@ -75,5 +77,5 @@ _PERMISSIONS: dict[str, frozenset[Permission]] = {
 
 
 def permissions_of(role: str | None) -> frozenset[Permission]:
-    """Returns the role's permissions, or an empty set for None and for unknown roles."""
+    """Returns a role's permissions, or an empty set for an unknown role."""
     return frozenset() if role is None else _PERMISSIONS.get(role, frozenset())

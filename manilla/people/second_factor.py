@@ -18,9 +18,9 @@ from manilla.people.security_log import SecurityEvent, SecurityOutcome, Security
 from manilla.people.visitor import Visitor
 
 STEP_SECONDS = 30
-WINDOW_STEPS = 1  # also accept codes of the previous and next step, in case clocks differ
+WINDOW_STEPS = 1  # also accept the previous and the next code, in case clocks differ
 RECOVERY_CODES = 10
-RECOVERY_CHARACTERS = 16  # 80 random bits cannot be guessed, so no slow hash is needed
+RECOVERY_CHARACTERS = 16  # these 80 random bits need no slow hash
 _READ_AS = str.maketrans("OIL", "011", " -")
 
 
@@ -45,7 +45,7 @@ class SecondFactorNotBegun(Refusal):
 
 
 class TotpSetup(msgspec.Struct, frozen=True):
-    """A new secret, which is shown once, as text and as a QR code."""
+    """A new authenticator secret, which is shown once, as text and as a QR code."""
 
     secret: str
     uri: str
@@ -59,7 +59,7 @@ def require_step_up(visitor: Visitor) -> None:
 async def begin(
     db: Database, keyring: Keyring, visitor: Visitor, *, issuer: str = "Manilla"
 ) -> TotpSetup:
-    """Creates a new secret. Codes are not required until `confirm` has accepted a code."""
+    """Creates a secret for an authenticator app. The second factor is off until `confirm`."""
     secret = pyotp.random_base32()
     sealed = keyring.seal(secret.encode(), totp_context(visitor.person_id))
     if not await db.has_row(
@@ -100,7 +100,7 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
 async def _confirm(
     connection: Connection, person: PersonCredentials, step: int, recovery: list[bytes]
 ) -> bool:
-    """Turns on the second factor. Returns False if the secret has changed in the meantime."""
+    """Turns on the second factor. Returns False if the user's secret has changed meanwhile."""
     return await connection.has_row(
         """
         UPDATE person SET totp_confirmed_at = now(), totp_last_step = $3, recovery_hashes = $4,
@@ -138,8 +138,7 @@ async def turn_off(db: Database, visitor: Visitor) -> None:
 async def remove(db: Database, person_id: int) -> None:
     """Turns off the second factor, and ends all of the user's sessions."""
     async with db.transaction() as connection:
-        # Lock the user's row. A concurrent sign-in with the second factor then either fails or has
-        # its session ended here.
+        # Lock the user's row, so that a concurrent sign-in cannot keep its session.
         await queries.lock_person(connection, person_id)
         person = await persons.get(connection, person_id)
         await connection.execute(
@@ -164,7 +163,7 @@ def _report(person: Person, outcome: SecurityOutcome) -> None:
 
 
 async def accept(db: Database, keyring: Keyring, person: PersonCredentials, code: str) -> None:
-    """Accepts an authenticator or recovery code, each only once. The caller must limit attempts."""
+    """Accepts an authenticator or recovery code once. The caller must limit the attempts."""
     step = _step_of(keyring, person, code)
     if step is not None:
         is_used_now = await _use_step(db, person.id, step)
@@ -175,7 +174,7 @@ async def accept(db: Database, keyring: Keyring, person: PersonCredentials, code
 
 
 async def _use_step(db: Database, person_id: int, step: int) -> bool:
-    """Marks a code as used. Only one of several concurrent callers gets True."""
+    """Marks an authenticator code as used. Returns False if it was already used."""
     return await db.has_row(
         """
         UPDATE person SET totp_last_step = $2
@@ -198,7 +197,7 @@ async def _use_recovery(db: Database, person_id: int, code_hash: bytes) -> bool:
 
 
 def totp_context(person_id: int) -> str:
-    """Returns the associated data that binds an encrypted secret to its row."""
+    """Returns the associated data that binds an encrypted secret to its user."""
     return f"person:{person_id}:totp"
 
 
@@ -206,7 +205,7 @@ SEALED = SealedColumn("person", "totp_sealed", ("id",), lambda row: totp_context
 
 
 def _step_of(keyring: Keyring, person: PersonCredentials, code: str) -> int | None:
-    """Returns the code's time step, or None if the code is wrong, expired or already used."""
+    """Returns an authenticator code's time step, or None if the code is not valid."""
     assert person.totp_sealed is not None
     secret = keyring.open(person.totp_sealed, totp_context(person.id)).decode()
     given = "".join(code[:20].split()).encode("utf-8", "replace")
@@ -230,7 +229,7 @@ def _new_recovery_code() -> str:
 
 
 def _recovery_hash(code: str) -> bytes:
-    """Hashes a recovery code. Ignores case and separators, and replaces O, I and L by digits."""
+    """Hashes a recovery code, ignoring case and separators. O, I and L count as digits."""
     text = code[:40].upper().translate(_READ_AS)
     plain = "".join(character for character in text if character in ALPHABET)
     return hashlib.sha256(plain.encode()).digest()

@@ -1,7 +1,7 @@
-"""Requests that a second person, never the requester, decides exactly once.
+"""Checks that a second person, not the requester, decides on a request exactly once.
 
-Each package stores its requests in a separate table. In one transaction it locks the request,
-checks the decision here, applies the requested change, and saves the decision.
+Each package stores its requests in a separate table. In one transaction, the package locks the
+request, checks the decision here, applies the requested change, and saves the decision.
 """
 
 from datetime import UTC, datetime
@@ -20,13 +20,13 @@ from manilla.people.roles import Permission, Realm
 
 class ApprovalNotAllowed(Refusal):
     code = "APPROVAL_REFUSED"
-    message = "You cannot decide this approval."
+    message = "You cannot decide on this approval."
 
 
 class NoSecondPerson(Refusal):
     code = "NO_SECOND_PERSON"
     message = (
-        "This needs the approval of a second person who may move money, and your team has none. "
+        "A second person who may move money must approve this, and your team has none. "
         "Invite another owner or finance member first."
     )
 
@@ -37,7 +37,7 @@ class TooNewToApprove(Refusal):
 
 
 class Decider(msgspec.Struct, frozen=True):
-    """A member of a merchant's team who makes or decides on a request."""
+    """A member of a merchant's team who requests or approves a change."""
 
     person_id: int
     email: str
@@ -48,13 +48,13 @@ class Decider(msgspec.Struct, frozen=True):
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a request, read from its locked row."""
+    """The state of an approval request, loaded from its locked row."""
 
     asked_by: Actor
     is_pending: bool  # neither decided nor expired
-    has_ended: Refusal  # raised if the request is not pending
-    is_own: Refusal  # raised if the requester wants to approve the request
-    team: int | None = None  # the merchant whose new members cannot approve the request yet
+    has_ended: Refusal  # the error if the request is not pending
+    is_own: Refusal  # the error if the requester tries to approve the request
+    team: int | None = None  # the merchant whose new members cannot approve yet
 
 
 def check_pending(request: ApprovalRequest) -> None:
@@ -73,7 +73,7 @@ async def check_approval(connection: Connection, request: ApprovalRequest, actor
 
 
 async def has_second(db: Database | Connection, merchant_id: int, person_id: int | None) -> bool:
-    """Whether somebody other than this person may move the merchant's money."""
+    """Returns whether a member other than this person may move the merchant's money."""
     able = await members.able(db, merchant_id, Permission.MOVE_MONEY)
     return any(each.person_id != person_id for each in able)
 
@@ -84,7 +84,7 @@ async def check_has_second(connection: Connection, merchant_id: int, person_id: 
 
 
 async def check_approver(connection: Connection, merchant_id: int, person_id: int | None) -> None:
-    """Rejects the approval of a member who got the permission to move money only recently."""
+    """Rejects an approval by a member who got the permission to move money too recently."""
     start = await members.approves_from(connection, merchant_id, person_id or 0)
     if start is None or start > datetime.now(UTC):
         since = "" if start is None else f" Wait until {start.astimezone(LAGOS):%d %b, %H:%M}."

@@ -19,9 +19,8 @@ from manilla.people.roles import Realm
 
 log = structlog.get_logger(__name__)
 
-# The number of failures per throttle window that are written to the audit log. After that, only the
-# 100th, 1000th and so on are written, with their number. Password guessing can therefore neither
-# fill the audit log nor make others wait for its lock.
+# At most this many failures per throttle window are audited, then only the 100th, 1000th and so on.
+# The limit prevents password guessing from filling the audit log or delaying other entries.
 FAILURES_OF_KNOWN_MAX, FAILURES_OF_UNKNOWN_MAX = 300, 50
 
 
@@ -35,7 +34,7 @@ class SecurityEvent(StrEnum):
 
 class SecurityOutcome(StrEnum):
     DONE = "done"
-    CODE_NEEDED = "code_needed"  # the password was correct, and a code is required
+    CODE_NEEDED = "code_needed"  # the password was correct, but a code is also required
     UNKNOWN_ACCOUNT = "unknown_account"
     DISABLED = "disabled"
     WRONG_PASSWORD = "wrong_password"  # noqa: S105
@@ -56,7 +55,7 @@ _GOOD = (
 
 
 class SecuritySubject(msgspec.Struct, frozen=True):
-    """A known user, who may not be authenticated."""
+    """The user whom a security event is about, authenticated or not."""
 
     person_id: int
     email: str
@@ -69,7 +68,7 @@ def report(
     who: SecuritySubject | None,
     **detail: Any,
 ) -> None:
-    """Logs and counts an event, with the IP address of the current request."""
+    """Logs a security event with the request's IP address, and counts it in the metrics."""
     metrics.security_events.labels(event, realm, outcome).inc()
     write = log.info if outcome in _GOOD else log.warning
     write(
@@ -92,9 +91,9 @@ async def record_failure(
     *,
     is_repeated: bool = False,
 ) -> None:
-    """Reports a failure, and writes it to the audit log within limits.
+    """Logs a failure, and writes it to the audit log unless there are too many failures.
 
-    Of repeated failures, for example by a locked-out user, only the first is audited.
+    If `is_repeated`, for example for a user who is already locked out, the failure is not audited.
     """
     report(event, outcome, realm, who)
     if is_repeated:
@@ -125,7 +124,7 @@ async def record_export(
     name: str,
     file_format: str,
 ) -> None:
-    """Audits an export. Must be called before the first byte is sent, so that none is missed."""
+    """Writes an export to the audit log. Must be called before the export starts."""
     async with db.transaction() as connection:
         await audit.record(
             connection,

@@ -1,4 +1,4 @@
-"""Sessions. Each request reads its session from the database by the hash of its token."""
+"""Stores sessions. Each request loads its session by the hash of the session token."""
 
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ ADDRESS_LENGTH_MAX, USER_AGENT_LENGTH_MAX = 64, 300
 
 
 class OpenSession(msgspec.Struct, frozen=True):
-    """A session, as its user sees it on the account page."""
+    """A session, as shown to its user on the account page."""
 
     id: int
     merchant_id: int | None
@@ -59,7 +59,7 @@ async def begin(
     address: str,
     user_agent: str,
 ) -> NewSession:
-    """Starts a session with a new token, so that no token from before the sign-in is reused."""
+    """Starts a session with a new token. Tokens from before the sign-in are never reused."""
     token = tokens.new()
     address = _printable(address, ADDRESS_LENGTH_MAX)
     user_agent = _printable(user_agent, USER_AGENT_LENGTH_MAX)
@@ -82,9 +82,9 @@ async def begin(
 
 
 async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
-    """Returns the visitor, or None if the session has ended or belongs to another realm.
+    """Returns the session's user, or None if the session has ended or is of another realm.
 
-    The same statement updates `seen_at`. If the user's membership has ended, the role is None.
+    Also updates `seen_at`. If the user is no longer a member of the merchant, the role is None.
     """
     visitor = await db.row(
         Visitor,
@@ -112,7 +112,7 @@ async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
 
 
 async def person_of(db: Database, realm: Realm, token: str) -> int | None:
-    """Returns a session's user, even if the session has expired, or None if it is unknown."""
+    """Returns the id of a session's user, even if the session has expired, or None."""
     person_id: int | None = await db.value(
         "SELECT person_id FROM session WHERE token_hash = $1 AND realm = $2",
         *(tokens.digest(token), realm),
@@ -145,7 +145,7 @@ async def revoke_all_but(db: Database, person_id: int, session_id: int) -> int:
 
 
 async def end(db: Database, realm: Realm, token: str) -> None:
-    """Ends the session. Does nothing if it has already ended."""
+    """Ends the session with this token. Does nothing if the session has already ended."""
     await db.execute(
         "DELETE FROM session WHERE token_hash = $1 AND realm = $2", tokens.digest(token), realm
     )
@@ -161,9 +161,8 @@ async def step_up(
 ) -> None:
     """Confirms the user's identity again before an important action.
 
-    Another person may be using an unlocked screen. If the user has a second factor, it is required,
-    because a person who saw the password does not know the next code. Otherwise the password is
-    required.
+    This protects an unlocked screen from other people. A user with a second factor must enter a
+    code, because somebody may have seen the password. Other users must enter the password.
     """
     buckets = throttle.proving(visitor.person_id)
     await throttle.take(db, buckets)
@@ -175,7 +174,7 @@ async def step_up(
     elif not (await passwords.verify(person.password_hash, password or "")).is_right:
         raise passwords.WrongPassword
     await throttle.give_back(db, buckets)
-    # A valid code also marks the session's second factor as verified.
+    # A valid code also marks the second factor of this session as verified.
     await db.execute(
         """
         UPDATE session SET stepped_up_at = now(), second_factor = second_factor OR $2

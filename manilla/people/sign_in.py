@@ -29,12 +29,12 @@ from manilla.people.throttle import TooManyAttempts
 
 
 class SignInRefused(Refusal):
-    """The same error for an unknown email address, a disabled user and a wrong password."""
+    """A failed sign-in. The error does not reveal whether the account exists."""
 
     status, code = 401, "SIGN_IN_REFUSED"
     message = "The email address or password is wrong."
 
-    outcome = SecurityOutcome.WRONG_PASSWORD  # the actual reason, which is only logged
+    outcome = SecurityOutcome.WRONG_PASSWORD  # the reason, which only the log contains
 
 
 class SignedIn(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class SignInAttempt(msgspec.Struct, frozen=True):
     address: str
     user_agent: str
     person: PersonCredentials | None  # the user with this email address, or None
-    device: str | None  # id of the browser, if its cookie belongs to this user
+    device: str | None  # the id of the user's known browser, or None
 
     @property
     def who(self) -> SecuritySubject | None:
@@ -96,7 +96,7 @@ async def sign_in(
 
 
 async def _try(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn | NeedsCode:
-    """Counts the attempt before checking the password. See the module `throttle`."""
+    """Signs in. Counts the attempt before checking the password, see the module `throttle`."""
     buckets = throttle.signing_in(attempt.realm, attempt.email, attempt.address, attempt.device)
     try:
         await throttle.take(db, buckets)
@@ -116,10 +116,9 @@ async def _try(db: Database, keyring: Keyring, attempt: SignInAttempt) -> Signed
 
 
 async def _pass_the_limit(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn:
-    """Signs in with a correct password and code although the limit is exceeded.
+    """Signs in with a correct password and code, although the normal limit is exceeded.
 
-    All failures have the same text, so that an attacker cannot confirm the password or the code
-    alone.
+    All failures have the same text, so that an attacker cannot guess the password separately.
     """
     buckets = throttle.past_the_limit(attempt.realm, attempt.address)
     await throttle.take(db, buckets)
@@ -153,9 +152,9 @@ async def _check_password(attempt: SignInAttempt) -> tuple[PersonCredentials, st
 async def _check_code(
     db: Database, keyring: Keyring, attempt: SignInAttempt, person: PersonCredentials
 ) -> None:
-    """Checks the code.
+    """Checks the authenticator or recovery code.
 
-    A known device has separate attempts, so that others who know the password cannot use them up.
+    A known device has a separate limit, which others who know the password cannot use up.
     """
     buckets = throttle.giving_code(person.id) if attempt.device is None else ()
     await throttle.take(db, buckets)
@@ -174,7 +173,7 @@ async def _begin_session(
     connection: Connection, attempt: SignInAttempt, person: PersonCredentials, new_hash: str | None
 ) -> sessions.NewSession:
     assert person.password_hash is not None
-    # Since it was verified, the password may have been reset and all sessions ended.
+    # The password may have been reset after it was verified, so `enter` compares it again.
     if not await queries.enter(
         connection, person.id, person.password_hash, new_hash, has_totp=person.has_totp
     ):

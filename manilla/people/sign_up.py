@@ -28,7 +28,7 @@ class SignUpRefused(Refusal):
 
 class SignedUp(msgspec.Struct, frozen=True):
     session: NewSession
-    merchant: NewMerchant  # the merchant with its keys and secrets, which are shown only once
+    merchant: NewMerchant  # the merchant with its new keys and secrets
 
 
 async def sign_up(
@@ -42,7 +42,10 @@ async def sign_up(
     address: str,
     user_agent: str,
 ) -> SignedUp:
-    """Creates the merchant with keys for both environments, the user and a session, atomically."""
+    """Creates a merchant with keys for both environments, its owner, and a session.
+
+    All of them are created in one transaction.
+    """
     email, name = persons.read_email(email), persons.read_name(name)
     passwords.check(password, email=email, name=name)
     await throttle.take(db, throttle.signing_up(address))

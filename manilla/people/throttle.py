@@ -23,12 +23,12 @@ from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import SLOW, SLOW_WINDOW, address_bucket
 
 WINDOW: timedelta = SLOW_WINDOW
-PER_ADDRESS = 30  # attempts per IP address, for all accounts together
+PER_ADDRESS = 30  # sign-in attempts per IP address, for all accounts
 PER_ACCOUNT_AND_ADDRESS = 10
-PER_ACCOUNT = 50  # attempts from all IP addresses except known devices
+PER_ACCOUNT = 50  # sign-in attempts per account, without known devices
 PER_DEVICE = 10
-CODES_PER_PERSON = 10  # wrong codes after the correct password
-CODES_PER_ADDRESS = 10  # sign-ins with a code while the normal limit is exceeded
+CODES_PER_PERSON = 10  # wrong codes per user, after a correct password
+CODES_PER_ADDRESS = 10  # attempts with a code above the normal limit
 PER_PERSON = 10
 SIGN_UPS_PER_ADDRESS = 10
 RESETS_PER_EMAIL, RESETS_PER_ADDRESS = 3, 10
@@ -39,7 +39,7 @@ class TooManyAttempts(Refusal):
     status, code = 429, "TOO_MANY_ATTEMPTS"
     message = "Too many attempts. Please wait a while and try again."
 
-    is_first = False  # whether this is the first attempt over the limit
+    is_first = False  # whether this attempt is the first above the limit
 
 
 class Bucket(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Bucket(msgspec.Struct, frozen=True):
 def signing_in(
     realm: str, email: str, address: str, device: str | None = None
 ) -> tuple[Bucket, ...]:
-    """Returns the limits for a sign-in. `device` is the id of this user's known browser."""
+    """Returns the limits for a sign-in. `device` is the id of the user's known browser or None."""
     if device is not None:
         return (Bucket(f"{SLOW}sign-in:{realm}:device:{device}", PER_DEVICE),)
     prefix, sender, account = f"{SLOW}sign-in:{realm}", address_bucket(address), _short(email)
@@ -62,21 +62,21 @@ def signing_in(
 
 
 def giving_code(person_id: int) -> tuple[Bucket, ...]:
-    """Returns the limit for codes.
+    """Returns the limit for codes at sign-in.
 
-    Only callers who know the password count toward this limit, so nobody else can use it up.
+    Only attempts with the correct password count toward this limit.
     """
     return (Bucket(f"{SLOW}sign-in:code:{person_id}", CODES_PER_PERSON),)
 
 
 def past_the_limit(realm: str, address: str) -> tuple[Bucket, ...]:
-    """Returns the limits for sign-ins with password and code above the normal limit."""
+    """Returns the limit for sign-ins with a code after the normal limit is exceeded."""
     sender = address_bucket(address)
     return (Bucket(f"{SLOW}sign-in:{realm}:past:{sender}", CODES_PER_ADDRESS),)
 
 
 def proving(person_id: int) -> tuple[Bucket, ...]:
-    """Returns the limits for passwords and codes that a signed-in user enters again."""
+    """Returns the limit for passwords and codes with which signed-in users confirm themselves."""
     return (Bucket(f"{SLOW}prove:{person_id}", PER_PERSON),)
 
 
@@ -99,7 +99,7 @@ def sending_test_notifications(merchant_id: int) -> tuple[Bucket, ...]:
 async def take(db: Database, buckets: Sequence[Bucket]) -> None:
     """Counts an attempt in each bucket in order, and stops at the first exceeded limit.
 
-    An IP address above its limit therefore no longer counts against the email address.
+    After an IP address exceeds its limit, its attempts do not count for the email address.
     """
     for bucket in buckets:
         used, resets_in_seconds = await _add(db, bucket, 1)
@@ -110,13 +110,13 @@ async def take(db: Database, buckets: Sequence[Bucket]) -> None:
 
 
 async def give_back(db: Database, buckets: Sequence[Bucket]) -> None:
-    """Subtracts a successful attempt from the counts."""
+    """Subtracts a successful attempt from the buckets' counts."""
     for bucket in buckets:
         await _add(db, bucket, -1)
 
 
 async def count(db: Database, name: str) -> int:
-    """Counts a call under this name, and returns the number of calls in the current window."""
+    """Increments the counter with this name, and returns its count in the current window."""
     used, _ = await _add(db, Bucket(SLOW + name, 0), 1)
     return used
 
@@ -132,5 +132,5 @@ async def _add(db: Database, bucket: Bucket, cost: int) -> tuple[int, int]:
 
 
 def _short(email: str) -> str:
-    """Returns a hash of the email address, which has a fixed length and safe characters."""
+    """Returns a hash of the email address, for use in a bucket's name."""
     return hashlib.sha256(email.encode("utf-8", "replace")).hexdigest()[:32]

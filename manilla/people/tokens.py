@@ -12,8 +12,8 @@ def new() -> str:
 
 
 def digest(token: str) -> bytes:
-    """Returns the hash by which a token is looked up.
+    """Returns the hash by which a token is stored and looked up.
 
-    Random tokens need no slow hash. The timing of a lookup by hash does not reveal the token.
+    The token is random, so a fast hash is enough. The time of a lookup does not reveal the token.
     """
     return hashlib.sha256(token[:TOKEN_LENGTH_MAX].encode("utf-8", "replace")).digest()

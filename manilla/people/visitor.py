@@ -10,20 +10,20 @@ STEP_UP = timedelta(minutes=10)
 
 
 class Visitor(msgspec.Struct, frozen=True):
-    """A valid session and its user, read from the database for every request."""
+    """A valid session and its user, loaded from the database for each request."""
 
     session_id: int
     person_id: int
     realm: Realm
     name: str
     email: str
-    role: str | None  # None if the user has no membership, or has not chosen a merchant
+    role: str | None  # None without a membership or a chosen merchant
     merchant_id: int | None
     merchant_name: str | None
     merchant_status: str | None
     stepped_up_at: datetime | None
     has_totp: bool
-    second_factor: bool  # whether this session has verified the second factor
+    second_factor: bool  # whether the user has entered a code in this session
 
     @property
     def permissions(self) -> frozenset[Permission]:
