@@ -1,4 +1,4 @@
-"""Approvals: a second person, never the requester, decides on each approval exactly once.
+"""Approvals of changes, on which a second person decides exactly once.
 
 Administrators decide on changes to the platform. A merchant's team decides on changes that its
 members have requested. `team` is the merchant's id, or None for the administrators.
@@ -36,7 +36,7 @@ class ApprovalNotFound(Refusal):
 
 
 class Approvals(msgspec.Struct, frozen=True):
-    """The services for applying changes and for requesting their approval."""
+    """The services needed to apply changes and to request approvals."""
 
     db: Database
     keyring: Keyring
@@ -97,12 +97,12 @@ async def request_in(
 
 
 async def check(connection: Connection, services: Approvals, change: Change) -> None:
-    """Rejects a change that can never be applied in this mode."""
+    """Rejects a change that can never be applied in the current mode."""
     await kinds.check(connection, change, is_production_mode=services.is_production_mode)
 
 
 async def _mail_administrators(connection: Connection, change: str, reason: str) -> None:
-    """Emails the administrators who can approve: all except the requester."""
+    """Emails all administrators except the requester, who cannot approve the change."""
     actor = current.get()
     await outbox.put(
         connection,
@@ -114,7 +114,7 @@ async def _mail_administrators(connection: Connection, change: str, reason: str)
 
 
 async def approve(services: Approvals, approval_id: int, *, team: int | None = None) -> Approved:
-    """Applies the change. The lock on the approval's row ensures that this happens only once."""
+    """Approves and applies the change. A row lock ensures that this happens only once."""
     actor = current.get()
     async with services.db.transaction() as connection:
         asked = await _lock(connection, approval_id, team)
@@ -129,7 +129,7 @@ async def approve(services: Approvals, approval_id: int, *, team: int | None = N
 async def refuse(
     services: Approvals, approval_id: int, reason: str, *, team: int | None = None
 ) -> Approval:
-    """Rejects the change. The requester can also reject it, to withdraw the request."""
+    """Rejects the change. The requester can use this to withdraw the request."""
     if not is_line(reason, REASON_LENGTH_MAX):
         raise ApprovalNotAllowed(
             f"A reason must have 1 to {REASON_LENGTH_MAX} printable characters."
@@ -154,14 +154,14 @@ async def waiting(db: Database, *, team: int | None = None) -> list[Approval]:
 
 
 async def count_waiting(db: Database, *, team: int) -> int:
-    """Counts the changes in a merchant's team that wait for a second person's approval."""
+    """Returns the number of pending approvals in a merchant's team."""
     return await queries.count_waiting(db, team)
 
 
 async def list_approvals(
     db: Database, before_id: int | None = None, limit: int = 100
 ) -> list[Approval]:
-    """Returns all approvals, newest first."""
+    """Returns pending and past approvals, newest first."""
     return await queries.approvals(db, waiting_only=False, before_id=before_id, limit=limit)
 
 
@@ -185,7 +185,7 @@ def _request(asked: Approval, team: int | None) -> ApprovalRequest:
 async def _change(connection: Connection, keyring: Keyring, asked: Approval) -> Change:
     sealed = await queries.payload(connection, asked.id)
     change = _DECODER.decode(keyring.open(sealed, _context(asked.id)))
-    # Apply the change only if it is exactly the change that the second person was shown.
+    # Apply only the exact change that the second person was shown.
     if plain(await kinds.describe(connection, change)) != asked.detail:
         raise ApprovalNotAllowed(
             f"Approval {asked.id} would apply a different change than it shows."

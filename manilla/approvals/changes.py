@@ -9,13 +9,13 @@ from manilla.payouts.protection.protection import ProtectionChange
 
 
 class ApprovalRequested(msgspec.Struct, frozen=True):
-    """The change was not applied yet. A second person must decide on the approval with this id."""
+    """The result of a change that is not applied yet, because it needs an approval."""
 
     approval_id: int
 
 
 async def check(services: Approvals, change: Change) -> None:
-    """Rejects a change that can never be applied, before the user has to confirm it."""
+    """Rejects an invalid change before the user must confirm their identity."""
     async with services.db.transaction() as connection:
         await approvals.check(connection, services, change)
 
@@ -23,9 +23,9 @@ async def check(services: Approvals, change: Change) -> None:
 async def apply_or_ask(
     services: Approvals, change: Change, reason: str = ""
 ) -> Result | ApprovalRequested:
-    """Applies the change or requests its approval.
+    """Applies the change, or requests an approval if the change needs one.
 
-    In development mode, only merchants' teams need approvals.
+    In development mode, only changes by merchants' teams need approval.
     """
     is_needed = services.is_production_mode or isinstance(change, ProtectionChange)
     async with services.db.transaction() as connection:

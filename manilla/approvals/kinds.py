@@ -1,4 +1,4 @@
-"""The changes that may need a second person: whether they do, and how to apply and show them."""
+"""The changes that may need approval: when they need it, and how to apply and show them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ class WalletFunding(msgspec.Struct, frozen=True, tag="wallet_funding"):
     environment: Environment
     amount: Money
     reason: str
-    # True if every amount needs approval, because the requester's role must not move money alone.
+    # Whether any amount needs approval, because the requester may not move money alone.
     needs_second: bool = False
 
 
@@ -53,7 +53,7 @@ class WalletAdjustment(msgspec.Struct, frozen=True, tag="wallet_adjustment"):
     amount: Money
     reason: str
     needs_second: bool = False
-    trx_id: str | None = None  # so that a form that is submitted twice moves money only once
+    trx_id: str | None = None  # prevents a second adjustment if the form is submitted twice
 
 
 class ProviderChange(msgspec.Struct, frozen=True, tag="provider"):
@@ -66,7 +66,7 @@ class ProviderClearing(msgspec.Struct, frozen=True, tag="provider_clearing"):
 
 
 class ProviderAddition(msgspec.Struct, frozen=True, tag="provider_addition"):
-    """A new account at a provider of this kind. `provider` is the new account's name."""
+    """Adds an account of a provider kind. `provider` is the new account's name."""
 
     kind: str
     provider: str
@@ -89,7 +89,7 @@ class MethodChange(msgspec.Struct, frozen=True, tag="method"):
 
 
 class MethodAddition(msgspec.Struct, frozen=True, tag="method_addition"):
-    """A new method, which is active immediately."""
+    """Adds a deposit or withdrawal method, which is active immediately."""
 
     method: catalogue.NewMethod
 
@@ -99,7 +99,7 @@ class MethodAddition(msgspec.Struct, frozen=True, tag="method_addition"):
 
 
 class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
-    """A resolution of a case. The approver sees the case's `merchant_id` and `amount`."""
+    """Resolves a case. The approver sees the case's `merchant_id` and `amount`."""
 
     case_id: int
     action: CaseAction
@@ -198,10 +198,10 @@ def _changes_limit(current: settings.PlatformSettings, change: SettingChange) ->
 def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) -> bool:
     value, before = settings.parse(change.key, change.value), getattr(current, change.key)
     match change.key:
-        # Unlike the setting `payouts_held`, `payout release` queries the providers first.
+        # `manilla payout release` needs no approval, because it queries the providers first.
         case "signature_required" | "payouts_held":
             return bool(before and not value)
-        case "second_factor_for_money":  # the setting is on by default in production mode
+        case "second_factor_for_money":  # None counts as on in production mode
             return before is not False and not value
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))
@@ -273,7 +273,7 @@ async def _commission_needs_second(connection: Connection, change: MerchantChang
         wanted.commission_bearer in (None, before.commission_bearer)
     ):
         return False
-    # Even a merchant whose status was set back to pending may have received payments before.
+    # A merchant that was set back to pending may already have received payments.
     return (
         before.status != merchants.MerchantStatus.PENDING
         or await queries.has_production_payment(connection, change.merchant_id)
@@ -281,7 +281,7 @@ async def _commission_needs_second(connection: Connection, change: MerchantChang
 
 
 async def check(connection: Connection, change: Change, *, is_production_mode: bool) -> None:
-    """Rejects a change that can never be applied, before its approval is requested."""
+    """Rejects an invalid change before its approval is requested."""
     match change:
         case SettingChange():
             settings.parse(change.key, change.value)
@@ -339,7 +339,7 @@ def merchant_of(change: Change) -> int | None:
 
 
 async def describe(connection: Connection, change: Change) -> dict[str, Any]:
-    """Returns the change's fields for display, without secrets."""
+    """Returns the fields of a change for display, without secrets."""
     if isinstance(change, ProtectionChange):
         return protection.describe(change)
     return await _describe(connection, change)

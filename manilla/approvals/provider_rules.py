@@ -19,10 +19,10 @@ def is_any_valid(accounts: Accounts) -> bool:
 
 
 def change_needs_second(accounts: Accounts, provider: str, wanted: Mapping[str, str]) -> bool:
-    """Whether setting these values needs approval.
+    """Returns whether a change to a provider account's settings needs approval.
 
     The first provider's credentials need no approval, because otherwise nobody could set up an
-    installation. But a base_url outside the provider's own hosts always needs approval.
+    installation. A base_url outside the provider's own hosts always needs approval.
     """
     account = accounts[provider]
     if not account.kind.is_own_host(wanted.get("base_url", "")):
@@ -31,20 +31,20 @@ def change_needs_second(accounts: Accounts, provider: str, wanted: Mapping[str, 
 
 
 def clearing_needs_second(accounts: Accounts, provider: str) -> bool:
-    """Whether deleting an account's credentials needs approval.
+    """Returns whether deleting an account's credentials needs approval.
 
-    Without approval, one administrator could delete the only valid credentials, and then enter
-    other credentials like those of a first provider.
+    Otherwise one administrator could delete the only valid credentials, and then enter other
+    credentials, because the first provider's credentials need no approval.
     """
     return accounts[provider].is_valid
 
 
 def method_needs_second(accounts: Accounts, before: Method, after: Method) -> bool:
-    """Whether a change to a method needs approval.
+    """Returns whether a change to a method needs approval.
 
-    Changes to fees and limits always need approval. Activating a method and changing the order
-    direct money to an account, so both need approval if a valid account exists. Deactivating a
-    method needs none.
+    Changes to fees and limits always need approval. Activating or reordering a method can send
+    money to another account, so this needs approval if a valid account exists. Deactivating a
+    method needs no approval.
     """
     is_directed = after.position != before.position or (after.active and not before.active)
     return catalogue.terms(before) != catalogue.terms(after) or (
@@ -53,9 +53,9 @@ def method_needs_second(accounts: Accounts, before: Method, after: Method) -> bo
 
 
 def _is_unsafe(account: Credentials, wanted: Mapping[str, str]) -> bool:
-    """Whether the change can direct money elsewhere.
+    """Returns whether the change can send money to another account or server.
 
-    Disabling a provider, or switching to its test account, must be possible without approval.
+    Disabling a provider, or switching to its test account, is possible without approval.
     """
     switches = {field.name for field in account.kind.fields if field.is_switch}
     return any(

@@ -17,7 +17,7 @@ from manilla.people.roles import Realm
 
 
 class ApprovalStatus(StrEnum):
-    """The statuses of an approval that is no longer pending."""
+    """The possible statuses of an approval that is no longer pending."""
 
     APPROVED = "approved"
     REFUSED = "refused"
@@ -40,7 +40,7 @@ class Approval(msgspec.Struct, frozen=True):
     decision: str | None
 
     def is_of(self, team: int | None) -> bool:
-        """Whether this merchant's team decides, or for None, whether the administrators decide."""
+        """Returns whether this team decides on the approval. None means the administrators."""
         if self.asked_by.realm == Realm.DASHBOARD:
             return team is not None and team == self.merchant_id
         return team is None
@@ -51,7 +51,7 @@ FIELDS = Fields(
     asked_by="asked_by.name",
     decided_by=lambda row: row.decided_by and row.decided_by.name,
 )
-# An approval past its deadline has expired, even if its row does not yet have that status.
+# A pending approval past its deadline is shown as expired, even if its row is not updated yet.
 _APPROVAL = """
     SELECT id, kind, subject, merchant_id, detail, reason,
            CASE WHEN status = 'waiting' AND expires_at <= now() THEN 'expired' ELSE status END
@@ -105,7 +105,7 @@ async def count_waiting(db: Database, team: int) -> int:
 class ApprovalFilter(RecordFilter, frozen=True, kw_only=True):
     status: ApprovalStatus | None = None
     kind: str | None = None
-    search: str | None = None  # the approval's number or subject
+    search: str | None = None  # an approval's number or subject
 
 
 async def past_approvals(
@@ -115,7 +115,7 @@ async def past_approvals(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Approval]:
-    """Lists the administrators' approvals that are no longer pending, by default newest first."""
+    """Returns a page of the administrators' past approvals, by default newest first."""
     return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
 
 
@@ -144,7 +144,7 @@ async def payload(connection: Connection, approval_id: int) -> bytes:
 
 
 async def next_id(connection: Connection) -> int:
-    """Reserves an approval id before the insert, because encrypting the change needs the id."""
+    """Reserves the id of a new approval. The id is needed to encrypt the change."""
     return await connection.number("SELECT nextval(pg_get_serial_sequence('approval', 'id'))")
 
 
@@ -211,13 +211,11 @@ async def moved_alone(connection: Connection, actor: Actor, subject: str, curren
     """
     is_person = actor.kind is ActorKind.PERSON
     who = f"{actor.kind}:{actor.id if is_person else actor.name}"
-    # Serialize concurrent changes by the same actor: the second change must see the amount that the
-    # first change has moved.
+    # Lock out concurrent changes by the same actor, so that each change counts the others.
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended('moved alone:' || $1::text, 0))", who
     )
-    # A transaction's audit entries are consecutive, so the entry of an approved movement is
-    # followed by the entry of its approval.
+    # An approved movement is not counted. The next audit entry is then the approval's entry.
     moved = await connection.value(
         """
         SELECT coalesce(sum(abs(split_part(line.detail ->> 'amount', ' ', 1)::numeric)), 0)
