@@ -173,9 +173,9 @@ def _match_further(caller: Caller, api_key_hash: bytes, address: str) -> Identit
 
 
 def _check_usable(key: LiveKey, address: str) -> None:
-    """Rejects an expired key, or a key from a forbidden IP address, like an unknown key.
+    """Rejects an expired API key, and a key that is used from a forbidden IP address.
 
-    Somebody who has stolen a key cannot find out whether the key exists.
+    The error is the same as for an unknown key, so it does not reveal that the key exists.
     """
     if not key.is_live(datetime.now(UTC)):
         raise InvalidCredentials(logged=f"The API key {key.name} has expired.")

@@ -82,7 +82,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             path="/api/v1/balance",
             operation_id="getBalance",
             summary="Get the balance",
-            description="Returns each wallet's balance, and its open payouts' total with fees.",
+            description="Returns each wallet's balance and its open payouts' total, with fees.",
             right=Right.READ,
             answers=(Balance,),
             use_case=balance,

@@ -310,7 +310,7 @@ def _convert(value: Any, field: _Field) -> Any:
 
 
 def _amount(value: Any) -> Decimal:
-    # Reject strings, because msgspec converts "NaN" to a Decimal, and bool, which is an int.
+    # Reject strings, which msgspec converts to Decimal ("NaN"), and bool, a subclass of int.
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise _FieldError("Expected a number.")
     return Decimal(value)

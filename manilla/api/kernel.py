@@ -208,7 +208,7 @@ class MerchantApi:
             if caller is not None:
                 requests.note_use(request.key_use(), at)
             elif isinstance(request.refusal, InvalidCredentials):
-                # Log the failure for the merchant whose key was sent. The rate limit applies.
+                # Log the failed authentication for the merchant whose key was sent.
                 caller = request.refusal.merchant
             if caller is not None:
                 requests.add(request.line(caller, at))
@@ -254,7 +254,7 @@ class MerchantApi:
             try:
                 refusal = await self._count_address(request, refusal)
             except Unavailable as unavailable:
-                # If a guess cannot be counted, do not reveal that the credentials are wrong.
+                # If the failure cannot be counted, do not reveal that the credentials are wrong.
                 refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
         request.refusal = refusal
         return _refused(refusal)

@@ -1,4 +1,4 @@
-"""Endpoints that manage payment links."""
+"""API endpoints that manage payment links."""
 
 from collections.abc import Collection
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Payout endpoints."""
+"""API endpoints that create, verify and list payouts."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
@@ -67,7 +67,7 @@ def _amount_errors(values: dict[str, Any]) -> dict[str, str]:
 
 def _beneficiary_errors(values: dict[str, Any], bad: Collection[str]) -> dict[str, str]:
     if "beneficiary" in bad or "withdraw_account_id" in bad:
-        return {}  # the other field is invalid and has its own error
+        return {}  # one of the fields is invalid and has its own error
     has_beneficiary = values.get("beneficiary") is not None
     has_account = values.get("withdraw_account_id") is not None
     if has_beneficiary and has_account:

@@ -1,4 +1,4 @@
-"""Refund endpoints."""
+"""API endpoints that create, verify and list refunds."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal

@@ -102,7 +102,7 @@ async def check(connection: Connection, services: Approvals, change: Change) -> 
 
 
 async def _mail_administrators(connection: Connection, change: str, reason: str) -> None:
-    """Emails all administrators except the requester, who cannot approve the change."""
+    """Emails all administrators except the requester about the requested change."""
     actor = current.get()
     await outbox.put(
         connection,

@@ -1,4 +1,4 @@
-"""The changes that may need approval: when they need it, and how to apply and show them."""
+"""Defines the changes that may need approval, and how to check, apply and show them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -201,7 +201,7 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
         # `manilla payout release` needs no approval, because it queries the providers first.
         case "signature_required" | "payouts_held":
             return bool(before and not value)
-        case "second_factor_for_money":  # None counts as on in production mode
+        case "second_factor_for_money":  # an unset value means on in production mode
             return before is not False and not value
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))
@@ -235,7 +235,7 @@ async def _provider_needs_second(
 async def _amount_needs_second(
     connection: Connection, change: WalletFunding | WalletAdjustment
 ) -> bool:
-    """Whether the amount needs approval. Amounts in the sandbox never need approval.
+    """Returns whether the amount needs approval. Amounts in the sandbox never need approval.
 
     In production, the amounts of the last 24 hours are added up.
     """
@@ -245,7 +245,7 @@ async def _amount_needs_second(
 
 
 async def _resolution_needs_second(connection: Connection, change: CaseResolution) -> bool:
-    """Whether a resolution needs approval.
+    """Returns whether a case's resolution needs approval.
 
     In production, a resolution with an unknown amount always needs approval.
     """
@@ -258,7 +258,10 @@ async def _resolution_needs_second(connection: Connection, change: CaseResolutio
 
 
 async def _is_above_limit(connection: Connection, change: Change, amount: Money) -> bool:
-    """Whether the amount, plus the user's unapproved amounts of 24 hours, exceeds the limit."""
+    """Returns whether the amount exceeds the limit for amounts without approval.
+
+    The amounts that the user moved without approval in the last 24 hours are added.
+    """
     limit = (await settings.load(connection)).adjustment_limit_in(amount.currency)
     if limit is None:
         return True

@@ -211,11 +211,11 @@ async def moved_alone(connection: Connection, actor: Actor, subject: str, curren
     """
     is_person = actor.kind is ActorKind.PERSON
     who = f"{actor.kind}:{actor.id if is_person else actor.name}"
-    # Lock out concurrent changes by the same actor, so that each change counts the others.
+    # Serialize concurrent changes by the same actor, so that each change counts the others.
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended('moved alone:' || $1::text, 0))", who
     )
-    # An approved movement is not counted. The next audit entry is then the approval's entry.
+    # Skip approved movements, whose audit entry is followed by the entry of their approval.
     moved = await connection.value(
         """
         SELECT coalesce(sum(abs(split_part(line.detail ->> 'amount', ' ', 1)::numeric)), 0)

@@ -17,8 +17,8 @@ class CheckoutPage(StrEnum):
     PREPARING = "preparing"  # another request is creating the charge
     TRANSFER = "transfer"
     WAITING = "waiting"
-    LINK_EXPIRED = "link_expired"  # the link has expired before the payment was final
-    CLOSED = "closed"  # the customer cannot pay this payment
+    LINK_EXPIRED = "link_expired"  # the link expired before the payment's status was final
+    CLOSED = "closed"  # payment is not possible, for example without a method
     HELD = "held"  # the received money does not match the payment
     SUCCESS = "success"
     DECLINED = "declined"

@@ -1,4 +1,4 @@
-"""The routes of checkout, which verify the payment's signed link, and error responses."""
+"""The checkout routes, which verify a payment's signed link and handle errors."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -52,7 +52,7 @@ ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
 ]
 
 
-# These pages stay available after the link has expired.
+# Receipts stay available after the payment's link has expired.
 LASTING: tuple[Handler, ...] = (receipts.show, receipts.send_pdf)
 
 

@@ -1,4 +1,4 @@
-"""Applies the changes of commands, some of which need a second administrator's approval."""
+"""Applies a command's change, or requests a second administrator's approval."""
 
 from typing import Any
 

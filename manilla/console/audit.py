@@ -16,7 +16,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
-_VERIFYING = asyncio.Lock()  # held while the audit log is verified
+_VERIFYING = asyncio.Lock()  # this lock is held while the audit log is verified
 TOO_LONG = "The log is too long to verify on this page. Run `manilla audit verify` on the server."
 
 COLUMNS = listing.FIELDS.select(

@@ -14,8 +14,8 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# The maximum size of the form is above the limit for documents, so that we can show an error.
-# If a request exceeds this size, the server closes the connection and the browser shows an error.
+# The form may be larger than the document size limit, so that the page can report the limit.
+# If a request exceeds this size, the server closes the connection without a message.
 UPLOAD_BYTES_MAX = 3 * documents.BYTES_MAX
 # The form fields of each section of the KYC dossier.
 FIELDS = {

@@ -34,7 +34,7 @@ class SignInRefused(Refusal):
     status, code = 401, "SIGN_IN_REFUSED"
     message = "The email address or password is wrong."
 
-    outcome = SecurityOutcome.WRONG_PASSWORD  # the reason, which only the log contains
+    outcome = SecurityOutcome.WRONG_PASSWORD  # the reason for the failure, which is only logged
 
 
 class SignedIn(msgspec.Struct, frozen=True):

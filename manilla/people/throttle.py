@@ -25,7 +25,7 @@ from manilla.kit.ratelimit import SLOW, SLOW_WINDOW, address_bucket
 WINDOW: timedelta = SLOW_WINDOW
 PER_ADDRESS = 30  # sign-in attempts per IP address, for all accounts
 PER_ACCOUNT_AND_ADDRESS = 10
-PER_ACCOUNT = 50  # sign-in attempts per account, without known devices
+PER_ACCOUNT = 50  # sign-in attempts per account, not counting known devices
 PER_DEVICE = 10
 CODES_PER_PERSON = 10  # wrong codes per user, after a correct password
 CODES_PER_ADDRESS = 10  # attempts with a code above the normal limit

@@ -270,7 +270,7 @@ class Authentication:
     def _page_with_form(self, request: PageRequest) -> str:
         """Returns the page that contained the submitted form, or the nearest parent page."""
         referer, path = urlsplit(request.http.headers.get("referer", "")), request.http.path
-        # The page that confirms the identity has the URL to which the form was submitted.
+        # The identity confirmation page has the URL to which the form was submitted.
         if referer.path == path and self._pages.match(path + NEW):
             return path + NEW
         if self._pages.match(referer.path):

@@ -15,7 +15,7 @@ from manilla.web.serving.response import PageResponse, StreamedResponse
 Row = TypeVar("Row")
 
 FORMAT = "format"  # the query parameter for the file format, csv or xlsx
-CSV_TYPE = "text/csv"  # without the charset, which the response adds
+CSV_TYPE = "text/csv"  # the response adds the charset to this type
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 CHUNK_BYTES = 64 * 1024
 IN_MEMORY_BYTES = 1024 * 1024
@@ -80,7 +80,7 @@ async def as_xlsx(
     columns: Columns[Row], pages: AsyncIterable[Sequence[Row]]
 ) -> AsyncGenerator[bytes, None]:
     """Writes all rows to a temporary file, then streams that file."""
-    import xlsxwriter  # imported here because it loads slowly
+    import xlsxwriter  # imported here because xlsxwriter loads slowly
 
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as file:
         # The `with` statements delete the temporary file even if the client disconnects early.

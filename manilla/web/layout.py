@@ -20,7 +20,7 @@ class NavigationItem(msgspec.Struct, frozen=True):
     path: str
     icon: str
     needs: Permission
-    is_outside: bool = False  # the path is not below `/dashboard` or `/console`
+    is_outside: bool = False  # whether the path is outside `/dashboard` and `/console`
 
 
 class OfferedPage(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ NavigationCounts = Callable[[Any], Awaitable[Mapping[str, int]]]
 # Maps section titles to navigation links.
 Navigation = Mapping[str, Sequence[NavigationItem]]
 
-# The values of form errors in a template if no form was rejected.
+# The default template values of a page without a rejected form.
 NO_FORM: Mapping[str, Any] = {
     "problem_text": None,
     "page_errors": {},

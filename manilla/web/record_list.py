@@ -117,12 +117,12 @@ class ShownOutcome(msgspec.Struct, frozen=True):
     outcome: Outcome
     count: int
     sums: str
-    url: str  # the link that sets or removes the filter by this status
+    url: str  # the URL that sets or removes the status filter
     is_here: bool
 
 
 class RecordList(msgspec.Struct, frozen=True):
-    name: str  # the key of the users' stored column choices
+    name: str  # the key of the users' column choices in the database
     noun: str
     columns: tuple[ListColumn, ...]
     fetch: Callable[..., Awaitable[Page[Any]]]

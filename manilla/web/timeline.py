@@ -46,12 +46,12 @@ REQUEST, CHARGE, STEP, WEBHOOK, POSTING, NOTIFICATION, ATTEMPT = range(7)
 
 class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
-    place: int  # sorts events that have the same time
+    place: int  # the sort order of events with the same time
     source: str  # the origin of the event, such as `Checkout`
     title: str
     detail: str = ""
     tone: str = ""  # the entry's color: green, yellow, red or none
-    is_technical: bool = False  # about a request or notification, not about money
+    is_technical: bool = False  # whether the entry is about a request or notification
     notification_id: str | None = None
 
 

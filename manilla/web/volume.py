@@ -1,4 +1,4 @@
-"""Daily volume in a chosen period, compared with the previous period, and its chart."""
+"""The daily volume in a period and its chart, compared with the previous period."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date, datetime, timedelta

@@ -27,7 +27,7 @@ def serve(
     data: Data = None,
     _as_json: Json = False,
 ) -> None:
-    """Serve the API and the pages (MANILLA_MODE defaults to production)."""
+    """Serve the API and the pages. MANILLA_MODE defaults to production."""
     logs.configure("api")
     _settings(data)
     listener = listen(host, port)
@@ -38,7 +38,7 @@ def serve(
 
 
 def worker(data: Data = None, _as_json: Json = False) -> None:
-    """Run the worker (MANILLA_MODE defaults to production)."""
+    """Run the worker. MANILLA_MODE defaults to production."""
     logs.configure("worker")
     _settings(data)
     program.become("worker")

@@ -152,12 +152,12 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
         if plan.with_history:
             worker = development.require().history_command(plan.folder, simulator_url)
     _write_running(plan, settings)
-    # Import this module while the API process starts.
+    # Imported here, so that the import runs while the API process starts.
     from manilla.cli.running.summary import print_summary
 
     await _until_ready(plan.host, listener.getsockname()[1], log_folder)
     seconds = time.monotonic() - began
-    # Start the other programs now, so that the first API process had all the CPU time to start.
+    # Start the other programs after the first API process, which then starts faster.
     for each in (*further, _worker_program(worker, environment, log_folder)):
         await supervisor.start(each)
     if plan.as_json:

@@ -32,7 +32,7 @@ LIST = RecordList(
     "statement",
     "entry",
     (
-        # The list cannot be sorted, because the balance after each entry needs the order of time.
+        # The list is always in order of time, because it shows the balance after each entry.
         ListColumn(
             "time", "Time", lambda _, line: display.short_moment(line.posted_at), place=Place.TIME
         ),

@@ -27,7 +27,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     tone: str  # the color of the status: green, yellow or red
     when: str
     groups: list[Lines]
-    beneficiary: str | None  # masked name, for the public verification page
+    beneficiary: str | None  # the masked name for the public verification page
     verification_url: str
     support: str = ""  # how customers can contact the merchant
     logo: bytes | None = None  # a PNG
