@@ -50,7 +50,7 @@ COMMANDS = {
     "restore-check": Command(
         "restore_check:restore_check", "Query providers about open transfers after a restore."
     ),
-    "setting": Command("setting:app", "Platform settings. Changes take effect within a second."),
+    "setting": Command("setting:app", "Platform settings, which take effect within a second."),
     "provider": Command("providers.provider:app", "Providers: accounts, credentials, health."),
     "rail": Command("providers.rail:app", "Rails: show delivery statistics, stop payouts."),
     "bank": Command("providers.bank:app", "Banks, and their codes at each provider."),
