@@ -1,1 +1,1 @@
-"""The audit log: append-only and hash-chained. Entries are written in the change's transaction."""
+"""The append-only, hash-chained audit log. An entry commits together with its change."""

@@ -1,4 +1,4 @@
-"""Writes audit entries in the transaction of the change, and lists and verifies entries."""
+"""Writes audit entries in the transaction of the change. Also lists and verifies entries."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ class AuditFilter(RecordFilter, frozen=True, kw_only=True):
     """Filters for audit log entries. Fields that are None are not applied."""
 
     search: str | None = None  # the actor's full name or email address
-    action: str | None = None  # `wallet.fund`, or `wallet` for all wallet actions
+    action: str | None = None  # an action such as `wallet.fund`, or `wallet` for all its actions
     merchant_id: int | None = None
     subject: str | None = None
 
@@ -95,7 +95,7 @@ async def _insert(connection: Connection, line: AuditEntry) -> None:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values that differ, each with the old and the new value."""
+    """Returns the fields that differ, each with its old and its new value."""
     return {
         name: {"before": before.get(name), "after": value}
         for name, value in after.items()
@@ -142,7 +142,7 @@ async def latest(db: Database, action: str) -> dict[str, AuditEntry]:
 
 
 class SavedHead(msgspec.Struct, frozen=True):
-    """The last entry at an earlier verification, which was saved outside of the database."""
+    """The log's last entry at an earlier verification, saved outside of the database."""
 
     id: int
     hash: str
@@ -166,7 +166,7 @@ async def verify(db: Database, kept: SavedHead | None = None) -> AuditVerificati
         if found is not None and found.hex() == kept.hash:
             return verdict
         reason = (
-            "The line was removed." if found is None else "The line differs from the saved proof."
+            "The entry was removed." if found is None else "The entry differs from the saved hash."
         )
         return msgspec.structs.replace(verdict, broken_id=kept.id, reason=reason)
 
@@ -187,20 +187,20 @@ async def _walk(connection: Connection, head: _Head) -> AuditVerification:
         return AuditVerification(count, head.id, head.hash.hex(), count + 1, reason)
     if last_hash != head.hash:
         return AuditVerification(
-            count, head.id, head.hash.hex(), count, "The line does not match the head."
+            count, head.id, head.hash.hex(), count, "The entry does not match the log's head."
         )
     return AuditVerification(count, head.id, head.hash.hex())
 
 
 def _broken(line: AuditEntry, expected_id: int, last_hash: bytes, head: _Head) -> str | None:
     if line.id > expected_id:
-        return "The line was removed."
+        return "The entry was removed."
     if line.id < expected_id or line.id > head.id:
-        return "The line was inserted."
+        return "The entry was inserted."
     if line.previous_hash != last_hash:
-        return "The line does not match the hash of the line before it."
+        return "The entry does not match the previous entry's hash."
     if line.computed_hash != line.hash:
-        return "The line was changed."
+        return "The entry was changed."
     return None
 
 

@@ -101,7 +101,7 @@ async def test_the_log_is_read_in_pages_and_filtered(db: Database) -> None:
             None,
             "inserted",
         ),
-        ("UPDATE audit_head SET hash = sha256('x')", 2, "does not match the head"),
+        ("UPDATE audit_head SET hash = sha256('x')", 2, "does not match the log's head"),
     ],
 )
 async def test_the_first_altered_entry_is_reported(
@@ -170,7 +170,7 @@ async def test_a_log_truncated_with_its_head_fails_against_a_saved_proof(
     async with tampered(owner, cut):
         assert (await audit.verify(db)).is_whole
         verdict = await audit.verify(db, kept)
-    assert (verdict.broken_id, verdict.reason) == (kept.id, "The line was removed.")
+    assert (verdict.broken_id, verdict.reason) == (kept.id, "The entry was removed.")
 
 
 async def test_an_entry_with_a_recomputed_hash_does_not_match_the_next(
@@ -190,7 +190,7 @@ async def test_an_entry_with_a_recomputed_hash_does_not_match_the_next(
         verdict = await audit.verify(db)
     assert (verdict.broken_id, verdict.reason) == (
         target.id + 1,
-        "The line does not match the hash of the line before it.",
+        "The entry does not match the previous entry's hash.",
     )
 
 

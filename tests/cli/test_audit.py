@@ -112,7 +112,7 @@ async def test_a_rewritten_log_exits_with_1(command: Command, owner: Database) -
     assert (broken["whole"], broken["broken_id"], broken["reason"]) == (
         False,
         1,
-        "The line was changed.",
+        "The entry was changed.",
     )
 
 

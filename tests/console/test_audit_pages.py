@@ -65,4 +65,4 @@ async def test_the_log_is_verified_by_a_button(
     assert f"Chain verified: {lines} entries, last at" in page
     async with tampered(owner, "UPDATE audit SET actor_name = 'nobody' WHERE id = 1"):
         broken = (await visitor.post("/audit/verify", {})).body.decode()
-    assert "The chain breaks at entry 1: The line was changed." in broken
+    assert "The chain breaks at entry 1: The entry was changed." in broken
