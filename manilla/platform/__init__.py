@@ -1,1 +1,1 @@
-"""Settings of the whole installation, and how processes detect changes to them."""
+"""The settings of the whole installation. All processes detect changes to these settings."""

@@ -11,7 +11,7 @@ SEALED = SealedColumn("master_key_proof", "sealed", ("one",), lambda _row: _CONT
 
 class WrongMasterKey(Refusal):
     message = (
-        "The master key is not the one that this database's secrets are sealed with. "
+        "The master key does not match the key that encrypts this database's secrets. "
         "Set MANILLA_MASTER_KEY to that key (or, in development, restore master.key)."
     )
 

@@ -39,9 +39,9 @@ class LimitKind(StrEnum):
 
 
 class CheckoutChoice(StrEnum):
-    """Whether customers choose a way to pay or a gateway on checkout."""
+    """What customers choose on checkout: a way to pay, or a gateway."""
 
-    WAYS = "ways"  # one entry for all gateways that offer the same way to pay
+    WAYS = "ways"  # checkout shows one option for all gateways with the same way to pay
     GATEWAYS = "gateways"  # one entry for each gateway
 
 
@@ -161,77 +161,78 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Text,
         Meta(
             description="Amount per currency, in major units, from which a payout is large: the "
-            "merchant's owners and finance users get an email about it. Empty: no payout is large."
+            "merchant's owners and finance users get an email about it. "
+            "If empty, no payout is large."
         ),
     ] = "NGN:5000000"
     low_balances: Annotated[
         Text,
         Meta(
             description="Amount per currency, in major units, below which a provider's balance is "
-            "low: operations users and administrators get an email. Empty: no balance is low."
+            "low: operations users and administrators get an email. If empty, no balance is low."
         ),
     ] = "NGN:500000"
     payment_limits_unverified: Annotated[
         Text,
         Meta(
-            description="Limit of one payment to an unverified merchant, "
-            "per currency in major units, such as NGN:500000. If not listed: no limit."
+            description="Maximum amount of one payment to an unverified merchant, "
+            "per currency in major units, such as NGN:500000. Other currencies have no limit."
         ),
     ] = ""
     daily_payment_limits_unverified: Annotated[
         Text,
         Meta(
-            description="Limit of the payments that an unverified merchant creates in a day, "
-            "per currency in major units, such as NGN:500000. If not listed: no limit."
+            description="Maximum daily total of an unverified merchant's payments, "
+            "per currency in major units, such as NGN:500000. Other currencies have no limit."
         ),
     ] = ""
     payout_limits_unverified: Annotated[
         Text,
         Meta(
-            description="Limit of one payout of an unverified merchant, "
-            "per currency in major units, such as NGN:500000. If not listed: no limit."
+            description="Maximum amount of one payout of an unverified merchant, "
+            "per currency in major units, such as NGN:500000. Other currencies have no limit."
         ),
     ] = ""
     daily_payout_limits_unverified: Annotated[
         Text,
         Meta(
-            description="Limit of the payouts that an unverified merchant creates in a day, "
-            "per currency in major units, such as NGN:500000. If not listed: no limit."
+            description="Maximum daily total of an unverified merchant's payouts, "
+            "per currency in major units, such as NGN:500000. Other currencies have no limit."
         ),
     ] = ""
     payment_limits_verified: Annotated[
         Text,
         Meta(
-            description="Limit of one payment to a verified merchant, "
-            "per currency in major units, such as NGN:500000. If not listed: no limit."
+            description="Maximum amount of one payment to a verified merchant, "
+            "per currency in major units, such as NGN:500000. Other currencies have no limit."
         ),
     ] = ""
     daily_payment_limits_verified: Annotated[
         Text,
         Meta(
-            description="Limit of the payments that a verified merchant creates in a day, "
-            "per currency in major units, such as NGN:500000. If not listed: no limit."
+            description="Maximum daily total of a verified merchant's payments, "
+            "per currency in major units, such as NGN:500000. Other currencies have no limit."
         ),
     ] = ""
     payout_limits_verified: Annotated[
         Text,
         Meta(
-            description="Limit of one payout of a verified merchant, "
-            "per currency in major units, such as NGN:500000. If not listed: no limit."
+            description="Maximum amount of one payout of a verified merchant, "
+            "per currency in major units, such as NGN:500000. Other currencies have no limit."
         ),
     ] = ""
     daily_payout_limits_verified: Annotated[
         Text,
         Meta(
-            description="Limit of the payouts that a verified merchant creates in a day, "
-            "per currency in major units, such as NGN:500000. If not listed: no limit."
+            description="Maximum daily total of a verified merchant's payouts, "
+            "per currency in major units, such as NGN:500000. Other currencies have no limit."
         ),
     ] = ""
     customer_email_fallback: Annotated[
         Text,
         Meta(
             description="Email address sent to providers for payments and payouts that have none. "
-            "If empty: no-reply@ followed by the host of MANILLA_BASE_URL."
+            "Defaults to no-reply@ followed by the host of MANILLA_BASE_URL."
         ),
     ] = ""
     webhook_retention_days: Annotated[
@@ -253,8 +254,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 1_825
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
-    site_logo: Annotated[Text, Meta(description="URL of the logo. If empty: Manilla's logo.")] = ""
-    site_url: Annotated[Text, Meta(description="URL of the site. If empty: MANILLA_BASE_URL.")] = ""
+    site_logo: Annotated[Text, Meta(description="Logo URL. Defaults to Manilla's logo.")] = ""
+    site_url: Annotated[Text, Meta(description="Site URL. Defaults to MANILLA_BASE_URL.")] = ""
     gateway_name: Annotated[
         Text, Meta(min_length=1, description="The name of the payment gateway.")
     ] = "Manilla Payments"
@@ -269,7 +270,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_payout_day(day) and day.isoformat() not in self.holidays.split(",")
 
     def adjustment_limit_in(self, currency: str) -> Money | None:
-        """Returns the limit, or None if every adjustment in this currency needs approval."""
+        """Returns the adjustment limit, or None if every adjustment needs approval."""
         return _limit_in(self.adjustment_limits, currency)
 
     def large_payout_in(self, currency: str) -> Money | None:
@@ -284,7 +285,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         return _limit_in(text, currency) if text else None
 
     def customer_email(self, base_url: str) -> str:
-        """Returns the email address for providers if a customer has none. Never a merchant's."""
+        """Returns the address that providers get if a customer has none. Never a merchant's."""
         return self.customer_email_fallback or f"no-reply@{urlsplit(base_url).hostname}"
 
 
@@ -299,12 +300,12 @@ class BadSetting(Refusal):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The values that a setting can have, for forms and hints."""
+    """The allowed values of a setting, for forms and hints."""
 
     is_switch: bool
     is_number: bool
     least: int | None
-    most: int | None  # the largest number, or the maximum length of a text
+    most: int | None  # the maximum of a number, or the maximum length of a text
     values: tuple[str, ...] = ()  # the allowed values, if there is a fixed list
 
     @property
@@ -402,15 +403,15 @@ def render(value: Any) -> str:
 
 
 def _is_switch(default: Any) -> bool:
-    """Whether the setting is a switch.
+    """Whether the setting is a boolean.
 
-    If a switch's default depends on the mode, its default is None.
+    If a boolean's default depends on the mode, its default is None.
     """
     return default is None or isinstance(default, bool)
 
 
 def in_mode(stored: PlatformSettings, *, is_development: bool) -> PlatformSettings:
-    """Sets the default of switches without a value: true only in production mode."""
+    """Sets boolean settings that have no value: true in production mode, otherwise false."""
     unset = [name for name in _FIELDS if getattr(stored, name) is None]
     return msgspec.structs.replace(stored, **dict.fromkeys(unset, not is_development))
 
@@ -448,8 +449,8 @@ class _Stored(msgspec.Struct, frozen=True):
     value: str
 
 
-# Version 0.1.0 had one limit for all currencies. This name must not be reused, because processes of
-# that version still read it during an upgrade, and expect a number.
+# Name of a setting in version 0.1.0, which had one limit for all currencies.
+# This name must not be reused, because processes of that version expect a number during an upgrade.
 LIMIT_BEFORE = "adjustment_limit"
 
 
