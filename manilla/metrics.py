@@ -18,7 +18,7 @@ request_lines_dropped = Counter(
 )
 webhooks = Counter(
     "manilla_webhooks",
-    "Webhooks received from providers, by outcome; ignored: for another provider's transaction.",
+    "Webhooks from providers, by outcome. Ignored: the transaction has another provider.",
     ["provider", "outcome"],
 )
 security_events = Counter(
@@ -76,7 +76,7 @@ payouts_open = gauge(
 )
 payouts_without_rail = gauge(
     "manilla_payouts_without_rail",
-    "Unsent production payouts whose rail is down; automatic payouts found no other rail.",
+    "Unsent production payouts whose rail is down and that no other rail can send.",
 )
 payouts_held = gauge("manilla_payouts_held", "Whether payouts and refunds are on hold: 1 or 0.")
 jobs_due = gauge("manilla_jobs_due", "Jobs that are due and not yet claimed by any worker.", "kind")
