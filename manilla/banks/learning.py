@@ -1,4 +1,4 @@
-"""Stores the bank codes in each provider account's bank list, and maps codes manually."""
+"""Stores the bank codes from providers' bank lists. Administrators can map codes to banks."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -16,7 +16,7 @@ from manilla.kit.errors import Refusal
 
 log = structlog.get_logger(__name__)
 
-LISTED_MAX = 5_000  # more than any real bank list has
+LISTED_MAX = 5_000  # maximum length of a bank list; real lists are shorter
 CODE_LENGTH_MAX = 50
 
 
@@ -53,7 +53,7 @@ class RailBank(msgspec.Struct, frozen=True):
 
     @property
     def needs_attention(self) -> bool:
-        """Whether an administrator should map the code."""
+        """Whether an administrator should map the code to a bank."""
         return self.is_listed and not self.is_certain and (self.bank, self.matched_by) != _NO_BANK
 
 
@@ -70,7 +70,7 @@ async def load(db: Database | Connection, provider: str | None = None) -> list[R
 
 
 async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) -> bool:
-    """Stores the codes and names in a provider's bank list, and matches them with banks.
+    """Stores a provider's bank list, and matches its codes and names with banks.
 
     Returns True if something has changed.
     """
@@ -82,7 +82,7 @@ async def learn(db: Database, provider: str, listed: Iterable[tuple[str, str]]) 
     is_changed = match(usable, known) != known
     if is_changed:
         async with db.transaction() as connection:
-            # Locks, so that only one process does this at a time.
+            # `announce` also takes a lock, so only one process stores bank codes at a time.
             await changes.announce(connection, changes.BANKS)
             known = _matches(await load(connection, provider))
             await _store(connection, provider, known, match(usable, known))

@@ -1,4 +1,4 @@
-"""Matches the entries of a provider's bank list with our banks. An unclear entry is not matched."""
+"""Matches the entries of a provider's bank list with our banks. Ambiguous entries have no match."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,13 +13,13 @@ from manilla.banks.nigeria import BY_ANY_CODE, NigerianBank
 class MatchedBy(StrEnum):
     CODE = "code"
     NAME = "name"
-    MANUAL = "manual"  # an administrator chose this bank or, without a bank, none of our banks
+    MANUAL = "manual"  # an administrator mapped the code to a bank, or to no bank
 
 
 class Doubt(StrEnum):
-    """Why an entry has no bank, or why its bank is not used."""
+    """Why an entry of a bank list is not matched, or why its match is not used."""
 
-    CONTRADICTION = "contradiction"  # the code belongs to a bank with another name
+    CONTRADICTION = "contradiction"  # the code and the name belong to different banks
     DUPLICATE = "duplicate"  # the list has several codes for a bank, or several names for a code
     RENAMED = "renamed"  # the provider changed the name after an administrator mapped the code
 
@@ -39,9 +39,9 @@ class Match(msgspec.Struct, frozen=True):
 
 
 def match(listed: Iterable[tuple[str, str]], known: Mapping[str, Match]) -> dict[str, Match]:
-    """Returns the match of every listed code, and of known codes that are no longer listed.
+    """Matches the provider's listed bank codes with our banks.
 
-    Administrators' decisions are kept.
+    Keeps administrators' decisions, and codes that are no longer listed.
     """
     found: dict[str, Match] = {}
     for code, name in listed:

@@ -8,7 +8,7 @@ from manilla.banks.nigeria import BANKS, NigerianBank
 
 LENGTH_MAX = 200
 _WORD = re.compile(r"[a-z0-9]+")
-# A microfinance bank is not the bank with the same name, so keep these words in a short form.
+# Shorten these words but keep them: a microfinance bank can share its name with another bank.
 _SHORTENED = (
     (re.compile(r"\b(micro ?finance( bank)?|mf ?bank|mfb( bank)?)\b"), "mfb"),
     (re.compile(r"\bpayment service bank\b"), "psb"),

@@ -7,12 +7,12 @@ import msgspec
 
 
 def with_code(name: str | None, code: str) -> str:
-    """Returns a bank's display name, such as `Guaranty Trust Bank (058)`, or only its code."""
+    """Returns a bank's display name, such as `Guaranty Trust Bank (058)`, or only the code."""
     return f"{name} ({code})" if name and name != code else code
 
 
 class NigerianBank(msgspec.Struct, frozen=True):
-    code: str  # identifies the bank; see the comment in nigeria.csv
+    code: str  # unique bank code; nigeria.csv explains the codes
     nip_code: str  # code in the interbank system NIP; empty if the bank does not have one
     kind: str
     is_in_sandbox: bool

@@ -26,13 +26,13 @@ class BankRegistry:
         self._db = db
         # An "own code" is the code that a provider account uses for a bank.
         self._by_provider: dict[tuple[str, str], NigerianBank] = {}  # banks by account and own code
-        self._codes: dict[tuple[str, str], str] = {}  # own codes by account and our code
-        # Accounts and own codes, including unknown banks.
+        self._codes: dict[tuple[str, str], str] = {}  # own codes by account and registry code
+        # All pairs of account and own code, including those of unknown banks.
         self._listed: set[tuple[str, str]] = set()
-        # The account's name for a bank, by account and own code.
+        # The bank names that accounts use, by account and own code.
         self._names: dict[tuple[str, str], str] = {}
-        self._providers: dict[str, list[str]] = {}  # accounts that list a bank, by our code
-        # Our codes by the own code of any account. None represents an unknown bank.
+        self._providers: dict[str, list[str]] = {}  # accounts that list a bank, by registry code
+        # Registry codes by the own code of any account. None represents an unknown bank.
         self._meanings: dict[str, set[str | None]] = {}
         self._loading = asyncio.Lock()
         watch.follow(changes.BANKS, self._refresh)
@@ -64,27 +64,27 @@ class BankRegistry:
         return self._by_provider.get((provider, code))
 
     def name_at(self, provider: str, code: str) -> str | None:
-        """Returns our name for the bank with this own code, or else the provider's name."""
+        """Returns our name for the bank with this provider code, or else the provider's name."""
         bank = self.bank_at(provider, code)
         return self._names.get((provider, code)) if bank is None else bank.name
 
     def has_code(self, provider: str, code: str) -> bool:
-        """Whether the provider's current list has this code, even if the bank is unknown."""
+        """Whether the provider's current bank list contains this code, even for an unknown bank."""
         return (provider, code) in self._listed
 
     def code_at(self, provider: str, bank: NigerianBank) -> str | None:
-        """Returns the bank's code in the provider's current list, or None."""
+        """Returns the bank's code in the provider's current bank list, or None."""
         return self._codes.get((provider, bank.code))
 
     def providers_with(self, bank: NigerianBank) -> list[str]:
-        """Returns the accounts whose current list has the bank."""
+        """Returns the provider accounts whose current bank list contains the bank."""
         return self._providers.get(bank.code, [])
 
     async def _refresh(self, _known_version: int) -> None:
         await self.load()
 
     async def load(self) -> None:
-        """Reloads the codes. Only one load runs at a time, so old data never replaces new."""
+        """Reloads bank codes. Only one load runs at a time, so old data never replaces new data."""
         async with self._loading:
             rows = await learning.load(self._db)
             certain = [row for row in rows if row.is_certain and row.bank is not None]
