@@ -116,7 +116,7 @@ class Banks:
         current = self._rails.credentials(provider)
         account, kept_until, banks = self._kept.get(provider, (current, 0.0, []))
         if account != current:
-            kept_until, banks = 0.0, []  # another account at the provider may have other bank codes
+            kept_until, banks = 0.0, []  # the bank codes may differ after a change of credentials
         if time.monotonic() < kept_until:
             return banks or None
         adapter = self._rails.adapter(provider)
@@ -187,7 +187,7 @@ class Banks:
         return own or text
 
     def doubt(self, text: str) -> str | None:
-        """Returns why a code that several providers use is ambiguous, or None if it is not."""
+        """Returns why a bank code is ambiguous across providers, or None if it is not."""
         try:
             self._registry.find(text)
         except AmbiguousBankCode as refusal:
@@ -206,7 +206,7 @@ class Banks:
         return self._registry.name_at(provider, code) if bank is None else bank.name
 
     def text_at(self, provider: str | None, code: str, *, is_sandbox: bool) -> str:
-        """Returns the bank with its code, as in `Guaranty Trust Bank (058)`."""
+        """Returns the bank's name and code, such as `Guaranty Trust Bank (058)`."""
         return with_code(self.name_at(provider, code, is_sandbox=is_sandbox), code)
 
     def name_of(self, account: PaidAccount | SavedAccount) -> str:
@@ -218,11 +218,11 @@ class Banks:
         return name or account.bank
 
     def text_of(self, account: PaidAccount | SavedAccount) -> str:
-        """Returns the beneficiary's bank with its code, as in `Guaranty Trust Bank (058)`."""
+        """Returns the beneficiary's bank and its code, such as `Guaranty Trust Bank (058)`."""
         return with_code(self.name_of(account), account.bank)
 
     def _name_of_saved(self, account: SavedAccount) -> str | None:
-        """Returns the bank's name in either environment, because both share saved accounts."""
+        """Returns the name of a saved account's bank. Both environments share saved accounts."""
         method = self._catalogue.by_code(MethodKind.WITHDRAW, account.method_code)
         provider = None if method is None else method.provider
         in_each = (self.name_at(provider, account.bank, is_sandbox=each) for each in (False, True))
@@ -232,8 +232,8 @@ class Banks:
         try:
             listed = [(bank.code, bank.name) for bank in banks]
             if await learning.learn(self._db, provider, listed):
-                await self._registry.load()  # the caller may need the new codes
-        except Unavailable as away:  # the list itself is usable without the database
+                await self._registry.load()  # the caller may need the new bank codes
+        except Unavailable as away:  # the list is usable even if it cannot be stored
             log.warning("bank_list_not_stored", provider=provider, **away.facts)
 
     def _method(self, code: str) -> Method:

@@ -55,7 +55,7 @@ SHARED_WORDS_MIN = 2
 
 
 class Beneficiary(msgspec.Struct, frozen=True):
-    """The fields that the merchant sent, under their canonical names."""
+    """A beneficiary's fields, sent by the merchant, under their canonical names."""
 
     fields: dict[str, str]
 
@@ -66,7 +66,7 @@ class Beneficiary(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> str:
-        """The account number, for automatic and for manual payouts."""
+        """The account number, whose field name depends on the method."""
         number = self.fields.get(methods.ACCOUNT_NUMBER)
         return number or self.fields[methods.MANUAL_ACCOUNT_NUMBER]
 
@@ -90,7 +90,7 @@ def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
             raise InvalidBeneficiary(f"{name} must be text of 1 to {TEXT_LENGTH_MAX} characters.")
         text = value.strip()
         if not text:
-            continue  # an empty field counts as absent, even as an alias of a field that is set
+            continue  # an empty field counts as absent, even if another field sets its value
         if has_controls(text):
             raise InvalidBeneficiary(f"{name}: {ONE_LINE}")
         if fields.setdefault(canonical, text) != text:
@@ -190,7 +190,7 @@ class AccountResolver:
         return ResolvedAccount(sandbox.OTHER_HOLDER if is_other else sandbox.HOLDER)
 
     def known(self, provider: str, who: Beneficiary) -> ResolvedAccount | None:
-        """Returns the cached account or None, without calling the provider."""
+        """Returns the account from the cache, or None. Does not call the provider."""
         kept = self._kept.get(self._key(provider, who))
         if kept is None:
             return None

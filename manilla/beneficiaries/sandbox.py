@@ -10,7 +10,7 @@ FAILS = "0000000001"
 INVALID = "0000000002"
 STAYS_PENDING = "0000000003"
 PROVIDER_POOR = "0000000004"
-OTHER_NAME = "0000000005"  # the holder's name matches no name in a payout file
+OTHER_NAME = "0000000005"  # the holder's name never matches the name in a payout file
 HOLDER, OTHER_HOLDER = "SANDBOX BENEFICIARY", "ANOTHER SANDBOX PERSON"
 
 
