@@ -38,7 +38,7 @@ from manilla.people.second_person import ApprovalRequest, Decider
 PAY = JobKind.BULK_PAYOUTS
 ROWS_AT_ONCE = 200
 APPROVAL_LASTS = timedelta(hours=24)
-ASKED_MAX = 20  # maximum number of requests for a payout with the same reference
+ASKED_MAX = 20  # maximum number of approval requests for the same payout reference
 NOT_CHOSEN = "Not paid: only the rows above this one were selected."
 STOPPED = "Not paid: {} stopped the file."
 REFUSED = "Not paid: {} rejected the request."

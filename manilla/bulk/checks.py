@@ -26,7 +26,7 @@ class BadRow(Refusal):
 
 
 class CheckedRow(msgspec.Struct, frozen=True):
-    """A row, with its errors by column."""
+    """A row of a payout file, with its errors by column."""
 
     row: FileRow
     amount: Money
@@ -40,7 +40,7 @@ class CheckedRow(msgspec.Struct, frozen=True):
 
 
 class RowChecks:
-    """Checks rows for one payout method. Account names are resolved later."""
+    """Checks the rows of a payout file for one payout method. Account names are resolved later."""
 
     def __init__(self, method: Method, known: Sequence[Bank]) -> None:
         self._method = method
@@ -90,7 +90,7 @@ class RowChecks:
             raise BadRow("The bank is missing.")
         _check_text("bank", code, beneficiary.TEXT_LENGTH_MAX)
         if self._method.is_manual:
-            # A number in this column is a bank code, or the decimals after a comma in the amount.
+            # A number here is a bank code, or the decimals of an amount split at its comma.
             if not any(character.isalpha() for character in code):
                 raise BadRow(f"Write the bank's name instead of {code}.")
         elif self._codes and code not in self._codes:

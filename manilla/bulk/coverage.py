@@ -9,7 +9,7 @@ from manilla.ledger.scope import Tenant
 
 
 class BatchCoverage(msgspec.Struct, frozen=True):
-    """The part of a file that the wallet covers, in file order."""
+    """The rows of a payout file that the wallet covers, in file order."""
 
     available: Money  # the wallet's balance minus the remaining cost of other confirmed files
     total: Money
@@ -26,7 +26,7 @@ class BatchCoverage(msgspec.Struct, frozen=True):
 
 
 async def coverage(db: Database, batch: Batch) -> BatchCoverage:
-    """Returns the wallet's current coverage, which is checked again under a lock before paying."""
+    """Returns the rows that the wallet covers now. Before paying, this is checked under a lock."""
     available_now = await available(db, batch)
     rows, cost = await affordable(db, batch, available_now)
     total = await cost_of_first(db, batch, batch.ready)
@@ -49,7 +49,7 @@ async def not_promised(
 ) -> Money:
     """Returns the wallet's balance minus the cost of unpaid rows in running batches."""
     scope = tenant.merchant_id, tenant.environment, currency
-    # Take the lock in a separate statement, so that the next statement sees all committed rows.
+    # Lock in a separate statement, so that the next statement sees all committed rows.
     balance_minor = await db.value(
         """
         SELECT balance_minor FROM wallet
@@ -77,7 +77,7 @@ _SUMS = """
 
 
 async def affordable(db: Database, of: Batch, limit: Money) -> tuple[int, Money]:
-    """Returns the number of rows, in file order, that the limit covers, and their cost."""
+    """Returns how many of the first rows the limit covers, and their cost."""
     record = await db.record(
         f"""
         SELECT count(*) AS rows, coalesce(max(cost), 0)::bigint AS cost FROM ({_SUMS}) AS s

@@ -31,10 +31,10 @@ from manilla.payouts.ordering import PayoutPreviews
 
 NAMES = names.CHECK
 FILE_NAME_LENGTH_MAX = 100
-ROWS_AT_ONCE = 200  # rows to process before other requests are served
+ROWS_AT_ONCE = 200  # number of rows to process before the event loop serves other requests
 USED_BEFORE = "A payout with this reference already exists."
-KEPT_FAULTS = ("reference", file.WHOLE_ROW)  # errors that a new account number does not fix
-BANKS_DIFFER = "The bank code and the bank name are of different banks."
+KEPT_FAULTS = ("reference", file.WHOLE_ROW)  # errors that a corrected account number does not fix
+BANKS_DIFFER = "The bank code and the bank name belong to different banks."
 
 _threads = LimitedThreads("payout files", at_once=1, waiting_max=4)
 
@@ -50,7 +50,7 @@ class RowNotFound(Refusal):
 
 
 class Drafting(msgspec.Struct, frozen=True):
-    """The services and facts for checking the rows of a merchant's file for a payout method."""
+    """The context in which the rows of a merchant's payout file are checked."""
 
     db: Database
     previews: PayoutPreviews
@@ -90,7 +90,7 @@ def _bank_texts(rows: Sequence[FileRow]) -> set[str]:
 
 
 async def draft(drafting: Drafting, *, file_name: str, raw: bytes, uploaded_by: str) -> str:
-    """Checks a file and stores it as a draft. Pays nothing."""
+    """Checks a payout file and stores it as a draft, without paying any row."""
     rows = await _threads.run(file.read, raw)
     checked = _without_repeats(await drafting.check(rows))
     references = [each.row.reference for each in checked if each.row.reference]
@@ -213,7 +213,7 @@ async def _with_reference_faults(
     checked: CheckedRow,
     replaced: Sequence[int],
 ) -> CheckedRow:
-    """Adds an error if the row's reference is used elsewhere than in the `replaced` rows."""
+    """Adds an error if a payout, or a row that is not `replaced`, already has the reference."""
     reference = checked.row.reference
     if not reference or "reference" in checked.faults:
         return checked

@@ -15,10 +15,10 @@ MEBIBYTE = 1024 * 1024
 BYTES_MAX = 10 * MEBIBYTE
 ROWS_MAX = 10_000
 LINES_MAX = 3 * ROWS_MAX  # includes empty lines
-LINE_ENDS_MAX = 2 * LINES_MAX  # counts CR and LF separately; a quoted value may have line breaks
+LINE_ENDS_MAX = 2 * LINES_MAX  # maximum number of CR and LF characters, including quoted ones
 COLUMNS = ("amount", "bank_code", "account_number", "name", "reference", "description")
 NEEDED = COLUMNS[:3]
-# Other accepted column titles. A file can have both a bank's code and its name.
+# Alternative column titles. A file can contain both a bank's code and its name.
 OTHER_TITLES = {
     "bank": "bank_code",
     "account": "account_number",
@@ -27,9 +27,9 @@ OTHER_TITLES = {
     "ref_trx": "reference",
 }
 BANK_NAME = "bank_name"
-WHOLE_ROW = "row"  # key for errors that belong to no single column
+WHOLE_ROW = "row"  # key for errors that concern the whole row
 CELL_LENGTH_MAX = 300
-# Spreadsheets use semicolons in locales with a decimal comma, and can also export tabs.
+# Spreadsheets export semicolons in locales with a decimal comma. They can also export tabs.
 DELIMITERS = ",;\t"
 _ROUNDED = re.compile(r"[0-9](\.[0-9]+)?[eE]\+?[0-9]+")
 
@@ -48,7 +48,7 @@ class FileRow(msgspec.Struct, frozen=True):
     reference: str
     description: str
     bank_name: str = ""
-    faults: dict[str, str] = {}  # errors in the file itself, by column
+    faults: dict[str, str] = {}  # parsing errors by column
 
 
 def read(raw: bytes) -> list[FileRow]:

@@ -20,8 +20,7 @@ from manilla.transfers.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailab
 
 CHECK = JobKind.BULK_NAMES
 CONCURRENCY = 2  # number of files that are checked at the same time
-# At most this many accounts of a file are looked up at the same time, and a step takes at least a
-# second, so that the provider still has capacity for payouts.
+# Limits a file's account lookups per second, so that the provider keeps capacity for payouts.
 LOOKUPS_AT_ONCE, STEP_SECONDS = 10, 1
 PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable
 NOT_ANSWERED = "The provider did not respond. Save the row to check the account again."
@@ -63,7 +62,7 @@ class NameTasks:
     async def _look(
         self, caller: Caller, method: Method, row: BatchRow, *, is_patient: bool
     ) -> NewBatchRow | None:
-        """Returns the row with the account name, or None if the provider does not respond now."""
+        """Returns the row with the account name, or None if the provider does not respond."""
         try:
             return await resolve_name(self._previews, caller, method, row)
         except ProviderUnavailable:

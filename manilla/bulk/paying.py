@@ -34,9 +34,9 @@ from manilla.transfers.refusals import (
 )
 
 CONCURRENCY = 4
-# The step is much shorter than the job's lease, so that no other worker starts on the same rows.
+# A step must end long before the job's lease, so that no other worker processes the same rows.
 STEP_SECONDS, ROWS_A_STEP = 20, 50
-NO_LIMIT = 2**31  # the rate limit applies to API callers, not to this job
+NO_LIMIT = 2**31  # disables the rate limit, which applies only to API requests
 PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable
 NO_METHOD = "The payout method no longer exists."
 STOPPED = "Not paid: the wallet could no longer cover row {}, and rows are paid in order."
@@ -71,7 +71,7 @@ class BulkPayoutTasks:
             try:
                 is_covered = await self._pay(caller, batch, row)
             except ProviderUnavailable:
-                return PROVIDER_RETRY_SECONDS  # nothing was debited, so the job tries the row again
+                return PROVIDER_RETRY_SECONDS  # nothing was debited, so the job retries the row
             if not is_covered or time.monotonic() > ends_at:
                 break
         return 0
@@ -90,7 +90,7 @@ class BulkPayoutTasks:
     async def _pay(self, caller: Caller, batch: Batch, row: BatchRow) -> bool:
         """Pays one row.
 
-        Returns False if the wallet cannot cover the row. Then no later row is paid either.
+        Returns False if the wallet cannot cover the row, so that no later row is paid.
         """
         method = self._catalogue.by_id(MethodKind.WITHDRAW, batch.method_id)
         if method is None:
@@ -102,9 +102,9 @@ class BulkPayoutTasks:
                 self._initiation, caller, _order(batch, row, method), ticket
             )
         except Unavailable:
-            raise  # it is unknown whether the payout was created, so the job repeats the same order
+            raise  # the payout may exist, so the job repeats the same order
         except RowDecided:
-            pass  # another worker has paid the row, or a user has stopped the file
+            pass  # another worker paid the row, or a user stopped the file
         except DuplicateReference as duplicate:
             await self._decide_known(batch, row, str((duplicate.details or {})["trx_id"]))
         except InsufficientBalance as refusal:

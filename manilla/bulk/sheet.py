@@ -18,11 +18,10 @@ import msgspec
 
 UNPACKED_BYTES_MAX = 32 * 1024 * 1024
 CELLS_MAX = 300_000
-# Maximum number of elements and attributes in all parsed parts. The largest payout file has about
-# ten for each cell.
+# Maximum number of XML elements and attributes. The largest payout file has about ten per cell.
 NODES_MAX = 1_500_000
-DEPTH_MAX = 64  # maximum nesting of elements; a spreadsheet has about ten levels
-# The parser buffers a tag until the tag is complete.
+DEPTH_MAX = 64  # maximum nesting of XML elements; a spreadsheet has about ten levels
+# Limits the parser's memory, because it buffers each tag until the tag is complete.
 TAG_BYTES_MAX = 256 * 1024
 PARTS_MAX = 1_000
 COLUMNS_MAX = 50
@@ -57,15 +56,15 @@ def is_zip(raw: bytes) -> bool:
 
 
 def read(raw: bytes, *, lines_max: int) -> list[list[Cell]]:
-    """Returns all lines of the sheet, including empty lines."""
-    # Count the parts before `zipfile` reads the directory.
+    """Returns all rows of the sheet, including empty rows."""
+    # Limit the number of parts before `zipfile` reads the ZIP directory.
     if raw.count(_PART) > PARTS_MAX:
         raise UnreadableSheet("The .xlsx file has too many parts.")
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as packed:
             return _read(_Parts(packed), lines_max)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, KeyError):
-        # RuntimeError: the file is encrypted. KeyError: a part is missing, or a sheet has no id.
+        # RuntimeError: the file is encrypted. KeyError: the file lacks a part or a sheet's id.
         raise UnreadableSheet(
             "The file is not a readable .xlsx file. Save it again as “Excel Workbook (.xlsx)”."
         ) from None
@@ -140,7 +139,7 @@ class _Parts:
         return self._packed.open(name)
 
     def _chunks(self, part: IO[bytes]) -> Iterator[bytes]:
-        # Do not trust the sizes in the file's directory.
+        # Count the unpacked bytes, because the sizes in the ZIP directory can be wrong.
         while chunk := part.read(CHUNK_BYTES):
             self._bytes_left -= len(chunk)
             if self._bytes_left < 0:
@@ -158,7 +157,7 @@ def _local(tag: str) -> str:
 
 
 def _value(values: dict[str, str], name: str) -> str:
-    """Returns the value of an attribute in any namespace."""
+    """Returns an XML attribute's value, whatever its namespace."""
     return next((value for key, value in values.items() if _local(key) == name), "")
 
 

@@ -27,10 +27,10 @@ REMARK = "Not paid: the file was stopped before this payout was sent. The wallet
 
 
 async def cancel_unsent(db: Database, batch: Batch) -> float | None:
-    """Cancels some unsent payouts. Returns the seconds until the next step, or None at the end."""
+    """Cancels some unsent payouts. Returns the seconds to the next step, or None at the end."""
     hold = await outgoing.hold(db, batch.merchant_id, batch.environment)
     if hold is OutgoingHold.PAYOUTS_HELD:
-        # After a restore, the database may be older than a send.
+        # After a restore, the database may not know that a payout was sent.
         return outgoing.WAIT_SECONDS
     unsent = await store.unsent(db, batch, PAYOUTS_A_STEP)
     canceled = [await _cancel(db, batch, trx_id) for trx_id in unsent]
@@ -40,7 +40,7 @@ async def cancel_unsent(db: Database, batch: Batch) -> float | None:
 
 
 async def _cancel(db: Database, batch: Batch, trx_id: str) -> bool:
-    """Returns False if the payout cannot be canceled now, for example because it is being sent."""
+    """Cancels the payout. Returns False if this is impossible now, as while it is being sent."""
     payout = await payouts.payout(db, batch.merchant_id, trx_id)
     assert payout is not None
     is_sandbox = batch.environment is Environment.SANDBOX

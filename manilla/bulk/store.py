@@ -20,22 +20,22 @@ WAITING_MAX = 100
 
 class BatchKind(StrEnum):
     FILE = "file"
-    SINGLE = "single"  # one payout from the dashboard that needed a second person
+    SINGLE = "single"  # one payout from the dashboard that needed a second person's approval
 
 
 class BatchStatus(StrEnum):
-    DRAFT = "draft"  # checked, but not confirmed by a user
-    ASKED = "asked"  # confirmed by a user; needs a second person's approval
+    DRAFT = "draft"  # the rows are checked, but no user has confirmed the batch
+    ASKED = "asked"  # a user has confirmed the batch; a second person must approve it
     RUNNING = "running"
     DONE = "done"
     REFUSED = "refused"  # a user rejected the batch, or nobody approved it in time
 
 
 class RowState(StrEnum):
-    FAULTY = "faulty"  # invalid and never paid: the user must correct the file
+    FAULTY = "faulty"  # the row is invalid and is not paid until the user corrects it
     READY = "ready"
-    PAID = "paid"  # the payout was created, and has a separate status
-    REFUSED = "refused"  # rejected; nothing was debited
+    PAID = "paid"  # the row's payout was created, and has a separate status
+    REFUSED = "refused"  # the row was rejected, and the wallet was not debited
 
 
 class NameCheck(StrEnum):
@@ -214,7 +214,7 @@ async def batch(db: Database | Connection, merchant_id: int, batch_id: str) -> B
 
 
 async def batches(db: Database, merchant_id: int, batch_ids: Sequence[str]) -> list[Batch]:
-    """Returns the batches in the order of `batch_ids`."""
+    """Returns the batches with these ids, in the order of `batch_ids`."""
     records = await db.records(
         _BATCH + " WHERE b.merchant_id = $1 AND b.id = ANY($2::text[])",
         *(merchant_id, list(batch_ids)),
@@ -348,7 +348,7 @@ async def used_references(
 async def has_other_row(
     connection: Connection, of: Batch, numbers: Sequence[int], reference: str
 ) -> bool:
-    """Whether a payable row of the batch, other than these rows, has this reference."""
+    """Whether a payable row of the batch, except for these rows, has this reference."""
     return await connection.has_row(
         """
         SELECT true FROM payout_batch_row

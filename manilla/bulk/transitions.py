@@ -1,4 +1,4 @@
-"""SQL statements that change the state of a batch and of its rows."""
+"""SQL statements that change the state of a batch or of its rows."""
 
 from datetime import timedelta
 
@@ -90,7 +90,7 @@ async def decide(
 
 
 async def refuse_after_first(connection: Connection, of: Batch, rows: int, remark: str) -> None:
-    """Rejects all ready rows after the first `rows`."""
+    """Rejects all ready rows except the first `rows` rows."""
     await connection.execute(
         """
         UPDATE payout_batch_row SET state = 'refused', remark = $4
