@@ -1,1 +1,1 @@
-"""Opens, lists and closes cases, which administrators must decide."""
+"""Opens, lists and closes cases: problems that an administrator must resolve."""

@@ -1,4 +1,4 @@
-"""Cases. The system opens a case if it must not decide itself, and an administrator resolves it."""
+"""Cases: problems that Manilla must not decide automatically. An administrator resolves them."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -20,11 +20,11 @@ class CaseKind(StrEnum):
     PAID_AFTER_DECLINE = "paid_after_decline"  # exists only in older data
     SECOND_CHARGE_PAID = "second_charge_paid"
     LINK_ALREADY_PAID = "link_already_paid"  # a second payment through a single-payment link
-    WRONG_AMOUNT = "wrong_amount"  # the received amount or currency differs from the requested one
+    WRONG_AMOUNT = "wrong_amount"  # the received amount or currency is wrong
     # A surplus or partial amount could not be refunded, and is in suspense.
     NOT_RETURNED = "not_returned"
     WALLET_FULL = "wallet_full"  # a credit would exceed the wallet's maximum balance
-    WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook and the provider's API differ
+    WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook contradicts the provider's API
     UNKNOWN_REFERENCE = "unknown_reference"
     # A provider's report contradicts a final status. No money was moved.
     CONTRADICTION = "contradiction"
@@ -35,23 +35,23 @@ class CaseKind(StrEnum):
     NO_ANSWER = "no_answer"  # the provider has sent no usable response for too long
 
 
-# Kinds of cases that are reopened after they were resolved: either whenever the problem recurs, or
-# only if there is new evidence.
+# A resolved case of these kinds is reopened whenever its problem recurs.
 REOPENED_BY_RECURRENCE = frozenset((CaseKind.CLEARING_DIFFERS,))
+# A resolved case of these kinds is reopened only if there is new evidence.
 REOPENED_BY_NEW_EVIDENCE = frozenset(
     (CaseKind.CONTRADICTION, CaseKind.WEBHOOK_DISAGREES, CaseKind.STATEMENT_DIFFERS)
 )
 
 
 class CaseAction(StrEnum):
-    """What to do with the money of a case."""
+    """An administrator's decision about the money of a case."""
 
     NOTHING = "nothing"
-    # Actions for money in suspense:
+    # The next three actions apply to money in suspense.
     CREDIT = "credit"  # credit the money to the merchant
     RETURN = "return"  # return the money to the payer through the provider
-    KEEP = "keep"  # keep the money, because nobody claims it
-    # Actions for a contradiction:
+    KEEP = "keep"  # the platform keeps the money, because nobody claims it
+    # The next three actions apply to contradictions.
     WRITE_OFF = "write_off"  # the provider has the money; the platform bears the loss
     DEBIT = "debit"  # the provider has the money; the merchant bears the loss
     REVERSE = "reverse"  # the payout's money was returned, so reverse the payout
@@ -71,8 +71,8 @@ class Case(msgspec.Struct, frozen=True):
     resolution: str | None
     opened_at: datetime
     resolved_at: datetime | None
-    vanished_at: datetime | None = None  # when the problem was found to have vanished
-    provider: str | None = None  # the case's provider, if there is one
+    vanished_at: datetime | None = None  # when a check found that the problem no longer exists
+    provider: str | None = None  # the case's provider, or None
 
     @property
     def amount(self) -> Money | None:
@@ -106,7 +106,7 @@ async def open_case(
     amount: Money | None = None,
     provider: str | None = None,
 ) -> None:
-    """Opens one case per kind and reference, however often the problem is found."""
+    """Opens or reopens a case. Each kind and reference has at most one case."""
     if isinstance(connection, Database):
         async with connection.transaction() as inside:
             await open_case(

@@ -21,7 +21,7 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant, merchant_condition, scope_conditions
 
 FIELDS = Fields(Case, merchant_id=lambda case: case.merchant_id or None)
-# For sorting, a case without an amount has the amount zero.
+# A case without an amount is sorted as if its amount were zero.
 _TABLE = "(SELECT *, coalesce(amount_minor, 0) AS size FROM operator_case) AS listed"
 _ORDERS = {
     **NUMBERED,
@@ -81,7 +81,7 @@ async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:
 
 
 async def has_open(db: Database, merchant_id: int, trx_id: str) -> bool:
-    """Whether an administrator must decide on the transaction."""
+    """Whether the transaction has an open case, which an administrator must resolve."""
     return await db.has_row(
         "SELECT 1 FROM operator_case WHERE merchant_id = $1 AND trx_id = $2 AND status = 'open'",
         *(merchant_id, trx_id),
