@@ -1,1 +1,1 @@
-"""Dossiers: what merchants submit about their business, and the operator's decisions."""
+"""Dossiers: the information that merchants submit for approval, and the operator's decisions."""

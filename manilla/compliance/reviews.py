@@ -31,7 +31,7 @@ STATES = {
     MerchantStatus.REJECTED: DossierState.REJECTED,
 }
 
-# The kind of email for each decision, and the names of the facts that contain the note.
+# The type of email for each decision, and the template variables that contain the note.
 MAILS = {
     DossierState.APPROVED: (MailKind.MERCHANT_APPROVED, ()),
     DossierState.NEEDS_INFORMATION: (MailKind.MERCHANT_NEEDS_INFORMATION, ("wanted",)),
@@ -88,7 +88,7 @@ async def decide_merchant(
             await _move(connection, dossier, state, reason)
         wanted = MerchantUpdate(
             status=status,
-            # The merchant sees this reason. The reason for an approval is only for administrators.
+            # The merchant does not see the reason for an approval.
             status_reason=None if is_approved else reason or None,
             status_was=was,
             level=MerchantLevel.VERIFIED if is_approved and state else None,

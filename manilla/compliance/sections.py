@@ -24,8 +24,8 @@ from manilla.settlements.accounts import SettlementAccount
 
 NAME_LENGTH_MAX, ADDRESS_LENGTH_MAX, WEBSITE_LENGTH_MAX = 100, 300, 200
 DIRECTORS_MAX = 20
-# A registration number of the Corporate Affairs Commission: a company (RC), a business name (BN),
-# trustees (IT) or a limited partnership (LP, LLP).
+# Matches a registration number of Nigeria's Corporate Affairs Commission.
+# RC: company. BN: business name. IT: incorporated trustees. LP, LLP: limited partnerships.
 _REGISTRATION = re.compile(r"(RC|BN|IT|LP|LLP)?[0-9]{3,9}")
 
 
@@ -79,7 +79,7 @@ class SectionState(msgspec.Struct, frozen=True):
 
     section: Section
     is_complete: bool
-    text: str  # the text entered, or a message that says what is missing
+    text: str  # the entered text, or a message about the missing information
     warning: str = ""
 
     @property
