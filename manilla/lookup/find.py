@@ -30,8 +30,7 @@ class LookupResult(msgspec.Struct, frozen=True):
     id: str
     merchant_id: int | None
     environment: str | None
-    # The id of the payment (of a charge, refund or commission), the transaction (of a notification
-    # or request) or the payout (with a session id or a provider's reference).
+    # The id of the transaction that the record belongs to, such as a charge's payment.
     trx_id: str | None = None
 
 

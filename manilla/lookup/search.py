@@ -30,11 +30,11 @@ from manilla.refunds import listing as refunds
 from manilla.refunds.refund import Refund
 from manilla.refunds.store import REFUND_COLUMNS
 
-HITS_MAX = 5  # maximum number of hits of each kind
-COMMON_MAX = 1000  # maximum number of rows compared across all merchants, if a value is common
+HITS_MAX = 5  # maximum number of search results of each type
+COMMON_MAX = 1000  # maximum number of rows that a search across all merchants compares
 RECENT_ROWS = 5_000  # number of newest rows whose amounts and names are compared
 PREFIX_LENGTH_MIN = 3
-LAST = "\U0010ffff"  # sorts after every other character
+LAST = "\U0010ffff"  # the character that sorts after all others
 AMOUNT, REFERENCE, NAME = "Amount", "Reference", "Name"
 ID_START, ID_START_LENGTH_MIN = "TXN", 6
 
@@ -65,7 +65,7 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Searched(msgspec.Struct, frozen=True):
-    """A table of transactions, and how to search it."""
+    """A transaction table, and the columns to search."""
 
     kind: HitKind
     table: str
@@ -105,7 +105,7 @@ _SEARCHED = (
 
 
 class _Arm(msgspec.Struct, frozen=True):
-    """One search in one table."""
+    """One of the searches that run in a table."""
 
     table: int  # index in _SEARCHED
     label: str
@@ -129,7 +129,7 @@ async def transactions(
 
 
 def exact_first(hits: Sequence[SearchHit], text: str) -> list[SearchHit]:
-    """Sorts the hits by kind, after a hit whose id is exactly the text."""
+    """Sorts search results by kind. A result whose id equals the text comes first."""
     kinds = list(HitKind)
     return sorted(hits, key=lambda hit: (hit.id != text, kinds.index(hit.kind)))
 
@@ -239,7 +239,7 @@ async def _fields(
 async def _rows(
     db: Connection, searched: _Searched, trx_ids_found: list[str]
 ) -> list[Payment | Payout | Refund]:
-    """Reads these rows by their full key, in the same order."""
+    """Reads the rows with these ids by their full key, in the same order."""
     if not trx_ids_found:
         return []
     records = await db.records(

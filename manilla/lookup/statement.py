@@ -14,12 +14,11 @@ from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.scope import Tenant
 
-# Pages are read together only if their postings' ids differ by at most this much, because all
-# postings in between are read.
+# Maximum range of posting ids that pages may span to be read together in one statement.
 TOGETHER_MAX = 5_000
 
-# The merchant's reference of the transaction `looked.trx_id`. Each row is found by its full key, in
-# the order of one index. See `ledger/reader.py`.
+# Selects the merchant's reference for the transaction `looked.trx_id`.
+# BETWEEN and ORDER BY force index scans, as in `ledger/reader.py`.
 _REFERENCE = """
     coalesce(
            (SELECT ref_trx FROM payment
@@ -38,7 +37,7 @@ _REFERENCE = """
 _REFERENCES = f"""
     SELECT trx_id, {_REFERENCE}
       FROM (SELECT $1::bigint AS owner, trx_id FROM unnest($2::text[]) AS t (trx_id)) AS looked"""
-# The newest entries of all wallets of a tenant, or of the wallet in one currency.
+# Selects the newest ledger entries of all the merchant's wallets, or of one wallet.
 _NEWEST = """
     SELECT place, currency, posting_id, amount_minor, balance_minor
       FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::integer[])
@@ -54,7 +53,7 @@ _NEWEST = """
             WHERE merchant_id = owner AND environment = wanted_environment::environment
               AND wallet.currency = coalesce(wanted_currency, wallet.currency)
             ORDER BY posting_id DESC LIMIT rows_max) AS page"""
-# A merchant's postings between two ids. For OFFSET 0, see `ledger/listing.py`.
+# Selects a merchant's postings between two ids. `ledger/listing.py` explains the OFFSET 0.
 _POSTINGS = f"""
     SELECT place, id, posted_at::text, kind, trx_id, {_REFERENCE}
       FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[])
@@ -63,7 +62,7 @@ _POSTINGS = f"""
            SELECT merchant_id AS owner, id, posted_at, kind, split_part(trx_id, '-', 1) AS trx_id
              FROM (SELECT * FROM posting WHERE id BETWEEN low AND high OFFSET 0) AS near
             WHERE merchant_id = wanted_merchant) AS looked"""
-# The ids under which a reference's transactions are posted, including commissions and charges.
+# Selects all ids under which a merchant reference's transactions are posted to the ledger.
 _NAMED = """
     WITH one AS (
         SELECT trx_id, commission_trx_id FROM payment
@@ -83,7 +82,7 @@ _NAMED = """
 
 class StatementEntry(msgspec.Struct, frozen=True, gc=False):
     trx_id: str
-    ref_trx: str | None  # None without a merchant's reference, such as for funding
+    ref_trx: str | None  # None if there is no merchant reference, such as for funding
     kind: str
     currency: str
     amount_minor: int
@@ -167,7 +166,7 @@ def _merged(
 async def _with_references(
     db: Database, tenant: Tenant, lines: Sequence[WalletStatementLine]
 ) -> list[StatementEntry]:
-    # Money from suspense is posted under the charge's reference: the payment's id and a number.
+    # Money from suspense is posted under the charge's reference, such as `<payment id>-1`.
     ids = [line.trx_id.partition("-")[0] for line in lines]
     records = await db.records(_REFERENCES, tenant.merchant_id, ids) if ids else []
     references = {record["trx_id"]: record["ref_trx"] for record in records}

@@ -41,13 +41,13 @@ class TransactionStory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WrongAmount(msgspec.Struct, frozen=True, kw_only=True):
-    """The amounts if a customer paid a wrong amount, and what happens to the difference."""
+    """The amounts of a payment for which the customer paid a wrong amount."""
 
     due: Money
     received: Money
     surplus: Money
     rest: Money
-    waiting: Money  # to be returned, but the refund has not started yet
+    waiting: Money  # the amount to be returned by refunds that have not started yet
     returning: Money
     returned: Money
     not_returned: Money  # the amount of failed refunds
@@ -128,13 +128,13 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
 
 class PayoutStory(TransactionStory, frozen=True, kw_only=True):
     payout: Payout
-    attempts: list[ExplainedAttempt]  # empty unless the rail was chosen automatically
+    attempts: list[ExplainedAttempt]  # the list is empty unless the rail was chosen automatically
 
 
 async def payment_story(
     db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
 ) -> PaymentStory | None:
-    """Returns the payment's story, or None if it does not exist in this environment."""
+    """Returns the payment's full history, or None if it does not exist in this environment."""
     payment = await payments.payment(db, merchant_id, trx_id)
     if payment is None or environment not in (None, payment.environment):
         return None
@@ -158,7 +158,7 @@ async def payment_story(
 async def payout_story(
     db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
 ) -> PayoutStory | None:
-    """Returns the payout's story, or None if it does not exist in this environment."""
+    """Returns the payout's full history, or None if it does not exist in this environment."""
     payout = await payouts.payout(db, merchant_id, trx_id)
     if payout is None or environment not in (None, payout.environment):
         return None
@@ -173,7 +173,7 @@ async def _common(
     owners: Mapping[str, str | None],
     posted_under: Sequence[str],
 ) -> dict[str, Any]:
-    """Returns the parts that payments and payouts share.
+    """Returns the parts of the history that payments and payouts share.
 
     `owners` maps the references of charges and transfers to their providers.
     """

@@ -14,7 +14,7 @@ from manilla.providers.rails import Rails
 
 NOT_SENT = "The payout has not been sent yet. It will be sent automatically."
 SENT = "The payout was already sent. Its status is queried automatically, and it is not sent twice."
-# The texts about holds that merchants see. For other holds, they see the administrators' text.
+# Texts for merchants about these holds. For other holds, merchants see the administrators' text.
 FOR_MERCHANTS = {
     OutgoingHold.MERCHANT_DISABLED: "Your account is disabled.",
     OutgoingHold.MERCHANT_REJECTED: "Your account was rejected.",
@@ -25,13 +25,13 @@ FOR_MERCHANTS = {
 
 class WaitingReason(msgspec.Struct, frozen=True):
     hold: OutgoingHold | None
-    # Since when the provider has not responded, or None if that is not the reason.
+    # When the provider stopped responding, or None if the payout waits for another reason.
     down_since: datetime | None
     is_sent: bool
 
     @property
     def version(self) -> str:
-        """A text that changes with the reason, for pages that poll."""
+        """A key by which pages that poll detect that the reason has changed."""
         return f"{self.hold or 'down'}-{self.is_sent}"
 
     @property
