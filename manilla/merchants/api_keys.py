@@ -47,7 +47,7 @@ class ApiKeyNotFound(Refusal):
 
 
 class ApiKeyTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """A key's name and rights, the addresses that may use it, and its expiry."""
+    """An API key's name, rights, allowed IP addresses and expiry."""
 
     name: str
     rights: Sequence[Right]
@@ -56,7 +56,7 @@ class ApiKeyTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveKey(msgspec.Struct, frozen=True):
-    """A key in the cache of merchants, which may have expired since it was cached."""
+    """An API key in the merchant cache, which may have expired since it was cached."""
 
     number: int
     name: str
@@ -124,7 +124,7 @@ async def create(
     environment: Environment,
     terms: ApiKeyTerms,
 ) -> NewCredentials:
-    """Creates a key and its secret, which are shown only once. Emails the owners."""
+    """Creates an API key and its secret, which are shown only once. Emails the owners."""
     terms = _checked(terms)
     async with db.transaction() as connection:
         await merchants.touch(connection, merchant_id)
@@ -176,7 +176,7 @@ async def revoke(db: Database, merchant_id: int, environment: Environment, numbe
 async def live(
     db: Database, keyring: Keyring, merchant_id: int, environment: Environment
 ) -> tuple[LiveKey, ...]:
-    """Returns the active keys with their secrets, for the cache of merchants."""
+    """Returns the active API keys with their secrets, for the merchant cache."""
     rows = await db.rows(
         _SealedKey,
         f"""
@@ -200,7 +200,7 @@ async def live(
 
 
 async def check_active(connection: Connection, tenant: Tenant, number: int) -> None:
-    """Raises if the key was revoked or has expired. Must run in the transaction that debits."""
+    """Raises an error for a revoked or expired key. Must run in the debit's transaction."""
     if not await connection.has_row(
         f"""
         SELECT true FROM api_key
@@ -235,7 +235,7 @@ async def delete_expired(db: Database) -> None:
 async def _next_number(
     connection: Connection, merchant_id: int, environment: Environment, name: str
 ) -> int:
-    """Returns the next key's number. The caller must hold the merchant's lock."""
+    """Returns the number for the next API key. The caller must hold the merchant's lock."""
     names = await connection.records(
         f"SELECT name FROM api_key WHERE merchant_id = $1 AND environment = $2 AND {LIVE}",
         *(merchant_id, environment),

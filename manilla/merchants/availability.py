@@ -37,7 +37,7 @@ def _obstacle(caller: Caller) -> type[Refusal] | None:
 
 
 def obstacle(status: MerchantStatus, *, is_sandbox: bool) -> type[Refusal] | None:
-    """Returns the error for a merchant with this status, or None if it may call the API."""
+    """Returns the error for a merchant with this status, or None if the API accepts its calls."""
     match status:
         case MerchantStatus.REJECTED:
             return MerchantRejected

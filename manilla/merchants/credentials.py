@@ -24,8 +24,8 @@ class InvalidCredentials(Refusal):
         self, *, errors: Mapping[str, str] | None = None, logged: str | None = None
     ) -> None:
         super().__init__(errors=errors)
-        self.logged = logged  # the reason, only for the merchant's request log
-        # The merchant whose key was sent. The attempt is shown in its request log.
+        self.logged = logged  # the error's reason, shown only in the merchant's request log
+        # The merchant whose key was sent. Its request log shows the failed request.
         self.merchant: Any = None
 
 
@@ -89,7 +89,7 @@ SEALED = SealedColumn(
 
 def live(credentials: Sequence[LiveCredential]) -> Sequence[LiveCredential]:
     if len(credentials) == 1 and credentials[0].expires_at is None:
-        return credentials  # the usual case, in which no credential expires
+        return credentials  # in the usual case, no credential expires
     now = datetime.now(UTC)
     return [credential for credential in credentials if credential.is_live(now)]
 
@@ -116,7 +116,7 @@ async def insert(
 async def expire(
     connection: Connection, merchant_id: int, environment: Environment, overlap_minutes: int
 ) -> int:
-    """Makes valid generations expire after the overlap, or earlier if that was already set.
+    """Makes valid credentials expire after the overlap, unless they already expire earlier.
 
     Returns the number of the newest generation, including expired generations.
     """

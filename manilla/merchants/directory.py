@@ -18,7 +18,7 @@ from manilla.merchants.merchants import CommissionBearer, MerchantLevel, Merchan
 
 CALLERS_MAX = 50_000
 
-# An environment, with a merchant key, the hash of an API key, or a merchant id.
+# An environment, and a merchant key, API key hash or merchant id.
 Key = tuple[Environment, str | bytes | int]
 
 
@@ -112,13 +112,13 @@ class Directory:
         known = self._callers.get(key)
         if known is not None:
             return known
-        # Concurrent callers share a load, unless it started before the latest announced change.
+        # Concurrent callers share a database read that started after the latest announced change.
         flight = self._flights.get((key, self._round))
         if flight is None:
             flight = deadline.start_detached(self._fetch(key, look_up))
             self._flights[key, self._round] = flight
             flight.add_done_callback(partial(self._landed, (key, self._round)))
-        # If a caller times out, the load continues for the other callers.
+        # If a caller times out, the database read continues for the other callers.
         return await deadline.wait_for(flight)
 
     async def _fetch(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:
@@ -127,7 +127,7 @@ class Directory:
         if merchant_id is None:
             return None
         caller = await self._load(key[0], merchant_id)
-        # Do not cache data that was read before the latest change was announced.
+        # Data that was read before the latest announced change must not be cached.
         if read_in_round == self._round:
             self._remember(key, caller)
         return caller
@@ -135,7 +135,7 @@ class Directory:
     def _landed(self, flown: tuple[Key, int], flight: asyncio.Task[Caller | None]) -> None:
         del self._flights[flown]
         if not flight.cancelled():
-            flight.exception()  # asyncio would otherwise warn if every caller has timed out
+            flight.exception()  # prevents a warning from asyncio if every caller has timed out
 
     def _remember(self, key: Key, caller: Caller) -> None:
         if len(self._callers) >= CALLERS_MAX:

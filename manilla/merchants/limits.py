@@ -1,4 +1,4 @@
-"""A merchant's limits: on payments and payouts in production, and on the rate of its requests."""
+"""A merchant's limits: the amounts of production transactions, and the API request rate."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -21,7 +21,7 @@ def of(settings: PlatformSettings, caller: Caller, kind: LimitKind, currency: st
 def of_day(
     settings: PlatformSettings, caller: Caller, kind: LimitKind, currency: str
 ) -> dict[str, Any]:
-    """Returns the fields with which the database checks the merchant's daily limit."""
+    """Returns the values with which the database checks the merchant's daily limit."""
     limit = of(settings, caller, kind, currency)
     if limit is None:
         return {}
@@ -35,6 +35,5 @@ def rate_ticket(merchant_id: int, source: str, limit: int) -> RateTicket:
     Both environments share one bucket, because the specified limit does not distinguish them.
     `source` is the caller's IP address or network, or the part of Manilla that sends the request.
     """
-    # Pad the merchant id with zeros, so that buckets sort like merchant ids. Every statement then
-    # locks the rows of both in the same order, which prevents deadlocks.
+    # Zero padding makes buckets sort like merchant ids, so all code locks rows in the same order.
     return RateTicket(f"{merchant_id:011d}:{source}", limit)

@@ -43,7 +43,7 @@ def _encode(content: bytes) -> bytes:
             shown = image.convert("RGBA")
     except BadLogo:
         raise
-    except Exception:  # for damaged files, the library raises many types of errors
+    except Exception:  # the library raises many types of errors for damaged files
         raise BadLogo from None
     shown.thumbnail((SIDE_SHOWN, SIDE_SHOWN))
     # Copy the pixels to a new image without metadata.

@@ -21,7 +21,7 @@ NAME_LENGTH_MAX, EMAIL_LENGTH_MAX = 100, 254
 BVN_DIGITS = 11
 REASON_LENGTH_MAX = 300
 
-# Fields that are written without additional checks.
+# Merchant fields that need no validation before they are written.
 UNCHECKED_FIELDS = (
     "status",
     "commission_percent",
@@ -37,14 +37,14 @@ UNCHECKED_FIELDS = (
 
 
 class MerchantStatus(StrEnum):
-    PENDING = "pending"  # can use only the sandbox until an administrator approves
+    PENDING = "pending"  # the merchant can use only the sandbox until an administrator approves it
     APPROVED = "approved"
     REJECTED = "rejected"
     DISABLED = "disabled"
 
 
 class MerchantLevel(StrEnum):
-    """How well the operator knows a merchant. Each level has separate limits."""
+    """How far the operator has verified a merchant. Each level has separate limits."""
 
     UNVERIFIED = "unverified"
     VERIFIED = "verified"
@@ -70,7 +70,7 @@ class UnderpaidRule(StrEnum):
     HOLD = "hold"  # hold all money until an administrator decides
 
 
-# Rules for new merchants. Merchants that are older than these rules keep the default, `hold`.
+# Rules of new merchants. Merchants created before the rules existed keep the default, `hold`.
 NEW_RULES = queries.WrongAmountRules(OverpaidRule.SETTLE, UnderpaidRule.ASK)
 
 
@@ -103,7 +103,7 @@ class MerchantUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """An administrator's changes to a merchant. Fields that are None stay the same."""
 
     status: MerchantStatus | None = None
-    status_reason: str | None = None  # the reason shown to the merchant; a new status replaces it
+    status_reason: str | None = None  # the reason for the status, which the merchant sees
     # The expected current status. The change is rejected if the status differs.
     status_was: MerchantStatus | None = None
     commission_percent: Decimal | None = None

@@ -1,4 +1,4 @@
-"""Holds on outgoing money of one merchant or of all, which affect both payouts and refunds."""
+"""Holds that stop the payouts and refunds of one merchant or of all merchants."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -10,11 +10,11 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.platform import settings
 
-# The kinds of jobs that send money. They wait during a hold.
+# The types of jobs that send money. These jobs wait during a hold.
 JOB_KINDS = (JobKind.TRANSFER, JobKind.SANDBOX_PAYOUT, JobKind.REFUND, JobKind.RETURN)
 
-# Seconds until a waiting job checks again whether there is a hold. When a merchant is enabled, its
-# jobs become due immediately.
+# A waiting job checks at this interval whether the hold has ended.
+# When an administrator enables the merchant, its waiting jobs become due immediately.
 WAIT_SECONDS = 30.0
 
 
@@ -93,7 +93,7 @@ async def hold_all(db: Database) -> None:
 
 
 async def hold_start(db: Database | Connection) -> datetime | None:
-    """Returns when all transfers were put on hold, or None. Always reads from the database."""
+    """Returns when all transfers were put on hold, or None if they are not. Uses no cache."""
     since: datetime | None = await db.value(
         "SELECT updated_at FROM setting WHERE key = 'payouts_held' AND value = 'true'"
     )

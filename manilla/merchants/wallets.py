@@ -87,7 +87,7 @@ async def adjust(
     reason: str,
     trx_id: str | None = None,
 ) -> FundingResult:
-    """Corrects a wallet's balance, but not below zero. The same `trx_id` is applied once."""
+    """Adjusts a wallet's balance, which cannot become negative. A `trx_id` is applied only once."""
     check(amount, reason, may_take=True)
     funding = _funding(merchant_id, environment, amount, reason)
     order = msgspec.structs.replace(

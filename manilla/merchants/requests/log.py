@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 LINES_MAX = 10_000
 BATCH_MAX = 1_000
 FLUSH_SECONDS = 0.5
-USE_SECONDS = 60  # minimum interval between updates of a credential's last use
+USE_SECONDS = 60  # minimum interval between updates of a credential's time of last use
 USES_MAX = 10_000
 TEXT_LENGTH_MAX = 300
 USER_AGENT_LENGTH_MAX = 200
@@ -57,8 +57,7 @@ class RequestLogLine(msgspec.Struct, frozen=True):
 
 
 _COLUMNS = columns(RequestLogLine)
-# Encoding one JSON text takes a fifth of the CPU time that sixteen arrays take, because asyncpg
-# encodes each element separately.
+# One JSON parameter takes a fifth of the CPU time that asyncpg needs to encode sixteen arrays.
 _INSERT = f"""
     INSERT INTO api_request ({_COLUMNS})
     SELECT {_COLUMNS.replace("errors", "errors::jsonb")}
@@ -120,7 +119,7 @@ class RequestLog:
             await self._write_uses()
 
     async def _write(self, batch: list[RequestLogLine]) -> None:
-        """Writes a batch of lines. Drops the batch on any error except an unavailable database."""
+        """Writes a batch of lines. Drops them on any error except an unavailable database."""
         try:
             await insert_lines(self._db, batch)
         except Unavailable:
@@ -166,12 +165,12 @@ def agent(header: bytes | None) -> str | None:
 
 
 async def insert_lines(db: Database, lines: Sequence[RequestLogLine]) -> None:
-    """Inserts lines. Skips existing lines, because an earlier attempt may have taken effect."""
+    """Inserts log lines. Skips existing lines, because an earlier attempt may have succeeded."""
     text = msgspec.json.encode(lines).decode()
     try:
         await db.execute(_INSERT, text)
     except CONFLICTS:
-        # Use ON CONFLICT only after a conflict, because it makes PostgreSQL write more data.
+        # ON CONFLICT is used only after a conflict, because PostgreSQL then writes more data.
         await db.execute(f"{_INSERT} ON CONFLICT DO NOTHING", text)
 
 
@@ -188,7 +187,7 @@ async def _set_last_used(db: Database, uses: Mapping[KeyUse, datetime]) -> None:
 async def _update_last_used(
     db: Database, table: str, number: str, rows: Sequence[tuple[object, ...]]
 ) -> None:
-    """Updates the times of last use. Locks rows in key order, so that callers cannot deadlock."""
+    """Updates when credentials were last used. Locks rows in key order to prevent deadlocks."""
     await db.execute(
         f"""
         WITH used AS (
@@ -207,7 +206,7 @@ async def _update_last_used(
 
 
 async def delete_old(db: Database) -> None:
-    """Deletes old lines in batches, so that no statement takes long."""
+    """Deletes old log lines in batches, so that no SQL statement takes long."""
     while await db.value(
         """
         WITH old AS (
