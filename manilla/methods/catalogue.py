@@ -75,7 +75,7 @@ class Catalogue:
         self._rails = rails
         self._all: list[Method] = []
         self._by_id: dict[tuple[MethodKind, int], Method] = {}
-        # Cached results of `offered`, until methods, credentials or drained rails change.
+        # Caches the results of `offered` until methods, credentials or drained rails change.
         self._offered: dict[tuple[MethodKind, str, Environment], list[Method]] = {}
         self._offered_of: tuple[int, Mapping[str, datetime]] = (-1, {})
         watch.follow(changes.METHODS, self._refresh)
@@ -114,7 +114,7 @@ class Catalogue:
         return offered
 
     def is_usable(self, method: Method, environment: Environment) -> bool:
-        """Whether the provider has credentials and is enabled and, for payouts, not drained."""
+        """Whether the provider is configured, enabled and, for payouts, not drained."""
         if method.is_auto:
             return any(self.offered_rails(method, environment))
         if method.provider is None:
@@ -123,7 +123,7 @@ class Catalogue:
         return is_offered and not self.is_drained(method, environment)
 
     def is_drained(self, method: Method, environment: Environment) -> bool:
-        """Whether new payouts are stopped. Sandbox payouts never are, as no provider is called."""
+        """Whether an administrator has stopped new payouts. Never true in the sandbox."""
         is_real_payout = (
             method.kind is MethodKind.WITHDRAW and environment is not Environment.SANDBOX
         )
@@ -175,7 +175,7 @@ def terms(method: Method) -> tuple[object, ...]:
 
 
 def only_changes(wanted: MethodUpdate, before: Method) -> MethodUpdate:
-    """Returns the change without the fields that already have the wanted value."""
+    """Returns the update without the fields that already have the new value."""
     given = msgspec.structs.asdict(wanted)
     unchanged = [
         name for name in given if preview(before, MethodUpdate(**{name: given[name]})) == before
@@ -229,7 +229,7 @@ async def check_new(connection: Connection, new: NewMethod) -> Method:
 
 
 async def add_missing(db: Database | Connection) -> None:
-    """Adds missing methods as inactive: the automatic method and those of each account."""
+    """Adds missing methods, still inactive: the automatic method and each account's methods."""
     declared = {AUTO_NGN.code: AUTO_NGN} | {
         method.code: method
         for provider, kind in (await accounts.load(db)).items()
@@ -238,7 +238,7 @@ async def add_missing(db: Database | Connection) -> None:
     if declared.keys() <= {method.code for method in await load(db)}:
         return
     async with transaction_of(db) as connection:
-        # Locks, so that only one process does this at a time.
+        # `announce` also takes a lock, so only one process adds methods at a time.
         await changes.announce(connection, changes.METHODS)
         known = {method.code for method in await load(connection)}
         for method in declared.values():
@@ -300,7 +300,7 @@ def _declared(provider: str, kind: ProviderKind) -> list[Method]:
 def _check_new(new: NewMethod) -> None:
     """Validates the immutable fields of a new method."""
     if not _CODE.fullmatch(new.code):
-        raise BadMethod("A code has 2 to 60 characters of a-z, 0-9, - and _.")
+        raise BadMethod("A code must have 2 to 60 of the characters a-z, 0-9, - and _.")
     if new.currency not in money.DECIMALS:
         raise BadMethod(f"{new.currency!r} is not an ISO 4217 currency.")
     if new.kind is MethodKind.DEPOSIT and (new.provider is None or new.flow is None):

@@ -8,7 +8,7 @@ import msgspec
 from manilla.kit.money import Money
 from manilla.providers.port import Direction
 
-AUTO = "auto"  # used instead of a provider, if one is chosen for each payout
+AUTO = "auto"  # provider value of a method that chooses a provider for each payout
 
 
 class MethodKind(StrEnum):
@@ -46,7 +46,7 @@ class Method(msgspec.Struct, frozen=True):
     id: int
     code: str
     name: str
-    # None for a manual method, which an administrator processes. AUTO if chosen for each payout.
+    # None if an administrator processes the payouts. AUTO if a provider is chosen for each payout.
     provider: str | None
     flow: Flow | None  # None for withdrawal methods
     currency: str
