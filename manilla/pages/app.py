@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 FOLDER = Path(str(resources.files("manilla.pages")))
 
-# The policy forbids inline scripts and styles, content from other sites, and framing.
+# The content security policy forbids inline scripts and styles, other sites' content, and framing.
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -49,7 +49,7 @@ def build(
     drain: Drain | None = None,
     has_shop: bool = False,
 ) -> Any:
-    """Builds the ASGI application. `groups` has the URL handlers of the other packages."""
+    """Builds the ASGI application. `groups` contains the URL handlers of the other packages."""
     templates = environment(FOLDER / "templates")
 
     def render(template: str, **values: Any) -> str:
