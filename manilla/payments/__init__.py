@@ -1,1 +1,1 @@
-"""Payments: from a merchant's request to the credit to its wallet."""
+"""Payments: from a merchant's request until its wallet is credited."""

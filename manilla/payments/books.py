@@ -30,7 +30,7 @@ async def credit(connection: Connection, payment: Payment, payer: str) -> None:
 def _credit_with_commission(payment: Payment, payer: str) -> Posting:
     """Returns one posting for amount and commission, for a payment without a commission id.
 
-    Sandbox commissions have no separate id.
+    Payments in the sandbox, or without a commission, have no commission id.
     """
     quote = payment.quote
     added = quote.customer_pays.minor - quote.merchant_receives.minor
@@ -152,6 +152,5 @@ async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
     for posted in await posting.post(connection, postings):
         if posted.outcome is PostingOutcome.BALANCE_LIMIT:
             raise WalletLimitReached
-        # A duplicate is impossible: we hold the lock on the payment's row, and the stored status
-        # shows that this posting was not written before.
+        # The status of the locked payment shows that this posting was not written before.
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

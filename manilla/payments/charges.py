@@ -41,7 +41,7 @@ FIRST_CHECK_SECONDS = 10
 TRIES_MAX = 20
 DESCRIPTION_LENGTH_MAX = 200
 SANDBOX_BVN = "22222222222"
-# For a sandbox charge, checkout shows one of our pages, or an account that cannot exist.
+# In the sandbox, checkout shows one of our pages, or an account number that no bank issues.
 SANDBOX_PAGE = "/sandbox"
 SANDBOX_BANK, SANDBOX_ACCOUNT = "Sandbox Bank", "0000000000"
 NO_NAME = "Customer"
@@ -146,7 +146,7 @@ class ChargeService:
     async def _reserve(
         self, payment: Payment, wish: CustomerWish, method: Method, number: int
     ) -> tuple[Charge, bool]:
-        """Returns the charge to use, and whether it is new.
+        """Returns the charge for the customer, and whether the charge is new.
 
         Locks the payment's row, so that a double click, a second tab or a second customer gets the
         same charge.
@@ -156,8 +156,7 @@ class ChargeService:
             if current.status is not PaymentStatus.PENDING:
                 raise PaymentClosed
             earlier = await store.charges(connection, payment.merchant_id, payment.trx_id)
-            # Reuse only the latest charge, because a customer who returns from another method
-            # expects a new charge.
+            # Reuse only the latest charge: a customer who returns to a method gets a new charge.
             latest = next((charge for charge in reversed(earlier) if charge.is_payable), None)
             if latest and wish.accepts(latest, method) and _is_usable(latest, current):
                 return latest, False
@@ -216,7 +215,7 @@ class ChargeService:
             case Refused(_, guidance):
                 status, reason = ChargeStatus.FAILED, guidance
             case Unknown(unknown):
-                # The charge may exist. If it is paid, the provider's status applies.
+                # The charge may exist at the provider, so a later status query decides.
                 status, reason = ChargeStatus.OPENING, unknown
         await self._abandon(charge, status, reason)
         return GatewayRefused() if status is ChargeStatus.FAILED else GatewayUnavailable()
@@ -230,7 +229,7 @@ class ChargeService:
             await _note(connection, payment, "charge_not_created", detail)
 
     async def ask(self, charge: Charge) -> Answer[ChargeState]:
-        """Queries the charge's status at the provider, and applies it."""
+        """Queries the charge's status at the provider, and applies the status."""
         provider = charge.provider
         answer = await self._rails.state(EventKind.CHARGE, provider, charge.reference)
         if isinstance(answer, Done):
@@ -239,7 +238,7 @@ class ChargeService:
 
     async def ask_about_all(self, payment: Payment) -> None:
         if payment.is_sandbox:
-            return  # the sandbox's charges have no provider
+            return  # sandbox charges have no provider
         for charge in await store.charges(self._db, payment.merchant_id, payment.trx_id):
             if charge.is_undecided:
                 await self.ask(charge)
@@ -282,7 +281,7 @@ async def _note(
     detail: str,
     facts: Mapping[str, str] = timeline.NO_FACTS,
 ) -> None:
-    """Adds an event that does not change the payment's status to its timeline."""
+    """Adds an event to the payment's timeline, without changing the payment's status."""
     status = payment.status
     await timeline.add(
         *(connection, payment.merchant_id, payment.trx_id, event),

@@ -1,4 +1,4 @@
-"""The actions of a customer who pays on checkout. The checkout pages call these functions."""
+"""The actions of a customer on checkout, which the checkout pages call."""
 
 import asyncio
 import time
@@ -31,13 +31,12 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Channel, Direction
 from manilla.providers.rails import Rails
 
-# Sandbox payments complete automatically after a delay. When checkout is opened, the delay is
-# multiplied by the first factor, because a person needs time to choose an outcome. When the
-# customer has chosen how to pay, the delay is multiplied by the second factor.
+# Opening checkout multiplies the delay until a sandbox payment completes automatically.
 SANDBOX_PATIENCE = 3
+# The delay is longer after the customer has chosen how to pay, to leave time for an outcome.
 SANDBOX_PATIENCE_AFTER_CHOICE = 12
 RECEIPT_MAILED = "receipt_mailed"
-RECEIPTS_MAX = 3  # emails that a customer can request for one payment
+RECEIPTS_MAX = 3  # maximum number of receipt emails that a customer can request per payment
 ASK_PAUSE_SECONDS = 1.0
 ASKED_MAX = 10_000
 
@@ -58,18 +57,18 @@ class TooManyReceipts(Refusal):
 
 
 class CheckoutView(msgspec.Struct, frozen=True):
-    """Everything that a checkout page needs."""
+    """All data for a checkout page."""
 
     payment: Payment
     merchant_name: str
     branding: Branding
-    offers: list[GatewayOffer]  # methods; if empty, the customer can only return to the merchant
-    entries: list[CheckoutEntry]  # the same methods, grouped into the customer's choices
+    offers: list[GatewayOffer]  # the payment methods that the customer can choose from
+    entries: list[CheckoutEntry]  # the payment methods, grouped as checkout shows them
     charge: Charge | None  # the latest undecided charge
     completes_at: datetime | None  # when a sandbox payment completes automatically
-    is_blocked: bool  # whether the merchant cannot accept payments now
+    is_blocked: bool  # True if the merchant cannot accept payments now
     held: Charge | None  # a paid charge that an administrator is reviewing
-    released: CaseAction | None  # how an administrator resolved the held money
+    released: CaseAction | None  # the administrator's decision about the money on hold
     # The latest charge, if it was declined and the customer must choose again.
     declined: Charge | None
     returned: Money  # amount that is refunded automatically after the payment's status is final
@@ -117,8 +116,8 @@ class Checkout:
         if payment.opened_at is None and payment.status is PaymentStatus.PENDING:
             await self._mark_opened(payment)
         tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
-        # Omit charges that the customer never saw, and charges for more than the remaining amount,
-        # which were created before a partial payment arrived.
+        # Omit charges that the customer never saw.
+        # Also omit charges for more than the remaining amount, created before a partial payment.
         shown = (
             each
             for each in reversed(tries)
@@ -160,8 +159,7 @@ class Checkout:
             raise MethodNotOffered
         tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
         if any(charge.is_payable and charge.number <= seen for charge in tries):
-            # The customer may have paid before coming back. Query the provider first, so that the
-            # customer does not pay twice.
+            # Query the provider first: a customer who has already paid must not pay twice.
             await self._ask(payment)
             _check_open(await self._find(trx_id))
         choice = choose(
@@ -214,7 +212,7 @@ class Checkout:
         )
 
     async def look_again(self, trx_id: str) -> None:
-        """Queries the provider immediately, because the customer reports having paid."""
+        """Queries the provider immediately, because the customer says that they have paid."""
         payment = await self._find(trx_id)
         await self._ask(payment)
 
@@ -282,8 +280,7 @@ class Checkout:
     async def _ask_in_turn(self, payment: Payment) -> None:
         last = self._asked.get(payment.trx_id, float("-inf"))
         await asyncio.sleep(max(0, last + ASK_PAUSE_SECONDS - time.monotonic()))
-        # Requests that arrive from now on must not share this query, because they need a newer
-        # response.
+        # Later requests must not share this status query, because they need a newer response.
         del self._asking[payment.trx_id]
         if len(self._asked) >= ASKED_MAX:
             self._asked.clear()
@@ -305,7 +302,7 @@ class Checkout:
         rest, keywords = payment.rest, payment.allow_payment_methods
         methods = eligibility.eligible(self._catalogue, self._rails, caller, rest, keywords)
         if payment.is_sandbox and not methods:
-            # No provider is called, so no provider needs to be configured.
+            # The sandbox calls no provider, so no provider needs to be configured.
             methods = eligibility.conceivable(self._catalogue, caller, rest, keywords)
         return [
             GatewayOffer(

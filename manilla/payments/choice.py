@@ -19,7 +19,7 @@ from manilla.providers.port import Channel
 
 
 class Reason(StrEnum):
-    """Why a gateway is tried first, or next."""
+    """The reason why a gateway is tried first, or next."""
 
     ONLY = "only"
     ONLY_AVAILABLE = "only_available"
@@ -52,11 +52,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     method: Method
     name: str
     fee: Money  # for this payment
-    place: int | None = None  # position in the merchant's order, or None
-    down_since: datetime | None = None  # None if the provider responds
+    place: int | None = None  # the gateway's position in the merchant's order, or None
+    down_since: datetime | None = None  # when the provider stopped responding, or None
     # Whether the customer must leave checkout to see the account for a bank transfer.
     is_detour: bool = False
-    setbacks: Sequence[str] = ()  # what went wrong with this gateway for this payment, oldest first
+    setbacks: Sequence[str] = ()  # this payment's earlier problems with the gateway, oldest first
 
     @property
     def rank(self) -> tuple[float, ...]:
@@ -68,7 +68,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatewayChoice(msgspec.Struct, frozen=True):
-    """The gateways to try, best first, and those that are down."""
+    """The gateways to try, best first, and the gateways that are down."""
 
     ranked: tuple[Candidate, ...]
     skipped: tuple[Candidate, ...]
@@ -78,7 +78,7 @@ class GatewayChoice(msgspec.Struct, frozen=True):
         return len(self.ranked) + len(self.skipped) > 1
 
     def explain(self, number: int) -> str:
-        """Explains why the gateway with this number in the ranking is tried."""
+        """Explains why the gateway at this position of the ranking is tried."""
         best = self.ranked[number]
         if number > 0:
             before = self.ranked[number - 1].name
@@ -121,8 +121,8 @@ class CustomerWish(msgspec.Struct, frozen=True):
 
     choice: GatewayChoice
     channel: Channel | None = None  # None if the customer chose a gateway
-    shown: str = ""  # describes the entries that the customer saw and chose
-    seen: int = 0  # number of the latest charge that the page showed as started
+    shown: str = ""  # description of the options that the customer saw and chose
+    seen: int = 0  # number of the latest charge that the checkout page has shown
 
     def accepts(self, charge: Charge, method: Method) -> bool:
         """Whether an open charge fulfills the customer's wish, so no new charge is needed.
@@ -144,7 +144,7 @@ class CustomerWish(msgspec.Struct, frozen=True):
 def choose(candidates: Sequence[Candidate]) -> GatewayChoice:
     """Ranks the gateways, and skips those that are down.
 
-    The criteria are, in this order: setbacks in this payment, whether the customer must leave
+    The criteria are, in this order: earlier problems, whether the customer must leave
     checkout, the merchant's order, the fee, and the platform's order.
     """
     ranked = sorted(candidates, key=lambda each: each.rank)
@@ -178,11 +178,11 @@ def _since(skipped: Candidate) -> str:
 
 
 def setback(charge: Charge, channel: Channel | None, seen: int) -> str | None:
-    """Returns the problem with an earlier charge that counts against its gateway, or None."""
+    """Returns the problem with an earlier charge that lowers its gateway's rank, or None."""
     if charge.error_code is None and (charge.status is ChargeStatus.FAILED or charge.is_uncertain):
         return "it did not create a charge"
     if charge.channel is not channel:
-        return None  # a declined card says nothing about USSD
+        return None  # a declined card does not mean that USSD will fail
     if charge.error_code is not None:
         return "it declined this payment"
     if charge.is_payable and charge.number <= seen:

@@ -9,8 +9,8 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants.merchants import CommissionBearer
 
-# The largest payment, in minor units of any currency. Even with a commission of 100 % on top, the
-# sum fits into `Money`, and a wallet can hold hundreds of such payments.
+# The largest payment, in minor units of any currency.
+# `Money` can hold this amount plus a commission of 100 %, and a wallet hundreds of such payments.
 AMOUNT_MINOR_MAX = 10**16 - 1
 MINIMUM = 1
 TOO_SMALL = "The minimum is 1.00."

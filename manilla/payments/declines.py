@@ -23,7 +23,7 @@ NO_MONEY = Decline(
     PaymentErrorCode.INSUFFICIENT_FUNDS,
 )
 
-# Maps patterns in a provider's reason to declines. The first match counts.
+# Maps patterns in a provider's decline message to our declines. The first match is used.
 _MEANINGS: tuple[tuple[str, Decline], ...] = (
     (r"insufficient|not sufficient", NO_MONEY),
     (

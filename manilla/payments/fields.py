@@ -29,12 +29,12 @@ REFUND_MESSAGES = {
 }
 ERROR_CODES = [str(code) for code in PaymentErrorCode]
 
-# Looked up once, because access to enum members is slow, and a page has many payments.
+# Stored in variables because enum member access is slow, and a page has many payments.
 _SUCCESS, _PENDING = PaymentStatus.SUCCESS, PaymentStatus.PENDING
 
 
 PaymentEvent = Annotated[str, api_field("The type of transaction.", enum=[EVENT])]
-# None if the refund is paid from the wallet.
+# The source is None if the refund is paid from the wallet.
 RefundSource = Annotated[
     str | None,
     api_field(
@@ -160,7 +160,7 @@ def describe(payment: ReportedPayment) -> VerifiedPayment | UnfinishedPayment:
 
 
 def describe_listed(payment: ReportedPayment) -> VerifiedPayment | ListedUnfinishedPayment:
-    """Returns the item of a list: the verify-payment response with the time of creation."""
+    """Returns a payment as a list item: the verify-payment response with the creation time."""
     if payment.status == _SUCCESS:
         return _verified(payment)
     created_at = iso_of_sql(payment.created_at)
@@ -188,7 +188,7 @@ def _verified(payment: ReportedPayment) -> VerifiedPayment:
 def _unfinished(
     payment: ReportedPayment,
 ) -> tuple[str, str, str, str, str, str | None, Decimal | None]:
-    """Returns the fields of UnfinishedPayment."""
+    """Returns the response fields of a pending or failed payment."""
     status = payment.status
     message = PENDING if status == _PENDING else FAILED
     about = status, EVENT, payment.trx_id, payment.ref_trx, message, payment.error_code

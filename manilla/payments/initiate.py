@@ -1,4 +1,4 @@
-"""Creates a payment: runs all checks in the specified order, then writes it in one statement."""
+"""Creates a payment: runs all checks in a fixed order, then writes it in one SQL statement."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -60,7 +60,7 @@ class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
 
 
 class PaymentItem(NewItem, frozen=True, kw_only=True):
-    covers_minor: int = 0  # balance that the wallet needs to cover the commission
+    covers_minor: int = 0  # minimum wallet balance that covers the commission
 
 
 class PaymentInfo(msgspec.Struct, frozen=True):

@@ -41,7 +41,7 @@ class CheckoutLinks:
 def way_back(payment: Payment) -> str | None:
     """Returns the merchant's redirect URL with the payment's outcome as query parameters.
 
-    The URL is always one that is stored with the payment, so this is not an open redirect.
+    The URL is stored with the payment, so this is not an open redirect.
     """
     target = (
         payment.success_redirect

@@ -1,4 +1,4 @@
-"""Lists payments, by default newest first, in the order of the times in their ids."""
+"""Lists payments, by default newest first, by the creation time in their ids."""
 
 from enum import StrEnum
 
@@ -19,12 +19,12 @@ _METHOD = """
     EXISTS (SELECT FROM charge c
              WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
                AND c.method_code = {})"""
-# The payment has an open case, so the merchant must not count on its money yet.
+# SQL condition: the payment has an open case, so its money is not final yet.
 _UNDER_REVIEW = """
     EXISTS (SELECT FROM operator_case c
              WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
                AND c.status = 'open')"""
-# The sum of completed refunds, without commission. `refunded_minor` also includes pending refunds.
+# The sum of completed refunds without commission. `refunded_minor` includes pending refunds too.
 _PAID_BACK = """
     (SELECT coalesce(sum(r.amount_minor - r.commission_minor - r.customer_credit_minor), 0)::bigint
        FROM refund r
@@ -33,7 +33,7 @@ _PAID_BACK = """
 _COLUMNS = f"""
     {PAYMENT_COLUMNS}, {_UNDER_REVIEW} AS is_under_review,
     CASE WHEN refunded_minor = 0 THEN 0 ELSE {_PAID_BACK} END AS paid_back_minor"""
-# The payment with an id, or the payment that a refund or commission with that id belongs to.
+# SQL condition: finds a payment by its own id, or by the id of its refund or commission.
 _ABOUT = """
     merchant_id = {} AND trx_id IN (
         SELECT {}
@@ -94,9 +94,8 @@ class PaymentFilter(TransactionFilter, frozen=True, kw_only=True):
     error_code: PaymentErrorCode | None = None
     method: str | None = None  # code of a deposit method that a charge used
     link_id: str | None = None  # id of the payment link that the customer used
-    # Matches a complete id (of a payment, charge, refund or commission), ref_trx, email address or
-    # virtual account number. If no payment matches, finds payments with this text in the ref_trx,
-    # the customer's name or the email address.
+    # First matches complete ids, references, email addresses and virtual account numbers.
+    # If no payment matches, matches parts of references, customer names and email addresses.
     search: str | None = None
 
 
@@ -142,7 +141,7 @@ async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Selection
 
 
 def matches(scope: Scope, text: str) -> list[IndexedMatch]:
-    """Returns indexed conditions that find payments with this text as a complete value."""
+    """Returns SQL conditions, supported by indexes, for payments with exactly this value."""
     trx_id = text.partition("-")[0]
     merchant_id = trx_ids.merchant_of(trx_id)
     if merchant_id is not None:

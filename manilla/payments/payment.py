@@ -12,15 +12,14 @@ from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.commission import Quote
 from manilla.providers.port import Channel
 
-# Replaces the provider's name in charges and payments of the sandbox. No provider account can have
-# this name.
+# The provider name in sandbox charges and payments. No provider account can have this name.
 SANDBOX = "sandbox"
 
 
 class PaymentStatus(StrEnum):
     PENDING = "pending"
     SUCCESS = "success"
-    FAILED = "failed"  # declined, canceled or expired, as the error code tells
+    FAILED = "failed"  # the error code tells whether the payment was declined, canceled or expired
 
 
 class PaymentErrorCode(StrEnum):
@@ -30,14 +29,14 @@ class PaymentErrorCode(StrEnum):
     PAYMENT_CANCELED = "PAYMENT_CANCELED"
 
 
-DETAILS = ("description",)  # terms that pages and exports show as details
+DETAILS = ("description",)  # payment fields that pages and exports show as details
 
 
 class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of a payment request that are stored unchanged with the payment."""
+    """The fields of a payment request that are stored unchanged with the payment."""
 
     ref_trx: str
-    ipn_url: str  # if empty, no notification is sent
+    ipn_url: str  # notification URL; if empty, no notification is sent
     success_redirect: str | None = None
     cancel_redirect: str | None = None
     description: str | None = None
@@ -54,7 +53,7 @@ class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewPayment(PaymentTerms, frozen=True, kw_only=True, omit_defaults=True):
-    """The columns that are written when a payment is created."""
+    """The database columns that are written when a payment is created."""
 
     merchant_id: int
     trx_id: str
@@ -118,13 +117,13 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class ChargeStatus(StrEnum):
-    # Saved, and being sent to the provider. If it has a reason, there was no usable response, and
-    # the charge may exist at the provider.
+    # The charge is saved and is being sent to the provider.
+    # If it has a reason, the response was not usable, and the charge may exist at the provider.
     OPENING = "opening"
     OPEN = "open"  # the customer can pay it
     PAID = "paid"  # credited to the merchant
-    PART = "part"  # paid in part; the rest was requested with another charge
-    SUSPENSE = "suspense"  # paid, but not as expected; an administrator decides
+    PART = "part"  # the customer paid a part; another charge requests the rest
+    SUSPENSE = "suspense"  # the money is held until an administrator decides
     FAILED = "failed"
     EXPIRED = "expired"
 
@@ -177,7 +176,7 @@ class Charge(msgspec.Struct, frozen=True):
 
     @property
     def accepted(self) -> Money:
-        """The amount that the provider should report: the credited or else requested amount."""
+        """The amount that the provider should report: the accepted or else the requested amount."""
         is_accepted = self.status in (ChargeStatus.PAID, ChargeStatus.PART)
         return self.paid if is_accepted and self.paid_minor is not None else self.amount
 
@@ -189,11 +188,11 @@ class Charge(msgspec.Struct, frozen=True):
     def is_uncertain(self) -> bool:
         """Whether it is unknown if the provider has created the charge.
 
-        The customer was not shown how to pay it. Its status is queried as for any open charge.
+        The customer was not shown such a charge. A job queries its status like any open charge's.
         """
         return self.status is ChargeStatus.OPENING and self.reason is not None
 
     @property
     def is_payable(self) -> bool:
-        """Whether the customer was shown how to pay it, or is about to be."""
+        """Whether the customer was shown how to pay the charge, or will be."""
         return self.is_undecided and not self.is_uncertain

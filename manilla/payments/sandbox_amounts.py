@@ -3,7 +3,7 @@
 from manilla.ledger.transactions import Scenario
 from manilla.payments.payment import NewPayment, PaymentErrorCode
 
-# In minor units: 666.61, 666.62 and 666.63 in a currency with two decimals. Other amounts succeed.
+# With two decimals, 666.61 and 666.62 fail, and 666.63 stays pending. Other amounts succeed.
 FAILURES = {
     66_661: PaymentErrorCode.PAYMENT_DECLINED,
     66_662: PaymentErrorCode.INSUFFICIENT_FUNDS,

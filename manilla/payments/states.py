@@ -51,15 +51,14 @@ class PaymentEvent(StrEnum):
     EXPIRED = "expired"
 
 
-# Transitions that are not listed change nothing, and money that arrives then goes to suspense. A
-# decline ends a charge, not the payment. Only a sandbox payment that has no charge can be declined.
+# Unlisted transitions change no status. Money that arrives in such a state goes to suspense.
+# A decline ends a charge, not the payment, except for a sandbox payment without a charge.
 NEXT: dict[tuple[PaymentState, PaymentEvent], PaymentStatus] = {
     (PaymentState.PENDING, PaymentEvent.PAID): PaymentStatus.SUCCESS,
     (PaymentState.PENDING, PaymentEvent.DECLINED): PaymentStatus.FAILED,
     (PaymentState.PENDING, PaymentEvent.CANCELED): PaymentStatus.FAILED,
     (PaymentState.PENDING, PaymentEvent.EXPIRED): PaymentStatus.FAILED,
-    # The customer canceled, was declined or was late, but then paid anyway, and the money has
-    # arrived.
+    # The customer's money arrived after the payment was canceled, declined or expired.
     (PaymentState.DECLINED, PaymentEvent.PAID): PaymentStatus.SUCCESS,
     (PaymentState.CANCELED, PaymentEvent.PAID): PaymentStatus.SUCCESS,
     (PaymentState.EXPIRED, PaymentEvent.PAID): PaymentStatus.SUCCESS,
@@ -122,7 +121,7 @@ async def _open_charge(connection: Connection, payment: Payment) -> Charge | Non
 async def _credit_in_sandbox(
     connection: Connection, payment: Payment, charge: Charge | None
 ) -> None:
-    """Credits a sandbox payment, which has no provider, so no money can be held in suspense."""
+    """Credits a sandbox payment, which has no provider and no money in suspense."""
     try:
         async with connection.transaction():
             if charge is not None:
@@ -152,7 +151,7 @@ async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
 
 
 async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
-    """Applies the status that a provider reports for a charge, whatever caused the status query."""
+    """Applies the status that a provider reports for a charge."""
     async with db.transaction() as connection:
         payment = await _locked(connection, charge.merchant_id, charge.trx_id)
         current = await store.charge(connection, charge.merchant_id, charge.reference)
@@ -189,8 +188,8 @@ async def _paid(
 ) -> None:
     assert state.paid is not None
     if charge.has_arrived:
-        # The money is already in the ledger. If a signed webhook disagrees, or if more money has
-        # arrived since, an administrator must decide.
+        # The money is already in the ledger.
+        # An administrator must decide if a signed webhook disagrees or more money has arrived.
         await _report_disagreement(connection, payment, charge, said)
         await _report_more(connection, payment, charge, state.paid)
         return
@@ -237,7 +236,7 @@ async def _accept(connection: Connection, received: ReceivedAmount) -> tuple[Cas
 
 
 def _trouble(received: ReceivedAmount, said: Sequence[Claimed]) -> tuple[CaseKind, str] | None:
-    """Returns the case to open if the money must not be accepted, or None if it may be."""
+    """Returns the case to open if the money must not be accepted, otherwise None."""
     payment, obstacle = received.payment, received.obstacle()
     if obstacle is not None:
         return CaseKind.WRONG_AMOUNT, obstacle
@@ -258,7 +257,7 @@ async def _report_disagreement(
     accepted: Money | None = None,
 ) -> None:
     if charge.status is ChargeStatus.SUSPENSE:
-        return  # the charge already has a case
+        return  # a charge in suspense already has a case
     for claim in claims.disagreeing(said, accepted or charge.accepted):
         detail = f"A signed webhook says {claim.text}; {charge.amount} was asked for."
         await _open_case(connection, payment, charge, CaseKind.WEBHOOK_DISAGREES, detail)
@@ -267,7 +266,7 @@ async def _report_disagreement(
 async def _report_more(
     connection: Connection, payment: Payment, charge: Charge, paid: Money
 ) -> None:
-    """Opens a case if the provider reports another amount for a charge than was accepted.
+    """Opens a case if the provider's amount for a charge differs from the accepted amount.
 
     For example, a customer may send the rest to the account of the first transfer.
     """
@@ -362,7 +361,7 @@ async def _charge_failed(
     if not charge.is_undecided:
         return
     if charge.is_uncertain:
-        # The customer never saw this charge, so it is not a decline.
+        # The customer never saw this charge, so its failure is not a decline.
         await store.conclude_charge(
             connection, charge, ChargeStatus.FAILED, reason=state.reason or charge.reason
         )

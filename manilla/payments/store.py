@@ -116,7 +116,7 @@ async def set_account(db: Database, opened: Charge, account: VirtualAccount) -> 
 async def abandon_charge(
     connection: Connection, opened: Charge, status: ChargeStatus, reason: str
 ) -> None:
-    """Records why the customer was never shown a charge, if it is still being opened."""
+    """Records why the customer was not shown a charge that is still being created."""
     await connection.execute(
         """
         UPDATE charge SET status = $3, reason = $4, updated_at = now()
@@ -160,7 +160,7 @@ async def set_credit(connection: Connection, changed: Charge, credit_minor: int)
 async def save_provider_reference(
     connection: Connection, paid: Charge, provider_reference: str
 ) -> None:
-    """Saves the provider's reference for a charge, which the provider's statement may contain."""
+    """Saves the provider's reference for a charge, because the statement may contain it."""
     await connection.execute(
         "UPDATE charge SET provider_reference = $3 WHERE merchant_id = $1 AND reference = $2",
         *(paid.merchant_id, paid.reference, provider_reference),

@@ -43,7 +43,7 @@ class HeldMoney(msgspec.Struct, frozen=True):
     reference: str
     received: Money
     expected: Money
-    outcome: CaseAction | None  # None while an administrator reviews it
+    outcome: CaseAction | None  # None while an administrator reviews the money
 
     @property
     def is_wrong_amount(self) -> bool:
@@ -92,7 +92,7 @@ async def is_held(connection: Connection | Database, merchant_id: int, reference
 async def release_action(
     db: Connection | Database, merchant_id: int, reference: str
 ) -> CaseAction | None:
-    """Returns how the money was released, or None if it was not released yet."""
+    """Returns how the money in suspense was released, or None if it was not released yet."""
     account: str | None = await db.value(
         """
         SELECT e.account FROM posting p
@@ -143,7 +143,7 @@ async def _held(
 async def add_to_timeline(
     connection: Connection, merchant_id: int, reference: str, event: str, detail: str
 ) -> None:
-    """Adds an event to the timeline of the charge's payment, whose row it locks.
+    """Adds an event to the timeline of the charge's payment, and locks the payment's row.
 
     A charge's reference consists of the payment's id and a number.
     """

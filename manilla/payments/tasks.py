@@ -15,8 +15,8 @@ from manilla.payments.states import PaymentEvent
 from manilla.providers.port import Answer, ChargeState, Done, ReportedChargeStatus, Unknown
 from manilla.providers.rails import Schedule
 
-# After the last step, a case is opened for a charge that is still open. The charge is then queried
-# less and less often, until the case is resolved.
+# After the last step, a case is opened for a charge that is still open.
+# The charge's status is then queried less and less often, until the case is resolved.
 SCHEDULE = Schedule(
     (
         (timedelta(minutes=2), 10),
@@ -45,7 +45,7 @@ class PaymentTasks:
         assert payment is not None
         code = sandbox_amounts.failure(payment)
         if code is None and await self._was_declined(payment):
-            # In production the payment would fail when its link expires.
+            # In production, a declined payment would fail when its link expires.
             await states.expire(self._db, job.merchant_id, job.subject)
             return
         event = PaymentEvent.PAID if code is None else PaymentEvent.DECLINED
@@ -61,8 +61,7 @@ class PaymentTasks:
         assert payment is not None
         if payment.status is not PaymentStatus.PENDING:
             return
-        # The customer may have paid at the last minute, before any webhook has arrived. Query the
-        # provider first, so that the payment is not wrongly reported as failed.
+        # Query the provider first, because the customer may have paid at the last minute.
         await self._charges.ask_about_all(payment)
         await states.expire(self._db, job.merchant_id, job.subject)
 
@@ -96,7 +95,7 @@ class PaymentTasks:
                 return False
             kind, detail = (
                 CaseKind.STILL_OPEN,
-                "After three days the provider still reports it as open.",
+                "After three days, the provider still reports the charge as open.",
             )
         else:
             reason = answer.reason if isinstance(answer, Unknown) else answer.guidance
@@ -130,7 +129,7 @@ class PaymentTasks:
             charge.reference,
             detail,
             merchant_id=charge.merchant_id,
-            environment=Environment.PRODUCTION,  # charges in the sandbox have no job
+            environment=Environment.PRODUCTION,  # sandbox charges have no job
             trx_id=charge.trx_id,
             amount=charge.amount,
             provider=charge.provider,

@@ -22,7 +22,7 @@ class GatewayOffer(msgspec.Struct, frozen=True):
     """A deposit method as checkout shows it."""
 
     method: Method
-    is_down: bool  # whether the provider is not responding right now
+    is_down: bool  # True if the provider does not respond right now
     channels: frozenset[Channel]  # the ways to pay that the gateway accepts
 
     @property
@@ -85,7 +85,7 @@ def entries(offers: Sequence[GatewayOffer], choice: CheckoutChoice) -> list[Chec
 
 
 def find(offers: Sequence[GatewayOffer], value: str) -> CheckoutEntry | None:
-    """Returns the entry with this form value, even if the page does not show it."""
+    """Returns the checkout option with this form value, even if the page does not show it."""
     every = (*_ways(offers), *_gateways(offers))
     return next((entry for entry in every if entry.value == value), None)
 
@@ -103,7 +103,7 @@ def _ways(offers: Sequence[GatewayOffer]) -> list[CheckoutEntry]:
 
 
 def _place(way: CheckoutEntry, offers: Sequence[GatewayOffer]) -> tuple[bool, int]:
-    """Returns a sort key: the position of the preferred gateway, with the rarely used USSD last."""
+    """Returns a sort key: the position of the option's preferred gateway. USSD comes last."""
     preferred = next((offer for offer in way.offers if offer.has_account), way.offers[0])
     return way.channel is Channel.USSD, offers.index(preferred)
 

@@ -30,7 +30,7 @@ class ReceivedAmount(msgspec.Struct, frozen=True):
     payment: Payment
     charge: Charge
     paid: Money
-    parts: Sequence[Charge]  # charges whose money can complete the payment
+    parts: Sequence[Charge]  # partially paid charges, whose money can complete the payment
     rules: WrongAmountRules
 
     @property
@@ -85,7 +85,7 @@ async def received_amount(
     connection: Connection, payment: Payment, charge: Charge, paid: Money
 ) -> ReceivedAmount:
     charges = await store.charges(connection, payment.merchant_id, payment.trx_id)
-    # A failed payment's customer credit is being refunded, so it cannot complete the payment.
+    # The customer credit of a failed payment is refunded, so it cannot complete the payment.
     is_open = payment.status is PaymentStatus.PENDING
     parts = [each for each in charges if each.credit_minor and is_open]
     rules = await merchants.wrong_amount_rules(connection, payment.merchant_id)
@@ -93,7 +93,7 @@ async def received_amount(
 
 
 async def keep_part(connection: Connection, received: ReceivedAmount) -> None:
-    """Stores a partial payment until the rest arrives, or refunds it if the payment has ended."""
+    """Keeps a partial payment until the rest arrives, or refunds it if the payment has ended."""
     payment, charge, paid = received.payment, received.charge, received.paid
     await store.conclude_charge(
         connection, charge, ChargeStatus.PART, paid_minor=paid.minor, credit_minor=paid.minor

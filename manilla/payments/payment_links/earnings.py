@@ -1,4 +1,4 @@
-"""Counts what a payment link has earned, in the transaction that credits a payment."""
+"""Counts a payment link's earnings, in the transaction that credits a payment."""
 
 from manilla.kit.db import Connection
 from manilla.payments.payment import Payment

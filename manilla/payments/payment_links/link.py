@@ -42,7 +42,7 @@ class LinkStatus(StrEnum):
 
 
 class LinkNotFound(Refusal):
-    """The id is unknown, or the caller may not see the link. Both give the same error."""
+    """The link is unknown, or the caller may not see it. The error does not reveal which."""
 
     status, code = 404, "PAYMENT_LINK_NOT_FOUND"
     message = "There is no such payment link."
@@ -54,11 +54,11 @@ class LinkUsed(Refusal):
 
 
 class LinkTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What the merchant decides about a link."""
+    """The fields of a payment link that the merchant sets."""
 
     title: str
     currency: str
-    amount_minor: int | None = None  # None: the customer enters the amount
+    amount_minor: int | None = None  # None if the customer enters the amount
     description: str | None = None
     expires_at: datetime | None = None
     single_use: bool = False
@@ -70,11 +70,11 @@ class LinkTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredLink(LinkTerms, frozen=True, kw_only=True):
-    """The columns of a link."""
+    """The database columns of a payment link."""
 
     merchant_id: int
     id: str
-    slug: str | None  # None for links that are older than slugs
+    slug: str | None  # None for links created before slugs existed
     environment: Environment
     paid_count: int
     paid_minor: int
@@ -82,7 +82,7 @@ class StoredLink(LinkTerms, frozen=True, kw_only=True):
 
 
 class PaymentLink(StoredLink, frozen=True, kw_only=True):
-    status: LinkStatus  # follows from the columns and the time
+    status: LinkStatus  # computed from the other columns and the current time
 
     @property
     def is_sandbox(self) -> bool:

@@ -1,4 +1,4 @@
-"""Customers pay with payment links: each starts an ordinary payment and pays it on checkout."""
+"""Lets customers pay with payment links. Each customer pays an ordinary payment on checkout."""
 
 import secrets
 from decimal import Decimal
@@ -29,8 +29,8 @@ from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkStatus, PaymentLink
 
-# Maximum number of payments started in a minute: from one IP address, which many customers of a
-# mobile network can share, and with one link.
+# Maximum number of payments started per minute: from one IP address, and with one link.
+# Many customers of a mobile network can share an IP address.
 ADDRESS_LIMIT, LINK_LIMIT = 30, 120
 TRIES = 5
 RANDOM_CHARACTERS = 13
@@ -70,7 +70,7 @@ class PaymentInProgress(Refusal):
 
 
 class CustomerInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What the customer entered. The amount is ignored if the link has one."""
+    """The customer's input. The amount is ignored if the payment link has an amount."""
 
     amount: Money | None = None
     name: str | None = None
@@ -78,13 +78,13 @@ class CustomerInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkView(msgspec.Struct, frozen=True):
-    """Everything that the page of a link needs."""
+    """All data for the page of a payment link."""
 
     link: PaymentLink
     merchant_name: str
     branding: Branding
     quote: Quote | None  # None if the customer enters the amount
-    fee_percent: Decimal  # what the customer pays on top of the amount
+    fee_percent: Decimal  # the commission that the customer pays on top of the amount
     can_be_paid: bool  # False if the link is closed, or if the merchant cannot take payments
 
 
@@ -159,10 +159,10 @@ class LinkPayments:
     async def _start_single(
         self, caller: Caller, link: PaymentLink, order: PaymentOrder, ticket: RateTicket
     ) -> str:
-        """Returns the checkout URL of the link's only open payment.
+        """Returns the checkout URL of the only open payment of a single-payment link.
 
-        Its reference ends with its number. Of two customers who start the same payment at the same
-        time, one creates it, and the other finds it.
+        The payment's reference ends with its number. If two customers start at the same time, one
+        creates the payment, and the other gets the same payment.
         """
         for _ in range(TRIES):
             number = await store.count_payments(self._db, link) + 1
@@ -172,7 +172,7 @@ class LinkPayments:
                 if opened.amount.amount != order.payment_amount:
                     raise PaymentInProgress(opened.amount, url)
                 return url
-            # Read the link again: another customer may have paid it since it was read.
+            # Read the link again: another customer may have paid it in the meantime.
             _check_active(await store.find(self._db, link.id))
             try:
                 return await self._initiate(caller, link, order, str(number), ticket)
@@ -195,7 +195,8 @@ class LinkPayments:
             raise AmountNotPossible from None
         except (CurrencyNotEnabled, WalletNotAvailable, CommissionNotCovered):
             raise PaymentNotPossible from None
-        assert isinstance(session, PaymentSession)  # the order has no idempotency key
+        # An order without an idempotency key always returns a new session.
+        assert isinstance(session, PaymentSession)
         return session.payment_url
 
 

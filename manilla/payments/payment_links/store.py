@@ -33,8 +33,8 @@ _STATUS = """
          ELSE 'active' END"""
 
 
-# A link's currency and single use cannot be edited: its earnings are counted in one currency, and
-# all customers of a single-payment link share a checkout.
+# The currency cannot be edited, because a link's earnings are counted in one currency.
+# The single-payment setting cannot be edited, because customers of such a link share a checkout.
 EDITABLE = ("title", "description", "amount_minor", "expires_at", "success_redirect")
 
 _COLUMNS = f"{columns(StoredLink)}, {_STATUS} AS status"
@@ -48,7 +48,7 @@ _MATCHES = "position(lower({}) IN lower(concat_ws(E'\\n', id, slug, title, descr
 class LinkFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: LinkStatus | None = None
     since: Moment | None = None
-    until: Moment | None = None  # exclusive upper bound of the time
+    until: Moment | None = None  # exclusive upper bound of the creation time
     search: str | None = None  # a link's id, or a part of its title or description
 
 
@@ -110,18 +110,18 @@ async def find_own(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
 
 
 async def disable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
-    """Stops new payments. Payments that customers have already started can still be paid."""
+    """Stops new payments with the link. Payments that were already started can still be paid."""
     assignment = "disabled_at = coalesce(disabled_at, now())"
     return await _update(db, tenant, link_id, "payment_link.disable", assignment)
 
 
 async def enable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
-    """Allows new payments again. A single-payment link that was paid stays closed."""
+    """Allows new payments with the link again. A paid single-payment link stays closed."""
     return await _update(db, tenant, link_id, "payment_link.enable", "disabled_at = NULL")
 
 
 async def edit(db: Database, tenant: Tenant, link_id: str, terms: LinkTerms) -> PaymentLink:
-    """Changes the values for new payments. Payments that were already started keep theirs."""
+    """Changes the link for new payments. Payments that were already started stay unchanged."""
     assignments = ", ".join(f"{name} = ${place}" for place, name in enumerate(EDITABLE, 4))
     values = [getattr(terms, name) for name in EDITABLE]
     return await _update(db, tenant, link_id, "payment_link.edit", assignments, *values)
@@ -167,7 +167,7 @@ async def links(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[PaymentLink]:
-    """Lists links, newest first by the time in their ids."""
+    """Lists payment links, newest first, by the creation time in their ids."""
     return await _selected(tenant, wanted).page(
         db, read_as(PaymentLink), SortOrder.NEWEST, after, limit
     )
