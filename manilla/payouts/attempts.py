@@ -31,7 +31,7 @@ from manilla.transfers import conclusive, reports
 
 
 class AttemptEnd(StrEnum):
-    """How the attempt on a rail ended before the payout moved to another rail."""
+    """The result of an attempt on a rail, after which the payout moved to another rail."""
 
     REJECTED = "rejected"
     NOT_RECEIVED = "not_received"
@@ -43,13 +43,13 @@ class Attempt(msgspec.Struct, frozen=True):
     trx_id: str
     number: int
     provider: str
-    sent_reference: str | None  # None if it was never sent, or for the current attempt
+    sent_reference: str | None  # None if the transfer was never sent, or for the current attempt
     account_name: str | None  # the name that this rail resolved; None for the current attempt
-    ended_as: AttemptEnd | None  # None if not dead, or if an older version ended the attempt
+    ended_as: AttemptEnd | None  # None if the attempt is not dead, or an older version ended it
     dead_because: str | None
     dead_at: datetime | None
     created_at: datetime
-    # What the rail has reported since the attempt died; None unless the rail contradicts us.
+    # The rail's report after the attempt's end, if it contradicts our status; otherwise None.
     reported: str | None
     provider_fee_minor: int | None
 
@@ -72,9 +72,9 @@ async def attempts(db: Database | Connection, merchant_id: int, trx_id: str) -> 
 
 
 async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Attempt]:
-    """Returns the rail's recent dead attempts that were sent, latest first.
+    """Returns recent transfers that were sent to the rail and that it will not pay, latest first.
 
-    Omits attempts for which an administrator has already decided who bears the loss.
+    Omits transfers for which an administrator has already decided who bears the loss.
     """
     return await db.rows(
         Attempt,
@@ -91,7 +91,7 @@ async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -
 
 
 async def save_report(db: Database, attempt: Attempt, state: TransferState) -> None:
-    """Saves the rail's report about a transfer after the payout has moved to another rail."""
+    """Saves what a rail reports about a transfer after the payout has moved to another rail."""
     await db.execute(
         """
         UPDATE payout_attempt
@@ -103,11 +103,11 @@ async def save_report(db: Database, attempt: Attempt, state: TransferState) -> N
 
 
 class Death(msgspec.Struct, frozen=True):
-    """The reason why an attempt is dead, as observed by its worker."""
+    """The reason, observed by a worker, why the rail of an attempt will not pay."""
 
     ended_as: AttemptEnd
     because: str
-    was_sent: bool  # True if sent once and then rejected or not received; False if never sent
+    was_sent: bool  # False if the transfer was never sent
 
 
 async def move(db: Database, seen: Payout, death: Death, route: PayoutRoute, holder: Job) -> bool:
@@ -143,7 +143,7 @@ class _PayoutNow(msgspec.Struct, frozen=True):
 
 
 class AttemptEvidence(msgspec.Struct, frozen=True):
-    """Facts that decide whether an attempt is dead, read while payout and job are locked."""
+    """Facts, read under locks, that decide whether the rail of an attempt will never pay."""
 
     seen: Payout
     death: Death
@@ -153,13 +153,13 @@ class AttemptEvidence(msgspec.Struct, frozen=True):
     has_it: str | None  # a previous rail that has the transfer after all, or None
 
 
-# An attempt is dead only if all of these conditions are met.
+# An attempt is dead (its rail will not pay) only if all of these conditions are met.
 CONDITIONS: dict[str, Callable[[AttemptEvidence], bool]] = {
     "the payout is open": lambda known: known.now.status == PayoutStatus.PENDING,
     "it is on the same rail": lambda known: known.now.provider == known.seen.provider,
     # A check after a restore may have found that the transfer was sent.
     "it was sent as the worker says": lambda known: known.now.was_sent == known.death.was_sent,
-    # After a second send, a rejection may mean that the rail knows the reference.
+    # A rejection of a second send may only mean that the rail already has the reference.
     "it was not sent again": lambda known: not known.now.was_sent_again,
     # After a restore, the database may not know that the transfer was sent.
     "it is not on hold": lambda known: not known.now.is_on_hold,
@@ -188,8 +188,7 @@ async def _evidence(
         *(seen.merchant_id, seen.trx_id),
     )
     assert now is not None
-    # `is_held` locks the job's row. A webhook that arrives later waits for this lock, so no webhook
-    # is missed if the webhooks are read after it.
+    # `is_held` locks the job. Webhooks wait for this lock, so the query below misses none.
     is_job_held = await jobs.is_held(connection, holder)
     said = await reports.claims_about(connection, EventKind.TRANSFER, seen)
     reported = frozenset(claim.status for claim in said)
@@ -226,7 +225,7 @@ async def adopt(
 ) -> None:
     """Records that `provider`, and not the provider in our database, has the payout.
 
-    `only_unsent`: changes nothing if the payout was sent to the provider in our database.
+    `only_unsent`: changes nothing if the payout was already sent to the provider in our database.
     """
     async with db.transaction() as connection:
         can_be_moved = await connection.has_row(
@@ -270,7 +269,7 @@ async def give_to(
            AND a.merchant_id = $1 AND a.trx_id = $2 AND a.provider = $3""",
         *(merchant_id, trx_id, provider),
     )
-    # A worker that is querying the previous provider right now must not end the job.
+    # A worker that is still querying the previous provider must not end the job.
     await jobs.put(connection, merchant_id, JobKind.TRANSFER, trx_id)
     await timeline.add(
         *(connection, merchant_id, trx_id, "moved_to_another_rail"),
@@ -284,7 +283,7 @@ async def give_to(
 async def end_attempt(
     connection: Connection, merchant_id: int, trx_id: str, ended_as: AttemptEnd, because: str
 ) -> None:
-    """Records that the payout's current attempt is dead."""
+    """Records that the rail of the payout's current attempt will not pay."""
     await connection.execute(
         """
         UPDATE payout_attempt AS a

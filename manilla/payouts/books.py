@@ -44,7 +44,7 @@ async def deliver(connection: Connection, payout: Payout) -> None:
 
 
 async def give_back(connection: Connection, payout: Payout, *, was_delivered: bool) -> None:
-    """Refunds amount and fee to the wallet; if delivered, from the account that paid.
+    """Refunds amount and fee to the wallet. If delivered, debits the account that paid.
 
     `payout` is the payout before the change, so its provider fee is the fee that was posted.
     """
@@ -88,6 +88,5 @@ def _posting(
 
 async def _post(connection: Connection, postings: list[Posting]) -> None:
     for posted in await posting.post(connection, postings):
-        # A duplicate is impossible: we hold the lock on the payout's row, and its status shows that
-        # this posting was not written before.
+        # The status of the locked payout shows that this posting was not written before.
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

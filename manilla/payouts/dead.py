@@ -17,9 +17,9 @@ NOT_PAID = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
 
 
 async def check_reported(db: Database, rails: Rails, payout: Payout) -> bool:
-    """Checks each dead attempt for which the rail has since sent a webhook or contradicted us.
+    """Checks the payout's earlier rails that have sent a webhook or contradicted our status.
 
-    Returns False if one of these rails contradicts us.
+    Returns False if one of these rails contradicts our status.
     """
     checks = [await _check(db, rails, payout, each) for each in await _reported(db, payout)]
     return all(checks)
@@ -38,7 +38,7 @@ async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
 async def check_lately(
     db: Database, rails: Rails, provider: str, age: timedelta, limit: int
 ) -> list[str]:
-    """Checks a rail's recent dead attempts. Returns the payouts for which it contradicts us."""
+    """Checks transfers that the rail did not pay. Returns payouts whose status it contradicts."""
     contradicted = []
     for attempt in await attempts.dead_lately(db, provider, age, limit):
         payout = await store.payout(db, attempt.merchant_id, attempt.trx_id)
@@ -49,9 +49,9 @@ async def check_lately(
 
 
 async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -> bool:
-    """Opens a case and returns False if the rail may have paid the dead attempt. Moves no money.
+    """Opens a case and returns False if an earlier rail may have paid the transfer after all.
 
-    If no other rail can have the payout yet, moves it back to the rail that has the transfer.
+    Moves no money. Moves an unsent payout back to the rail that has the transfer.
     """
     said = {claim.status for claim in await _claims(db, attempt) if claim.status}
     state = await _state(rails, attempt)

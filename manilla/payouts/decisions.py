@@ -40,8 +40,8 @@ from manilla.providers.rails import Rails
 from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
-# After this time, a transfer that was sent has reached the provider or never will, because one call
-# takes at most 15 seconds.
+# After this time, a transfer that was sent has reached the provider or never will.
+# A call to a provider takes at most 15 seconds.
 QUIET = timedelta(minutes=10)
 TEXT_LENGTH_MAX = 200
 
@@ -92,7 +92,7 @@ async def complete(
 
 
 async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout:
-    """Rejects a payout that an administrator may reject, and refunds the wallet exactly once."""
+    """Rejects a payout, if an administrator may reject it. Refunds the wallet exactly once."""
     payout = await find(db, trx_id)
     check_text(reason, "A reason")
     if payout.is_manual or payout.is_sandbox:
@@ -102,8 +102,8 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
     async with hold_job(db, payout.merchant_id, SEND, trx_id) as job:
         if job is None:
             raise NotToDecide("A worker is processing the payout: try again in a minute.")
-        # From here on, no worker can send the payout or move it to another rail. `_check_quiet`
-        # ensures that an earlier send had time to reach the provider.
+        # From here on, no worker can send the payout or move it to another rail.
+        # `_check_quiet` ensures that an earlier send had time to reach the provider.
         payout = await find(db, trx_id)
         if doubt := await dead.doubt(db, rails, payout):
             raise NotToDecide(doubt)
@@ -115,7 +115,7 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
 async def _check_stuck(db: Database, payout: Payout) -> None:
     _check_pending(payout)
     if await hold_of(db, payout) is not None:
-        return  # the payout was never sent, and cannot be sent during the hold
+        return  # a payout on hold was never sent, and cannot be sent now
     if not await cases.is_open(db, payout.merchant_id, CaseKind.NO_ANSWER, payout.trx_id):
         raise NotToDecide(
             "The provider decides the outcome of this payout. You can reject it only if it has an "
@@ -150,9 +150,8 @@ async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> Se
     hold = await hold_of(db, current)
     event = TransferEvent.FAILED if hold is None else TransferEvent.REJECTED
     if current.began_at is None and hold is not OutgoingHold.PAYOUTS_HELD:
-        # Only the job's holder can send, and we hold the job, so the payout was never sent. This
-        # conclusion is not valid while all payouts are on hold after a restore, because the
-        # restored database may be older than a send.
+        # Only the job's holder can send the payout. We hold the job, so it was never sent.
+        # During the hold after a restore, this is uncertain: the backup may be older than a send.
         return _rejection(reason, event, "; it was never sent")
     state = await _ask(rails, payout)
     if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):
@@ -212,7 +211,7 @@ async def hold_of(db: Database, payout: Payout) -> OutgoingHold | None:
 
 
 async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
-    """Returns the holds of those payouts that are unsent and on hold, by transaction id."""
+    """Returns the holds of unsent payouts by transaction id. Omits payouts that are not on hold."""
     unsent = [
         each for each in payouts if each.status is PayoutStatus.PENDING and each.began_at is None
     ]
@@ -222,7 +221,7 @@ async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, Outgoin
 
 
 async def requeue(db: Database, trx_id: str) -> Payout:
-    """Makes the job of an open automatic payout due now, even if the job has failed."""
+    """Makes an open automatic payout's job due now, even if the job has failed."""
     payout = await find(db, trx_id)
     _check_pending(payout)
     if payout.is_manual or payout.is_sandbox:
@@ -262,7 +261,7 @@ async def _decide(
     _check_pending(payout)
     async with db.transaction() as connection:
         if not await states.settle_within(connection, payout.merchant_id, payout.trx_id, event):
-            # Another administrator decided the payout a moment earlier.
+            # Another administrator may have decided on the payout a moment earlier.
             current = await find(connection, payout.trx_id)
             raise NotToDecide(f"The payout is {current.status} already.")
         await _record(connection, payout, event, bank_reference=event.bank_reference)

@@ -32,7 +32,7 @@ class DeliveredPayouts:
         self._batcher: Batcher[ReportedDelivery, bool] = Batcher(self._complete)
 
     async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
-        """Returns False if the payout was not completed and needs `states.settle`."""
+        """Completes the payout. Returns False if the payout needs `states.settle` instead."""
         if event.event is not TransferEvent.DELIVERED or not payout.is_open or payout.is_sandbox:
             return False
         crash.point("before_payout_commit")

@@ -8,14 +8,14 @@ from manilla.kit.db import Database, columns
 from manilla.payouts.attempts import Attempt, AttemptEnd
 from manilla.routing.choice import RouteDecision, SkipReason
 
-ONLY = "It was the only rail that could send the payout."
-FIRST = "It was the first in the order of the rails that could send the payout."
-OTHERS_FAIL = "Transfers to this bank were failing on the rails before it."
+ONLY = "This was the only rail that could send the payout."
+FIRST = "This was the first rail, in the configured order, that could send the payout."
+OTHERS_FAIL = "Transfers to this bank were failing on the rails that come before this rail."
 FOUND = "A status query found the transfer at this rail."
 
 
 class AttemptState(StrEnum):
-    """The result of an attempt, in the words that pages show."""
+    """The result of an attempt, as pages show it."""
 
     CURRENT = "current"
     REJECTED = "rejected the transfer"
@@ -46,7 +46,7 @@ class ExplainedAttempt(Attempt, frozen=True):
         """The attempt's result, without the provider's message."""
         if self.dead_at is None:
             return AttemptState.CURRENT
-        # During an upgrade, a process of the earlier version leaves `ended_as` empty.
+        # During an upgrade, processes of the previous version leave `ended_as` empty.
         return _STATES[self.ended_as or AttemptEnd.ELSEWHERE]
 
 

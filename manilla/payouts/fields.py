@@ -28,7 +28,7 @@ MESSAGES = {
 REVERSED = "Payout Reversed"
 ERROR_CODES = [str(code) for code in PayoutErrorCode]
 
-# Looked up once, for the reason given in `payments/fields.py`.
+# Stored in variables because enum member access is slow, as in `payments/fields.py`.
 _COMPLETED, _PENDING = PayoutStatus.COMPLETED, PayoutStatus.PENDING
 
 
@@ -127,7 +127,7 @@ def describe(payout: ReportedPayout) -> DeliveredPayout | UndeliveredPayout:
 
 
 def describe_listed(payout: ReportedPayout) -> DeliveredPayout | ListedUndeliveredPayout:
-    """Returns the item of a list: the verify-payout response with the time of creation."""
+    """Returns a payout as a list item: the verify-payout response with the creation time."""
     if payout.status == _COMPLETED:
         return _delivered(payout)
     created_at = iso_of_sql(payout.created_at)
@@ -153,7 +153,7 @@ def _delivered(payout: ReportedPayout) -> DeliveredPayout:
 
 
 def _undelivered(payout: ReportedPayout) -> tuple[str, str, str, str, str, str | None]:
-    """Returns the fields of UndeliveredPayout."""
+    """Returns the response fields of a pending or failed payout."""
     status, message = "pending", PENDING
     if payout.status != _PENDING:
         status, message = "failed", f"{FAILED} {payout.guidance or ''}".rstrip()

@@ -77,7 +77,7 @@ async def balances(db: Database, tenant: Tenant) -> list[WalletFigures]:
 
 
 class BankFigures(msgspec.Struct, frozen=True):
-    """The payouts to one bank through one provider, by their current status."""
+    """The number of payouts to one bank through one provider, by current status."""
 
     bank_code: str  # the provider's own bank code
     count: int

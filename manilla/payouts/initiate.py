@@ -66,12 +66,12 @@ class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
 
 class PayoutItem(NewItem, frozen=True, kw_only=True):
     route: RouteDecision | None = None  # why the provider was chosen
-    accepted: str = ""  # timeline text: the beneficiary and the resolved name
+    accepted: str = ""  # text for the timeline: the beneficiary and the resolved account name
     batch_id: str | None = None
     batch_row: int | None = None
     api_key: int | None = None  # the additional API key, which must still be active
-    saved_account_id: int | None = None  # the beneficiary's saved account; None if not looked up
-    mail_job_kind: str | None = None  # type of a second job, which writes the emails
+    saved_account_id: int | None = None  # id of the saved account, or None if it is not needed
+    mail_job_kind: str | None = None  # type of the job that queues emails about a large payout
 
 
 class PayoutInfo(msgspec.Struct, frozen=True):
@@ -136,8 +136,7 @@ class PayoutInitiation:
         }
         known = self._known_beneficiary(caller, method, order, amount)
         if known is None:
-            # Check the reference and the balance before the beneficiary, and before any call to the
-            # provider.
+            # Check the reference and the balance before the provider is called.
             item = PayoutItem.of_request(ticket, order.repeat_key, **checked, dry_run=True)
             looked = await self._take(_row(caller, order, method, amount), item, ticket)
             if looked.answer is not None:
@@ -185,7 +184,7 @@ class PayoutInitiation:
     def _known_beneficiary(
         self, caller: Caller, method: Method, order: PayoutOrder, amount: Money
     ) -> Beneficiary | None:
-        """Returns the beneficiary if its checks pass without a call to the provider, or None.
+        """Returns the beneficiary if it can be checked without the provider, otherwise None.
 
         If it returns None, the caller must check the balance before the beneficiary.
         """
@@ -210,7 +209,7 @@ class PayoutInitiation:
     async def _read_beneficiary(
         self, caller: Caller, method: Method, order: PayoutOrder, known: Beneficiary | None
     ) -> tuple[Beneficiary, int | None]:
-        """Returns the beneficiary, and the id of its saved account or None if not needed."""
+        """Returns the beneficiary, and the id of its saved account, or None if it is not needed."""
         given: Mapping[str, Any] | None = order.beneficiary
         saved_id = order.withdraw_account_id
         if given is None:
@@ -240,7 +239,7 @@ class PayoutInitiation:
         raise refusals.AccountNotSaved
 
     def _saved(self, method: Method, saved: SavedAccount) -> dict[str, Any]:
-        """Returns a saved beneficiary. The automatic method accepts those of any rail's method."""
+        """Returns a saved beneficiary. The automatic method accepts beneficiaries of any rail."""
         if saved.method_code == method.code:
             return saved.beneficiary
         other = self._catalogue.by_code(MethodKind.WITHDRAW, saved.method_code)
@@ -278,7 +277,7 @@ class PayoutInitiation:
         return is_production and limit is not None and amount >= limit
 
     def _job(self, new: NewPayout, who: Beneficiary) -> dict[str, Any]:
-        """Returns the type and delay of the job that sends or (in the sandbox) completes it."""
+        """Returns the type and delay of the job that sends the payout. Sandbox jobs complete it."""
         if new.environment is Environment.SANDBOX:
             due_in_seconds = self._platform.now.sandbox_complete_seconds
             job_kind = COMPLETE_IN_SANDBOX if _ends_by_itself(new, who) else None
@@ -300,7 +299,7 @@ def _check_holder(order: PayoutOrder, account: ResolvedAccount | None) -> None:
 def _destination(
     who: Beneficiary, account: ResolvedAccount | None, route: PayoutRoute | None
 ) -> dict[str, Any]:
-    """Returns the payout's columns for the beneficiary, the account name and the rail."""
+    """Returns the payout's columns that describe the beneficiary, the account name and the rail."""
     columns: dict[str, Any] = {"beneficiary": who.fields}
     if account is not None:
         columns["account_name"] = account.account_name

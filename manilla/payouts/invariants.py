@@ -1,4 +1,4 @@
-"""Ledger invariants about payouts and money in flight."""
+"""Ledger invariants about payouts and about money in transit."""
 
 from manilla.job_kinds import JobKind
 from manilla.ledger.invariants import Invariant
@@ -81,7 +81,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payouts_have_at_most_one_live_attempt",
-        "A payout with an automatic rail has one attempt that is not dead: at its provider.",
+        "Each automatically routed payout has exactly one current attempt, at its provider.",
         """SELECT p.merchant_id, p.trx_id, p.status, p.provider, a.providers
              FROM payout p
              FULL JOIN (SELECT merchant_id, trx_id,

@@ -18,7 +18,7 @@ from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.store import PAYOUT_COLUMNS, read
 from manilla.transfers.refusals import PayoutErrorCode
 
-# Automatic methods and the manual method name the account number field differently.
+# The account number's field name differs between automatic and manual methods.
 _ACCOUNT_NUMBER = "coalesce(beneficiary ->> 'account_number', beneficiary ->> 'Account Number')"
 
 
@@ -34,10 +34,10 @@ FIELDS = Fields(
 
 
 class BankCodes(msgspec.Struct, frozen=True):
-    """A bank's own code, which automatically routed payouts have, and each provider's code."""
+    """A bank's code in our registry, for automatically routed payouts, and at each provider."""
 
     code: str
-    at_providers: Mapping[str, str]  # provider → that provider's code for the bank
+    at_providers: Mapping[str, str]  # the bank's code at each provider
 
 
 class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):
@@ -47,9 +47,8 @@ class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):
     manual: bool | None = None  # whether an administrator processes the payout
     bank: BankCodes | None = None
     under_review: bool = False  # whether to list only payouts that an administrator must decide
-    # Matches a complete transaction id, ref_trx, session id, provider reference or account number.
-    # If no payout matches, finds payouts with this full bank reference, or with this text in the
-    # ref_trx or the account name.
+    # First matches complete ids, references, session ids and account numbers.
+    # If no payout matches, matches bank references, and parts of references and account names.
     search: str | None = None
 
 
@@ -67,7 +66,7 @@ async def payouts(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Payout]:
-    """Lists payouts, by default newest first, in the order of the times in their ids."""
+    """Lists payouts, by default newest first, by the creation time in their ids."""
     steps = await _query(db, scope, wanted)
     return await steps.page(db, read, wanted.sort, after, limit)
 
@@ -122,7 +121,7 @@ def _to_bank(steps: Selection, bank: BankCodes) -> Selection:
 
 
 def matches(scope: Scope, text: str) -> list[IndexedMatch]:
-    """Returns indexed conditions that find payouts with this text as a complete value."""
+    """Returns SQL conditions, supported by indexes, for payouts with exactly this value."""
     merchant_id = trx_ids.merchant_of(text)
     if merchant_id is not None:
         key = merchant_id, text
@@ -164,7 +163,7 @@ async def saved_accounts(
 
 
 async def ids_of_reference(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
-    """Returns a list with the id of the payout with this reference, or an empty list."""
+    """Returns the id of the payout with this reference, as a list that may be empty."""
     records = await db.records(
         """
         SELECT trx_id FROM payout

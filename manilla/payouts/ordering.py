@@ -45,7 +45,7 @@ class AccountHolder(msgspec.Struct, frozen=True):
     """The holder of the beneficiary's account."""
 
     who: Beneficiary
-    account_name: str | None  # None for a manual payout, which no provider resolves
+    account_name: str | None  # None for a manual payout, because no provider resolves its account
     bank_name: str
     warnings: Sequence[str] = ()
 
@@ -119,9 +119,9 @@ class PayoutPreviews:
         return rules.open_method(self._catalogue, caller, method_id)
 
     async def banks(self, caller: Caller, method: Method) -> list[Bank]:
-        """Returns the provider's banks, or an empty list if the provider lists none or is down.
+        """Returns the provider's banks, or an empty list if it has no list or is down.
 
-        Codes are the provider's. Names are from our bank registry if it contains the bank.
+        The codes are the provider's. The names are from our registry if it contains the bank.
         """
         if method.provider is None:
             return []
@@ -143,7 +143,7 @@ class PayoutPreviews:
         return self._banks.doubt(text)
 
     async def holder(self, caller: Caller, method: Method, given: dict[str, Any]) -> AccountHolder:
-        availability.check(caller)  # only merchants that may create payouts see account names
+        availability.check(caller)  # only merchants that may create payouts can see account names
         return await self.holder_of_own(caller, method, given)
 
     async def holder_of_own(
@@ -182,7 +182,7 @@ class PayoutPreviews:
         return await self._resolver.resolve(method.provider, who)
 
     async def failing(self, caller: Caller, method: Method, codes: Iterable[str]) -> list[str]:
-        """Returns a warning for each of these banks to which the method's transfers now fail."""
+        """Returns a warning for each bank to which the method's transfers currently fail."""
         if method.provider is None or caller.is_sandbox:
             return []
         known = partial(self._banks.bank_at, method.provider, is_sandbox=False)
@@ -255,8 +255,7 @@ async def order(
 ) -> str:
     """Creates the payout, writes the audit log and returns the payout's id."""
     trx_id = await place(initiation, caller, wanted, ticket)
-    # A separate transaction is enough for the audit entry, because the payout itself stores who
-    # ordered it, in the transaction of the debit.
+    # The audit entry needs no shared transaction, because the payout itself stores who ordered it.
     async with db.transaction() as connection:
         await audit.record(
             connection,

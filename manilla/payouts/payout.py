@@ -19,8 +19,8 @@ from manilla.transfers.refusals import PayoutErrorCode
 class PayoutStatus(StrEnum):
     PENDING = "pending"
     COMPLETED = "completed"
-    FAILED = "failed"  # rejected by the provider, failed or reversed; the wallet was refunded
-    CANCELED = "canceled"  # rejected by an administrator; the wallet was refunded
+    FAILED = "failed"  # the transfer was rejected, failed or was reversed; the wallet was refunded
+    CANCELED = "canceled"  # an administrator rejected the payout; the wallet was refunded
 
 
 class PayoutDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ DETAILS = PayoutDetails.__struct_fields__
 class ReportedField(msgspec.Struct, frozen=True):
     """A reference that providers report, and how pages and receipts show it."""
 
-    name: str  # name of the column, and of the field in `port.Sent` and `port.TransferState`
+    name: str  # name of the column and of the field in `port.Sent` and `port.TransferState`
     label: str
     title: str  # a longer label, for pages that have space for it
     column: str  # the column's name in lists
@@ -56,20 +56,20 @@ REPORTED = (
     ),
 )
 REPORTED_NAMES = tuple(field.name for field in REPORTED)
-REPORTED_COLUMNS = ("provider_reference", *REPORTED_NAMES)  # the first is not shown to merchants
+REPORTED_COLUMNS = ("provider_reference", *REPORTED_NAMES)  # merchants do not see the first column
 
 
 class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a payout order that are stored unchanged with the payout.
+    """The fields of a payout request that are stored unchanged with the payout.
 
-    These include the details, which were validated before.
+    They include the payout's details, which were validated before.
     """
 
     ref_trx: str
-    ipn_url: str  # if empty, no notification is sent
+    ipn_url: str  # notification URL; if empty, no notification is sent
     description: str | None = None
     scenario: Scenario | None = None
-    ordered_by: str | None = None  # name of the dashboard user; None for the API
+    ordered_by: str | None = None  # name of the dashboard user, or None for an API request
 
     @property
     def details(self) -> dict[str, str | None]:
@@ -77,7 +77,7 @@ class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
-    """The columns that are written when a payout is created."""
+    """The database columns that are written when a payout is created."""
 
     merchant_id: int
     trx_id: str
@@ -93,7 +93,7 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
     account_name: str | None
     remarks: str | None
     created_at: datetime
-    # The provider's bank code. None if the merchant chose the provider, empty if we do not know it.
+    # The provider's bank code: None if the merchant chose the provider, empty if it is unknown.
     rail_bank_code: str | None = None
 
 
@@ -107,7 +107,7 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
     provider_reference: str | None
     provider_fee_minor: int | None
     bank_reference: str | None
-    sent_reference: str | None  # the reference that was sent; None if it was the transaction id
+    sent_reference: str | None  # the reference sent to the provider; None if it was the trx_id
     session_id: str | None  # id of the interbank transfer (NIP)
     updated_at: datetime
 
@@ -139,7 +139,7 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def may_be_sent(self) -> bool:
-        """False if a provider was found to have the payout, which is then only queried."""
+        """False if a provider already has the payout, so that it may only be queried."""
         return self.rail_bank_code != ""
 
     @property
@@ -170,7 +170,7 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def bank_list(self) -> str | None:
-        """The provider that defines the bank code, AUTO for our registry, or None for a name."""
+        """The provider that defines the bank code. AUTO: our registry. None: the bank is a name."""
         return AUTO if self.is_routed else self.provider
 
     @property

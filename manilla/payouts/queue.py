@@ -28,7 +28,7 @@ class QueueFilter(AmountFilter, frozen=True, kw_only=True):
 
 
 ALL = QueueFilter()
-# The name `production` sorts before `sandbox`.
+# Sorted by environment, `production` comes before `sandbox`.
 _ORDERS = {
     SortOrder.NEWEST: SortKeys(("environment", "trx_id"), tuple[Environment, str]),
     SortOrder.OLDEST: SortKeys(("environment", "trx_id"), tuple[Environment, str], False),
@@ -55,7 +55,7 @@ class Stuck(msgspec.Struct, frozen=True):
 
 class Waiting(msgspec.Struct, frozen=True):
     payout: Payout
-    hold: OutgoingHold | None  # why the payout has not been sent
+    hold: OutgoingHold | None  # why the payout is on hold, or None
 
 
 STUCK_FIELDS = FIELDS.inside(
@@ -76,11 +76,11 @@ ON_HOLD_FIELDS = FIELDS.inside(
 )
 
 
-# SQL expression for a query on `payout` that returns why an unsent payout is on hold.
+# SQL expression: why an unsent payout is on hold.
 HOLD = """
        CASE WHEN status = 'pending' AND began_at IS NULL
             THEN outgoing_hold(merchant_id, environment, false) END"""
-# Payouts that have a job. The number of jobs is small, so this does not scan all payouts.
+# Selects payouts that have a job. There are few jobs, so this does not scan all payouts.
 _WITH_JOB = f"""
     (SELECT found.*, j.kind AS job_kind, j.attempts, j.failures, j.due_at, j.parked_at, j.last_error
        FROM job j
@@ -124,7 +124,7 @@ async def stuck(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Stuck]:
-    """Lists open payouts, oldest first, that are overdue and not on hold, or whose job failed."""
+    """Lists open payouts that are overdue and not on hold, or whose job failed. Oldest first."""
     conditions = (
         _within(scope, wanted)
         .add("job_kind = {} AND status = 'pending'", SEND)

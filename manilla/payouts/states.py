@@ -24,8 +24,7 @@ from manilla.transfers import conclusive, reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from manilla.transfers.refusals import PayoutErrorCode
 
-# Transitions that are not listed move no money. Transitions that contradict the current status open
-# a case.
+# Unlisted transitions move no money. If an event contradicts the current status, a case is opened.
 NEXT: dict[tuple[PayoutStatus, TransferEvent], PayoutStatus] = {
     (PayoutStatus.PENDING, TransferEvent.DELIVERED): PayoutStatus.COMPLETED,
     (PayoutStatus.PENDING, TransferEvent.FAILED): PayoutStatus.FAILED,
@@ -114,7 +113,7 @@ async def settle_within(
     holder: Job | None = None,
     provider: str | None = None,
 ) -> bool:
-    """Does the same as `settle`, within the caller's transaction."""
+    """Applies the event to a payout, like `settle`, but within the caller's transaction."""
     payout = await store.payout(connection, merchant_id, trx_id, lock=True)
     assert payout is not None
     if provider not in (None, payout.provider):
@@ -131,7 +130,7 @@ async def settle_within(
     elif (payout.status, event.event) in AGREES:
         await store.add_reported(connection, payout, event.state)
     elif event.source is not Source.ADMINISTRATOR:
-        # An administrator gets an error directly, so no case is opened.
+        # No case is opened for an administrator, who gets an error directly.
         await store.save_late_fee(connection, payout, event.provider_fee)
         await reports.report(
             connection, payout, CaseKind.CONTRADICTION, contradiction(payout, event.event)
@@ -141,9 +140,9 @@ async def settle_within(
 
 
 async def _is_doubtful(connection: Connection, payout: Payout, event: SettlementEvent) -> bool:
-    """Whether a rail may have paid the payout although the event says the opposite.
+    """Whether a rail may have paid the payout although the event reports a failure.
 
-    The payout then stays open, on the rail that has it.
+    A doubtful payout stays open, on the rail that may have it.
     """
     said = await reports.claims_about(connection, EventKind.TRANSFER, payout)
     if doubts := conclusive.doubts(event, said):
@@ -154,7 +153,7 @@ async def _is_doubtful(connection: Connection, payout: Payout, event: Settlement
     key = payout.merchant_id, payout.trx_id
     left_rail = await conclusive.left_rail_that_has_it(connection, *key)
     if left_rail is None or event.source is Source.ADMINISTRATOR:
-        return False  # each of these rails was queried before the administrator's decision
+        return False  # the previous rails were queried before the administrator's decision
     because = f"{payout.provider} {event.event} it: {detail_of(event).rstrip('.')}."
     await attempts.give_to(connection, *key, left_rail, because)
     return True

@@ -17,11 +17,11 @@ _PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"
 
 
 def _each_reported(sql: str, first: int = 0) -> str:
-    """Repeats `sql` for each column that providers report: {0} is its name, {1} its number."""
+    """Repeats the SQL for each column that providers report. {0} is its name, {1} its number."""
     return ", ".join(sql.format(name, n) for n, name in enumerate(REPORTED_COLUMNS, first))
 
 
-# Clears the values that a provider reported, for a payout that moves to another provider.
+# Clears the reported values of a payout that moves to another provider.
 NOTHING_REPORTED = "accepted_at = NULL, provider_fee_minor = NULL, " + _each_reported("{0} = NULL")
 
 
@@ -36,7 +36,7 @@ async def payout(
 
 
 async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
-    """Returns the payout of each job, in the order of the jobs."""
+    """Returns each job's payout, in the order of the jobs."""
     records = await db.records(
         f"""
         SELECT found.*
@@ -127,7 +127,7 @@ _ADD_REPORTED = f"""
 async def add_reported(
     db: Database | Connection, payout_: Payout, state: TransferState | None
 ) -> None:
-    """Saves references that the provider reports only after the payout has ended."""
+    """Saves references that the provider reports after the payout has ended."""
     reported = [getattr(state, name, None) for name in REPORTED_COLUMNS]
     known = [getattr(payout_, name) for name in REPORTED_COLUMNS]
     if any(now and not before for now, before in zip(reported, known, strict=True)):

@@ -58,7 +58,7 @@ from manilla.transfers.machine import (
 )
 from manilla.transfers.sending import PAYOUTS
 
-# After the last step, a case is opened for a payout that is still open, and queries continue.
+# After the last step, a case is opened for a payout that is still open. Status queries continue.
 SCHEDULE = Schedule(
     (
         (timedelta(minutes=1), 5),
@@ -155,7 +155,7 @@ class PayoutTasks:
             case Decided(event):
                 return await self._decide(payout, event)
             case Ended():
-                return None  # the hourly reconciliation queries final payouts
+                return None  # only the hourly reconciliation queries payouts with a final status
             case NoStatusQuery(detail):
                 await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
                 return None
@@ -174,8 +174,8 @@ class PayoutTasks:
             await sending.unmark(self._db, PAYOUTS, job)
             return SCHEDULE.first_seconds
         await self.settle(payout, rejection(answer), holder=job)
-        # If a signed webhook contradicts the rejection, the provider is queried now. If this worker
-        # has lost the job, the job's new holder continues.
+        # If a signed webhook contradicts the rejection, the provider is queried now.
+        # If this worker has lost the job, the worker that now holds the job continues.
         return 0
 
     async def _decide(self, payout: Payout, event: SettlementEvent) -> float | None:
@@ -186,7 +186,7 @@ class PayoutTasks:
         return self.machine.after_settle(payout, is_settled=is_settled)
 
     async def find(self, job: Job) -> Payout | None:
-        """Returns the job's payout, or None if no provider sends that payout."""
+        """Returns the job's payout, or None if the payout is not sent by a provider."""
         payout = await self._find.submit(job)
         if payout is None or payout.is_manual or payout.is_sandbox:
             return None
@@ -210,7 +210,7 @@ class PayoutTasks:
     async def _is_moved(
         self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
     ) -> bool:
-        """Moves the payout to another rail if its rail will not pay. Returns whether it moved.
+        """Moves the payout to another rail if its rail will not pay. Returns True if it was moved.
 
         `was_sent`: `answer` is the response to the first send. Otherwise nothing was sent.
         """
@@ -253,14 +253,14 @@ class PayoutTasks:
         return provider, self._deliveries.bank_code(provider, payout.bank, payout.is_routed)
 
     async def check_left(self, payout: Payout) -> bool:
-        """Checks what the payout's previous rails have reported.
+        """Checks the reports of the payout's previous rails.
 
         Returns False if a previous rail may pay the payout, so no other rail may send it.
         """
         return not payout.is_routed or await dead.check_reported(self._db, self._rails, payout)
 
     async def may_be_elsewhere(self, payout: Payout) -> bool:
-        """Whether another rail may have the payout, so that a failure is not conclusive.
+        """Whether another rail may have the payout, so that a failure is not final.
 
         After a restore, this is the case until every rail was queried about the payouts that may
         have moved.
@@ -279,7 +279,7 @@ class PayoutTasks:
 
     def _order(self, payout: Payout) -> TransferOrder:
         return TransferOrder(
-            reference=payout.trx_id,  # replaced by a reference in the provider's format
+            reference=payout.trx_id,  # later replaced by a reference in the provider's format
             amount=payout.amount,
             bank_code=payout.rail_bank_code or payout.beneficiary["bank_code"],
             account_number=payout.beneficiary["account_number"],

@@ -1,1 +1,1 @@
-"""How a merchant protects its payouts: a second person, and payouts only to saved accounts."""
+"""Payout protection: approval by a second person, and payouts only to saved accounts."""

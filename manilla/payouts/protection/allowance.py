@@ -1,6 +1,6 @@
-"""How much one person may pay out without a second person: the threshold, in 24 hours.
+"""Limits how much one person may pay out in 24 hours without a second person's approval.
 
-Payouts, files and settlements of one person are added up. Otherwise a person could stay below the
+A person's payouts, files and settlements are added up. Otherwise the person could stay below the
 threshold with many small payouts.
 """
 
@@ -16,7 +16,7 @@ PERIOD = timedelta(hours=24)
 async def is_exceeded(
     db: Database | Connection, tenant: Tenant, cost: Money, person: str, subject: str = ""
 ) -> bool:
-    """Whether an order that costs this much, with its fee, needs a second person.
+    """Whether a payout order with this cost, including its fee, needs a second person.
 
     `subject` is the payout's reference or the file's id, so that a repeated order counts once.
     """
@@ -39,13 +39,13 @@ async def is_exceeded(
 async def take(
     connection: Connection, tenant: Tenant, cost: Money, person: str, subject: str
 ) -> bool:
-    """Counts the order. Returns False if it needs a second person; then it does not count.
+    """Counts the order toward the person's limit, or returns False if it exceeds the limit.
 
     An order that is rejected later still counts, so that nobody can pay out more by repeating a
     rejected order at the same time.
     """
     scope = tenant.merchant_id, tenant.environment, cost.currency
-    # The lock makes concurrent orders wait for each other, so that each sees the one before it.
+    # The lock serializes concurrent orders, so that each order counts the previous orders.
     has_threshold = await connection.has_row(
         """
         SELECT true FROM payout_threshold

@@ -1,4 +1,4 @@
-"""A merchant's thresholds for a second person, and the lock on its saved accounts.
+"""A merchant's approval thresholds, and the restriction to saved accounts.
 
 A change that weakens the protection also needs a second person, if the team has one.
 """
@@ -34,7 +34,7 @@ class ProtectionChange(msgspec.Struct, frozen=True):
 
 class ThresholdChange(ProtectionChange, frozen=True, tag="payout_threshold"):
     currency: str
-    amount_minor: int | None  # None: no payout in this currency needs a second person
+    amount_minor: int | None  # None if no payout in this currency needs a second person
 
     @property
     def amount(self) -> Money | None:
@@ -77,8 +77,8 @@ async def needs_second(
 ) -> bool:
     """Whether a second person must approve the change.
 
-    A merchant without one could never weaken its protection again, so there the change is applied
-    at once; but not by an owner who has just removed the second person.
+    A merchant that has no second person can change its protection alone. Raises SecondPersonLeft if
+    somebody who could approve the change has just left the team.
     """
     if not await _weakens(connection, change):
         return False
@@ -154,7 +154,7 @@ async def _record(
 
 
 def describe(change: ProtectionChange) -> dict[str, Any]:
-    """Returns the change as the second person sees it."""
+    """Returns a description of the change for the second person."""
     match change:
         case ThresholdChange():
             text = "no threshold" if change.amount is None else money(change.amount)
@@ -169,6 +169,6 @@ def describe(change: ProtectionChange) -> dict[str, Any]:
 
 
 async def mail_team(connection: Connection, change: ProtectionChange) -> None:
-    """Emails the others who may approve the change."""
+    """Emails the other users who may approve the change."""
     what, path = "a change to the protection of payouts", "/dashboard/production/protection"
     await second_person.mail_team(connection, change.merchant_id, current.get(), what, path)
