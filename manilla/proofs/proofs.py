@@ -1,4 +1,4 @@
-"""Schedules the ledger check and stores its latest result."""
+"""Schedules ledger checks and stores the result of the latest check."""
 
 from datetime import datetime, timedelta
 
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS)
 EVERY = timedelta(hours=1)
-LONG = timedelta(minutes=30)  # a check that started earlier than this has probably died
+LONG = timedelta(minutes=30)  # after this time, a check that has not ended counts as aborted
 TOO_LONG = "The database did not respond in time. The next attempt is within the hour."
 
 
@@ -58,12 +58,12 @@ async def last(db: Database) -> Proof:
 
 
 async def ask(db: Database) -> None:
-    """Requests a check, which the next free worker starts."""
+    """Requests a ledger check, which the next free worker starts."""
     await db.execute("UPDATE proof SET asked_at = now()")
 
 
 async def is_mine(db: Database) -> bool:
-    """Claims a check if it is due, so that no other worker runs it. Returns whether it did."""
+    """Claims a due check, so that no other worker runs it. Returns False if no check is due."""
     return await db.has_row(
         """
         UPDATE proof SET began_at = now()
@@ -74,7 +74,7 @@ async def is_mine(db: Database) -> bool:
 
 
 async def check_invariants(db: Database) -> None:
-    """Runs the check. The duration grows with the size of the ledger."""
+    """Checks all ledger invariants. The duration grows with the size of the ledger."""
     try:
         findings = await check(db)
     except Unavailable:

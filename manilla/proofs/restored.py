@@ -42,7 +42,7 @@ Each = TypeVar("Each")
 CONCURRENCY = 8
 OPEN_MAX = 10_000
 CANNOT_BE_QUERIED = (
-    "It was on hold and may have been sent; its provider has no status query for refunds."
+    "The refund may have been sent, but its provider has no status query for refunds."
 )
 
 
@@ -57,7 +57,7 @@ class OpenTransfer(msgspec.Struct, frozen=True):
     currency: str
     amount_minor: int
     sent_at: datetime | None
-    # Whether the provider was chosen automatically, so that another may have the payout.
+    # Whether the provider was chosen automatically, so that another provider may have the payout.
     is_routed: bool
 
     @property
@@ -70,7 +70,7 @@ class FoundTransfer(msgspec.Struct, frozen=True):
 
     kind: EventKind
     transfer: OpenTransfer
-    # The status at the provider, or None if there was no usable response.
+    # The transfer's status at the provider, or None if the response was not usable.
     said: ProviderState | None
     problem: str = ""
     other_providers_doubt: bool = False  # whether another provider may have the transfer
@@ -97,7 +97,7 @@ class LostTransfer(msgspec.Struct, frozen=True):
 
     @property
     def has_moved_nothing(self) -> bool:
-        """Whether the provider itself reports that the transfer failed or does not exist."""
+        """Whether the provider reports that the transfer failed or does not exist."""
         nothing = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
         return self.said is not None and self.said.status in nothing
 
@@ -170,7 +170,7 @@ def _may_pay(said: TransferState) -> bool:
 
 
 async def _look_at_refund(db: Database, rails: Rails, refund: OpenTransfer) -> FoundTransfer:
-    """Queries a refund. If there is no usable response, the refund is marked as sent.
+    """Queries a refund's status. If there is no usable response, the refund is marked as sent.
 
     From then on the refund's status is queried, and it is sent only if the provider reports that it
     does not know the refund. If the provider has no status query, an administrator must decide.
@@ -220,7 +220,7 @@ async def _state(rails: Rails, provider: str, reference: str) -> tuple[TransferS
 
 
 async def _open(db: Database, table: TransferTable, since: datetime) -> list[OpenTransfer]:
-    """Finds open payouts, or unsent refunds, by their jobs, because there are few jobs."""
+    """Finds open payouts or unsent refunds by their jobs, which are few."""
     rows = await db.rows(
         OpenTransfer,
         f"""
