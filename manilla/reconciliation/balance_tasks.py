@@ -19,13 +19,12 @@ from manilla.reconciliation import balances
 RECONCILE = "reconcile"
 CONCURRENCY = 4
 EVERY_SECONDS = 3600.0
-# Delay after a failed comparison, or after a difference that was seen only once.
+# Delay before the next comparison, if one failed or found a difference for the first time.
 SOON_SECONDS = 300.0
-SPREAD = 0.1  # random variation, so that providers are not all queried at the same time
+SPREAD = 0.1  # random variation of the delay, so that providers are queried at different times
 
 
-# Opens a connection with a longer statement timeout, because the sum of a provider's balance reads
-# every entry.
+# Opens a connection with a longer SQL timeout, because summing a balance reads every ledger entry.
 Patient = Callable[[], AbstractAsyncContextManager[Database]]
 
 

@@ -30,26 +30,26 @@ from manilla.transfers import reports
 from manilla.transfers.events import EVENTS, SettlementEvent, Source
 
 CURRENCY = "NGN"
-# How far back payouts are queried. Banks return transfers within days.
+# Payouts up to this age are queried again, because banks return transfers within days.
 LOOK_BACK = timedelta(days=7)
 PAYOUTS_MAX = 500
 ASKED_AT_ONCE = 8
-# A difference opens a case only if it persists for this long. By then, it is not caused by a
-# posting in progress or a late settlement by the provider.
+# A difference opens a case only if it persists for this long.
+# Postings in progress and late settlements by the provider cause shorter differences.
 CONFIRMED_AFTER = timedelta(minutes=3)
 # The highest fee that we assume for a transfer if the provider has not reported its fee yet.
 UNKNOWN_FEE_MINOR_MAX = 100_000
-# The age up to which a customer may still pay a charge.
+# A customer can still pay a charge up to this age.
 PAYABLE = timedelta(hours=1)
 
 
 class Reconciled(msgspec.Struct, frozen=True):
     provider: str
     currency: str
-    ledger: Money  # the provider's balance according to our ledger
-    # Amount of sent transfers without a final status. It may have left our provider account.
+    ledger: Money  # our balance at the provider, according to our ledger
+    # Total of sent transfers without a final status, which may have left our provider account.
     under_way: Money
-    coming_in: Money  # amount of open charges, which may have arrived at the provider
+    coming_in: Money  # total of open charges, which customers may have paid
     balance: Money | None  # the balance that the provider reported, or None if it did not respond
     # The unexplained difference, or None if the balances cannot be compared yet.
     difference: Money | None
@@ -91,7 +91,7 @@ async def compare_all(db: Database, rails: Rails) -> list[Reconciled]:
 
 
 async def compare(db: Database, rails: Rails, provider: str) -> Reconciled:
-    """Reconciles an account, whose credentials must be complete."""
+    """Reconciles a provider account, whose credentials must be complete."""
     adapter = rails.adapter(provider)
     assert adapter is not None, provider
     asked, differ = await _compare_transfers(db, rails, provider)
@@ -115,7 +115,7 @@ async def compare(db: Database, rails: Rails, provider: str) -> Reconciled:
 
 
 async def _is_confirmed(db: Database, provider: str, difference: Money) -> bool:
-    """Saves the difference. Returns whether it has kept its sign for CONFIRMED_AFTER."""
+    """Saves the difference. Returns True if its sign has not changed for CONFIRMED_AFTER."""
     is_old: bool = await db.value(
         """
         INSERT INTO clearing_difference AS seen (provider, currency, minor)
@@ -214,7 +214,7 @@ async def in_our_books(db: Database, provider: str) -> Books:
 
 
 async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple[int, list[str]]:
-    """Queries recent final payouts. Refunds returned ones, and opens cases for contradictions."""
+    """Queries recent payouts again. Refunds returned payouts. Opens cases for contradictions."""
     decided = await store.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
     said = await _ask(rails, decided)
     answered = [(payout, each.value) for payout, each in said if isinstance(each, Done)]
@@ -242,7 +242,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
 
 
 async def _ask(rails: Rails, payouts: list[Payout]) -> list[tuple[Payout, Answer[TransferState]]]:
-    """Queries a few payouts at a time until the time is up. The next run continues."""
+    """Queries payouts, a few at a time, until the time limit. The next run continues."""
     until = time.monotonic() + time_limits.current.payouts_query_seconds
     places = asyncio.Semaphore(ASKED_AT_ONCE)
 

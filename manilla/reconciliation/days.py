@@ -1,4 +1,4 @@
-"""Days with an imported statement, and their totals in our ledger and on the statement."""
+"""Days with an imported statement, with the totals in our ledger and on the statement."""
 
 from datetime import date, datetime
 
@@ -11,7 +11,7 @@ DAYS_MAX = 400
 
 
 class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one account, currency and day, which an accountant signs off."""
+    """The totals of one provider account, currency and day, which an accountant signs off."""
 
     currency: str
     lines: int
@@ -20,7 +20,7 @@ class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
     movements: int
     movements_minor: int
     open_movements: int
-    ledger_minor: int | None  # our balance at the end of the day
+    ledger_minor: int | None  # the balance in our ledger at the end of the day
     balance_minor: int | None  # the balance on the statement after the day's last line
     reported_minor: int | None  # the balance that the provider reported at `reported_at`
     reported_ledger_minor: int | None  # our balance at `reported_at`
@@ -93,18 +93,18 @@ class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReconciledDay(DayFigures, frozen=True, kw_only=True):
-    """The figures of one account, currency and day at the last comparison."""
+    """The totals of one provider account, currency and day at the last comparison."""
 
     provider: str
     day: date
     kinds: list[str]
     imported_at: datetime
-    checks: int  # number of statement lines that were caused by checks of the account
+    checks: int  # number of statement lines caused by tests of the provider account
     checks_minor: int
 
     @property
     def of_checks(self) -> Money:
-        """The sum of the statement lines that checks caused, which are not in our ledger."""
+        """The sum of the statement lines that account tests caused, which are not in our ledger."""
         return Money(self.currency, self.checks_minor)
 
 

@@ -1,4 +1,4 @@
-"""Saves the figures of days with an imported statement, after each comparison.
+"""Saves the totals of days with an imported statement, after each comparison.
 
 Sums over many rows are MATERIALIZED, because the planner would otherwise compute them for each day.
 """
@@ -8,8 +8,8 @@ from manilla.ledger import posting
 from manilla.providers.checks import references
 from manilla.reconciliation.matching import OPEN_SIDES
 
-# The days of the account $1 whose figures may have changed: they were imported within the last day
-# or have something unmatched. Each row has the start of the day and the start of the next day.
+# Selects the days of account $1 that were imported in the last 24 hours or have unmatched items.
+# Each row contains the start of the day and the start of the next day.
 DAYS = """
     SELECT currency, day, kinds, day::timestamp AT TIME ZONE 'Africa/Lagos' AS start,
            (day + 1)::timestamp AT TIME ZONE 'Africa/Lagos' AS next_start
@@ -25,18 +25,17 @@ IN_DAY = (
 
 
 async def store(connection: Connection, provider: str) -> None:
-    """Saves the figures of all days that may have changed."""
+    """Saves the totals of all days that may have changed."""
     await _store_lines(connection, provider)
     await _store_provider_balance(connection, provider)
     await _store_movements(connection, provider)
     await _store_ledger_balance(connection, provider)
-    # This must be last, because it changes which days have something unmatched, and the other
-    # statements select days by that.
+    # This call must be last, because it changes which days the other statements select.
     await _store_unmatched(connection, provider)
 
 
 async def _store_lines(connection: Connection, provider: str) -> None:
-    """Saves the number and sum of a day's lines, and of those that checks caused."""
+    """Saves the number and sum of a day's statement lines, and of the lines from account tests."""
     await connection.execute(
         f"""
         UPDATE statement_day changed
@@ -55,7 +54,7 @@ async def _store_lines(connection: Connection, provider: str) -> None:
 
 
 async def _store_provider_balance(connection: Connection, provider: str) -> None:
-    """Saves the provider's balance after a day's last line, if the line contains it."""
+    """Saves the provider's balance after a day's last statement line, if the line contains it."""
     await connection.execute(
         f"""
         UPDATE statement_day changed
@@ -68,7 +67,7 @@ async def _store_provider_balance(connection: Connection, provider: str) -> None
 
 
 async def _store_movements(connection: Connection, provider: str) -> None:
-    """Saves the number and sum of our movements of the kinds that the statement lists."""
+    """Saves the number and sum of our ledger movements of the kinds that the statement lists."""
     await connection.execute(
         f"""
         UPDATE statement_day changed
@@ -109,7 +108,7 @@ async def _store_ledger_balance(connection: Connection, provider: str) -> None:
 
 
 async def _store_unmatched(connection: Connection, provider: str) -> None:
-    """Saves the numbers of unmatched lines and movements of a day."""
+    """Saves how many statement lines and ledger movements of a day are unmatched."""
     await connection.execute(
         f"""{OPEN_SIDES},
         counted AS MATERIALIZED (

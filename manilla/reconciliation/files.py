@@ -23,14 +23,14 @@ OPTIONAL = (
 )
 ERRORS_MAX = 20  # maximum number of invalid rows that are listed
 TIME_FORMATS = ("%d/%m/%Y %H:%M:%S", "%d/%m/%Y %I:%M:%S %p", "%d/%m/%Y %H:%M", "%d/%m/%Y")
-EARLIEST_YEAR = 2015  # every day between the first and the last line counts as imported
+EARLIEST_YEAR = 2015  # rejects wrong years, because all days between two lines count as imported
 DEFAULT_CURRENCY = "NGN"
 
 
 class BadStatement(Refusal):
     status, code = 400, "BAD_STATEMENT"
     message = "This statement cannot be read. Nothing was imported."
-    # The message without the list of invalid rows, or None if there is no list.
+    # The error message without the list of invalid rows, or None if there is no list.
     summary: str | None = None
     rows: Sequence[str] = ()  # the errors of at most ERRORS_MAX invalid rows
 
@@ -45,7 +45,7 @@ def _bad_rows(count: int, named: Sequence[str]) -> BadStatement:
 
 
 class _BadRow(Exception):
-    """The row is invalid. The message says why."""
+    """The statement row is invalid. The message contains the reason."""
 
 
 def read(raw: bytes) -> list[StatementLine]:

@@ -14,10 +14,9 @@ from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind, StatementL
 from manilla.reconciliation import figures, files, lines, matching, movements, unmatched
 from manilla.reconciliation.lines import NOTHING, ImportResult, day_of
 
-# Movements are copied from this long before the first line, which may be about an earlier
-# transaction.
+# A statement's first lines may belong to transactions that are up to this much older.
 EARLIER = timedelta(days=1)
-# Memory for joining, sorting and hashing a million rows.
+# PostgreSQL's `work_mem` for joining, sorting and hashing a million rows.
 WORK_MEMORY = "64MB"
 
 _threads = LimitedThreads("statements", at_once=1, waiting_max=4)
@@ -56,7 +55,7 @@ async def import_from_provider(
     last: date,
     currency: str = files.DEFAULT_CURRENCY,
 ) -> ImportResult:
-    """Imports the statement for these days. They are imported only if every page was read."""
+    """Imports the provider's statement for these days, if every page can be read."""
     since, until = start_of_day(first), start_of_day(last + timedelta(days=1))
     result, provider = NOTHING, adapter.provider
     async for page in statements.read(adapter, since, until, currency):
@@ -79,7 +78,7 @@ async def _ask_balance(
 
 
 async def compare(db: Database, provider: str, since: datetime, kinds: frozenset[LineKind]) -> None:
-    """Compares imported lines with our ledger, saves the figures, and opens cases."""
+    """Compares imported lines with our ledger, saves the totals, and opens cases."""
     async with db.transaction() as connection:
         await lines.lock(connection, provider)
         await connection.execute(f"SET LOCAL work_mem = '{WORK_MEMORY}'")

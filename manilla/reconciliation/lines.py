@@ -11,13 +11,13 @@ from manilla.providers import reading
 from manilla.providers.port import LineKind, StatementLine
 
 ROWS_AT_ONCE = 5_000
-TRX_ID_LENGTH = 33  # a charge's reference starts with the payment's id, which has this length
+TRX_ID_LENGTH = 33  # length of a payment's id, with which a charge's reference starts
 
 
 class ImportResult(msgspec.Struct, frozen=True):
     lines: int
     new: int
-    changed: int  # lines that were stored before with another amount
+    changed: int  # number of lines that were stored before with another amount
 
     def __add__(self, other: "ImportResult") -> "ImportResult":
         return ImportResult(
@@ -42,14 +42,14 @@ def trx_id_in(line: StatementLine) -> str | None:
 
 
 async def lock(connection: Connection, provider: str) -> None:
-    """Locks an account's imports and comparisons until the commit."""
+    """Locks a provider account's statement imports and comparisons until the commit."""
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 24))", provider)
 
 
 async def store(
     connection: Connection, provider: str, lines: Sequence[StatementLine]
 ) -> ImportResult:
-    """Stores the lines, except lines with an amount of zero."""
+    """Stores statement lines, except lines with an amount of zero."""
     await lock(connection, provider)
     moved = [line for line in lines if line.amount.minor]
     total = NOTHING

@@ -13,13 +13,13 @@ from manilla.kit.db import Connection
 from manilla.providers.checks import references
 from manilla.providers.checks.check import AMOUNT
 
-# The maximum time between a line and a movement that are matched only by their amount.
+# The maximum time between a statement line and a movement that match only by amount.
 NEAR = timedelta(days=1)
-# The most money that a check of an account moves: its amount and the provider's fee.
+# The largest amount that a test of a provider account can move, including the provider's fee.
 CHECK_MINOR_MAX = AMOUNT.minor + 100_00
 
-# The movements and lines of the account $1 that do not match or were not compared yet. `place` is
-# the line's ctid, and `reference` is the line's transaction or else the line itself.
+# Selects the movements and lines of account $1 that do not match or were not compared yet.
+# `place` is the line's ctid. `reference` is the line's transaction or else the line itself.
 OPEN_SIDES = """
         WITH open AS (
             SELECT ARRAY(SELECT trx_id FROM unmatched_transaction
@@ -40,7 +40,7 @@ OPEN_SIDES = """
                    description, ctid
               FROM statement_line WHERE provider = $1 AND trx_id IS NULL)"""
 
-# Saves the transactions that were found for lines, so that they are compared again.
+# Saves the transactions found for statement lines, and marks them for another comparison.
 SAVE_FOUND = """,
         named AS (
             UPDATE statement_line l SET trx_id = f.trx_id, matched_by = $2
@@ -54,13 +54,13 @@ async def match(connection: Connection, provider: str) -> None:
     """Matches all open lines and movements of an account that the caller has locked."""
     await _find_by_provider_reference(connection, provider)
     await _find_checks(connection, provider)
-    await _compare(connection, provider)  # before the next step, so that it has fewer transactions
+    await _compare(connection, provider)  # leaves fewer transactions for the next step
     await _find_by_amount(connection, provider)
     await _compare(connection, provider)
 
 
 async def _find_by_provider_reference(connection: Connection, provider: str) -> None:
-    """Finds the transactions of lines that have only the provider's own reference.
+    """Finds the transactions of statement lines that have only the provider's own reference.
 
     A charge, a transfer and a refund can have the same number, so the kinds must match too.
     """
@@ -94,9 +94,9 @@ async def _find_by_provider_reference(connection: Connection, provider: str) -> 
 
 
 async def _find_checks(connection: Connection, provider: str) -> None:
-    """Marks the lines that a check of the account caused, which are not in our ledger.
+    """Marks the statement lines that a test of the account caused, which are not in our ledger.
 
-    Lines with more money than a check moves are not marked, because anyone could use such a
+    Lines with more money than a test moves are not marked, because anyone could use such a
     reference.
     """
     await connection.execute(
@@ -113,7 +113,7 @@ async def _find_checks(connection: Connection, provider: str) -> None:
 
 
 async def _find_by_amount(connection: Connection, provider: str) -> None:
-    """Finds the transactions of lines without a reference, if the match is unambiguous.
+    """Finds the transactions of statement lines without a reference, if the match is unambiguous.
 
     A line and a transaction match if the line is near no other transaction, and the transaction is
     near no other line. If only two rows are near, they are the first and the last row.
@@ -147,7 +147,7 @@ async def _find_by_amount(connection: Connection, provider: str) -> None:
 
 
 async def _compare(connection: Connection, provider: str) -> None:
-    """Removes unmatched transactions whose lines and movements now have the same sum."""
+    """Removes unmatched transactions that now have the same sum on statement and ledger."""
     await connection.execute(
         OPEN_SIDES
         + """,

@@ -7,15 +7,14 @@ from manilla.kit.db import Connection
 from manilla.ledger import posting
 from manilla.reconciliation.lines import TRX_ID_LENGTH
 
-# Postings from this long ago are copied again, because a database transaction may commit some time
-# after its posting's timestamp.
+# Recent postings are copied again, because a posting may commit later than its timestamp.
 OVERLAP = timedelta(hours=1)
 
 
 async def copy(
     connection: Connection, provider: str, since: datetime, kinds: Iterable[str]
 ) -> None:
-    """Copies the movements of these kinds since this time. Skips movements already copied."""
+    """Copies ledger movements of these kinds since this time. Skips movements already copied."""
     copied = await connection.record(
         "SELECT min(booked_at) AS first, max(booked_at) AS last FROM clearing_movement"
         " WHERE provider = $1",

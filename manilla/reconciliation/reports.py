@@ -1,4 +1,4 @@
-"""An account's daily report: its figures, its sign-off, and unmatched items."""
+"""A provider account's daily report: its totals, its sign-off, and unmatched items."""
 
 from collections.abc import Iterator
 from datetime import date, datetime

@@ -19,7 +19,7 @@ from manilla.reconciliation import importing
 STATEMENT, COMPARISON = "statement", "statement.compare"
 CONCURRENCY = 2
 CURRENCY = "NGN"
-# Days are imported again for a week, because a transfer can be delivered or returned days later.
+# Each day is imported again for a week, because providers deliver or return some transfers late.
 DAYS = 7
 NIGHT_HOUR = 1  # the hour at which the import starts, in Lagos time
 

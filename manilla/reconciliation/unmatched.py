@@ -1,4 +1,4 @@
-"""Items that are only on the statement or in our ledger, or differ in amount, and their cases."""
+"""Unmatched items: only on the statement, only in our ledger, or with different amounts."""
 
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ class Unmatched(msgspec.Struct, frozen=True):
 
     provider: str
     currency: str
-    reference: str  # our transaction's id, or else the line's id
+    reference: str  # our transaction's id or, without one, the statement line's id
     trx_id: str | None
     booked_at: datetime
     kind: str
@@ -101,7 +101,7 @@ async def of_day(db: Database, day: ReconciledDay) -> list[Unmatched]:
 
 
 async def report(connection: Connection, provider: str, now: datetime) -> None:
-    """Opens cases for items unmatched for a day, and closes cases of items that match now."""
+    """Opens cases for items that are unmatched for a day. Closes cases whose items now match."""
     due = await find_unmatched(
         connection, provider, before=now - DUE_AFTER, neighbors=1, limit=CASES_MAX
     )
