@@ -32,7 +32,7 @@ LANGUAGES = (
     Language("Java", "java", ".java", "java"),
     Language("Python client", "python-client", ".py", "python3"),
 )
-# The code sample for an endpoint's page. The pages of other endpoints show a command instead.
+# The code samples of endpoint pages. The pages of other endpoints show a command instead.
 PROGRAMS = {
     "initiatePayment": "sign_and_pay",
     "verifyPayment": "verify_payment",
@@ -70,7 +70,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 @cache
 def samples(name: str) -> list[Sample]:
-    """Returns the same code sample in every language."""
+    """Returns a code sample in every programming language."""
     return [_sample(language, name) for language in LANGUAGES]
 
 

@@ -39,13 +39,13 @@ CURSOR = "pZ2p0mOj3S0c7bLrmV0zgFsiVFhOMDFNN0VXSkZZUTAwMDAwMDEzV0hFNlJRR001M1pQIl
 
 
 def _page(items: Iterable[Mapping[str, Any]]) -> Examples:
-    """Returns an example of a list, whose items are the examples of verify responses."""
+    """Returns an example of a list response, whose items are examples of verify responses."""
     data = [{"created_at": CREATED_AT, **each} for each in items]
     return {"page": {"data": data, "next_cursor": CURSOR}}
 
 
 def _with_own(kind: type[msgspec.Struct], body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Adds the examples that the struct's fields declare, in the order of the fields."""
+    """Adds the examples that a struct's fields declare, in the order of the fields."""
     whole = dict(body)
     for field in msgspec.inspect.type_info(kind).fields:  # type: ignore[attr-defined]
         declared = getattr(field.type, "extra_json_schema", None) or {}
@@ -67,7 +67,7 @@ ANSWERS: Mapping[str, Examples] = {
     "listRefunds": _page(_REFUNDS.values()),
 }
 
-# Examples of completed transactions. The other examples change a few of their fields.
+# Examples of completed transactions. The other examples change some of these fields.
 _COMPLETED = _read("notices")
 _PAYMENT, _PAYOUT = _COMPLETED["payment"], _COMPLETED["payout"]
 _PAYMENT["data"] = _with_own(PaymentNoticeData, _PAYMENT["data"])

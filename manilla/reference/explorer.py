@@ -31,7 +31,7 @@ YOUR_API_KEY = "(your API key; not shown because we store only its hash)"
 
 
 class ExplorerCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The request that the user wants to send."""
+    """The API request that the user wants to send."""
 
     operation: Operation
     merchant_id: int
@@ -44,7 +44,7 @@ class ExplorerCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplorerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The exact request that was sent, and its response."""
+    """The exact API request that was sent, and its response."""
 
     method: str
     target: str

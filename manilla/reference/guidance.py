@@ -39,7 +39,7 @@ GUIDANCE: dict[str, Guidance] = {
     ),
     "INVALID_ENVIRONMENT": Guidance(
         "`X-Environment` is neither `sandbox` nor `production`.",
-        "Send one of these values, in lower case. If omitted, it defaults to `production`.",
+        "Send `sandbox` or `production`, in lower case. If omitted, the default is `production`.",
     ),
     "INVALID_CREDENTIALS": Guidance(
         "A key is missing, unknown, revoked or expired, belongs to the other environment or is not "
@@ -49,7 +49,7 @@ GUIDANCE: dict[str, Guidance] = {
     ),
     "MERCHANT_PENDING_APPROVAL": Guidance(
         "You called production before your business was approved.",
-        "Use the sandbox until then. Your business profile in the dashboard shows your status.",
+        "Use the sandbox until the approval. The dashboard's business profile shows your status.",
     ),
     "MERCHANT_SUSPENDED": Guidance(
         "Your account is rejected or disabled, in both environments.",
@@ -63,7 +63,7 @@ GUIDANCE: dict[str, Guidance] = {
         "There is no endpoint at this URL.", "Check the path; it starts with `/api/v1`."
     ),
     "METHOD_NOT_ALLOWED": Guidance(
-        "The endpoint does not support this method.", "Use a method from the `Allow` header."
+        "The endpoint does not support this HTTP method.", "Use a method in the `Allow` header."
     ),
     "TRANSACTION_NOT_FOUND": Guidance(
         "You have no payment, payout or refund with this `trx_id` in this environment.",
@@ -87,7 +87,7 @@ GUIDANCE: dict[str, Guidance] = {
         "Check the id, and send the `X-Environment` in which the link was created.",
     ),
     "PAYMENT_LINK_USED": Guidance(
-        "The payment link was for a single payment, and a customer has paid.",
+        "The payment link accepts a single payment, and a customer has already paid.",
         "Create another payment link.",
     ),
     "INVALID_CURRENCY": Guidance(
@@ -98,7 +98,7 @@ GUIDANCE: dict[str, Guidance] = {
         "You have no active wallet in this currency.", "Contact the platform's support."
     ),
     "DUPLICATE_REFERENCE": Guidance(
-        "The `ref_trx` was used before, or the `Idempotency-Key` with a different body.",
+        "The `ref_trx` was used before, or the `Idempotency-Key` was used with another body.",
         "Do not use a new reference before you know the first transaction's result. The response "
         "contains its `trx_id` and `status`. To get the first response again, send the same key "
         "with the same body.",
@@ -159,7 +159,7 @@ GUIDANCE: dict[str, Guidance] = {
     ),
     "SERVER_ERROR": Guidance(
         "There was an error on our side. It is not known whether the request succeeded.",
-        "Retry with the same key and reference. If it persists, send support the `X-Request-Id`.",
+        "Retry with the same key and reference. If this fails, send support the `X-Request-Id`.",
         Repeat.SAME_KEY,
     ),
     "SERVICE_UNAVAILABLE": Guidance(

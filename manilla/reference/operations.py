@@ -13,7 +13,7 @@ DEPTH_MAX = 3
 
 
 class DocumentedField(msgspec.Struct, frozen=True):
-    name: str  # full name with parent fields: `commission.base_amount`
+    name: str  # full name with parent fields, such as `commission.base_amount`
     depth: int
     type: str
     is_required: bool
@@ -161,7 +161,7 @@ def _fields(
 
 
 def _inner(part: Any) -> tuple[Sequence[Any], str]:
-    """Returns the schemas of a nested object or of list items, and the suffix of the name."""
+    """Returns the schemas of a nested object or of list items, and the field name's suffix."""
     if "$ref" in part:
         return (part,), ""
     items = part.get("items", {})

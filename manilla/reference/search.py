@@ -18,7 +18,7 @@ BETWEEN = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "  # separates page t
 
 
 class Rank(IntEnum):
-    """The place where the query's words occur. Results with a lower rank come first."""
+    """Where the query's words occur in a section. Results with a lower rank come first."""
 
     WHOLE_TITLE = 0
     TITLE = 1

@@ -63,7 +63,7 @@ REFUND_TEXTS = {
 def _steps(
     table: Mapping[Any, StrEnum], texts: Mapping[Any, Mapping[Any, str]]
 ) -> list[Transition]:
-    """Returns the transitions. Raises `KeyError` at startup if a transition has no text."""
+    """Returns the status transitions. Raises `KeyError` at startup if a transition has no text."""
     return [
         Transition(str(before), texts[before][event], str(after))
         for (before, event), after in table.items()
@@ -94,7 +94,7 @@ SANDBOX_KINDS = ("providera", "providerb", "providerc")
 
 class SandboxBank(msgspec.Struct, frozen=True):
     name: str
-    codes: list[str]  # bank codes of providers A, B and C
+    codes: list[str]  # the bank codes of example providers A, B and C
 
 
 SANDBOX_BANKS = [

@@ -27,7 +27,7 @@ ALWAYS_POSSIBLE: tuple[type[Refusal], ...] = (
     Unavailable,
 )
 
-# Errors whose response has additional fields. Each of them has a different status.
+# Errors whose response has additional fields. Each error has a different HTTP status.
 DETAILED: dict[str, schemas.BodyType] = {
     DuplicateReference.code: schemas.DuplicateError,
     InsufficientPermission.code: schemas.MissingRightError,

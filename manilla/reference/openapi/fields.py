@@ -16,7 +16,7 @@ ADDRESS = {"format": "uri", "pattern": r"^https?://[^\s\\]+$"}
 CURRENCY = {"pattern": "^[A-Za-z]{3}$", "minLength": 3, "maxLength": 3}
 BEARER = {"enum": ["customer", "merchant"]}
 AMOUNT_BELOW = 10**15
-PAYMENT_BELOW = 10**14  # exclusive maximum, for a currency with two decimals
+PAYMENT_BELOW = 10**14  # exclusive maximum of a payment in a currency with two decimals
 
 EVENT_TYPES = [str(each) for each in EventType]
 LINK_STATUSES = [str(status) for status in LinkStatus]
@@ -53,8 +53,8 @@ def _moment(description: str) -> FieldDescription:
     return _field(f"{description} RFC 3339 with any offset, such as `2026-01-31T12:00:00+01:00`.")
 
 
-# Descriptions by field name, or by `Schema.field` if the field has a different meaning in that
-# schema. A struct can also describe its fields itself: see `payouts/fields.py`.
+# Field descriptions by field name, or by `Schema.field` if a schema needs a different description.
+# A struct can also describe its fields itself: see `payouts/fields.py`.
 FIELDS: Mapping[str, FieldDescription] = {
     # errors
     "error": _field("A message for people. The text may change, so use `error_code` in your code."),
@@ -232,7 +232,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     "EventItem.trx_id": _id("The transaction's id. For a refund, the payment's id."),
     "EventItem.created_at": _time("When the status changed."),
     "EventItem.body": _field(
-        "The exact body of the notification to `ipn_url`, also if there is no `ipn_url`. It is a "
+        "The exact body of the notification to `ipn_url`, even if there is no `ipn_url`. It is a "
         "string, so you can verify a signature of it."
     ),
     "EventList.data": _field("The events, oldest first."),

@@ -54,7 +54,7 @@ def _operation(event: str) -> dict[str, Any]:
             "content": {"application/json": content},
         },
         "responses": {
-            "200": {"description": "Received. Any 2xx counts; the body is ignored."},
+            "200": {"description": "Received. Any 2xx status is a success. The body is ignored."},
             "401": {"description": "The signature does not match. We retry."},
         },
     }

@@ -164,8 +164,9 @@ SIGNED: list[dict[str, list[str]]] = [
 ]
 BEARER: list[dict[str, list[str]]] = [{"Bearer": []}]
 
-# OpenAPI links: a value from a response that is a parameter of another request. A payment's id is
-# the part of payment_url's path after /checkout/. Only some tools support the suffix `#regex:`.
+# An OpenAPI link uses a value from a response as a parameter of another request.
+# A payment's id is the part of payment_url's path after /checkout/.
+# Only some tools support the suffix `#regex:`.
 _VERIFY_PAYMENT = (
     "verifyPayment",
     "$response.body#/payment_url#regex:/checkout/(TXN[0-9A-Z]+)",

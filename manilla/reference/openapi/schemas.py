@@ -12,7 +12,7 @@ from manilla.reference.openapi import fields
 BodyType = type[msgspec.Struct]
 
 PLACE = "#/components/schemas/"
-HIDDEN = ("default", "title", "examples")  # `examples.py` has examples of whole bodies
+HIDDEN = ("default", "title", "examples")  # excluded keys; `examples.py` contains the examples
 
 
 class Error(msgspec.Struct, omit_defaults=True):
@@ -107,7 +107,7 @@ def _converted(part: Any) -> Any:
         return part
     shown = {key: value for key, value in part.items() if key not in HIDDEN}
     if shown.get("format") == "decimal":
-        # msgspec describes a Decimal as a string, but the API uses numbers.
+        # msgspec describes a Decimal as a string, but the API sends numbers.
         shown |= {"type": "number"}
         del shown["format"]
     converted = {**({"type": shown["type"]} if "type" in shown else {}), **shown}

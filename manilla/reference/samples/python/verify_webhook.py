@@ -13,7 +13,7 @@ def verify(raw_body: bytes, id: str, timestamp: str, signatures: str, secret: st
         return False
     signed = f"{id}.{timestamp}.".encode(errors="replace") + raw_body
     expected = b"v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
-    given = signatures.encode(errors="replace").split(b" ")  # there are two after a rotation
+    given = signatures.encode(errors="replace").split(b" ")  # two signatures after a rotation
     if not any(hmac.compare_digest(expected, each) for each in given):
         return False
     return abs(time.time() - int(timestamp)) <= 300  # an older webhook may be a replay
