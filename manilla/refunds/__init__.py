@@ -1,1 +1,1 @@
-"""Refunds: from a merchant's wallet back to the customer of a payment."""
+"""Refunds: payments that a merchant pays back to customers from its wallet."""

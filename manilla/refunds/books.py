@@ -62,7 +62,7 @@ async def is_from_bank(connection: Connection, refund: Refund) -> bool:
 
 
 async def give_back(connection: Connection, refund: Refund) -> None:
-    """Posts the exact reverse of the debit."""
+    """Posts the exact reverse of the refund's debit."""
     other = Line(posting.COMMISSION, refund.commission_minor)
     if refund.is_of_customer_credit:
         other = Line(posting.CUSTOMER_CREDIT, refund.customer_credit_minor)
@@ -82,6 +82,5 @@ async def _post(
         reason=refund.reason,
     )
     [posted] = await posting.post(connection, [new])
-    # A duplicate is impossible: we hold the lock on the payment's row, and the refund's status
-    # shows that this posting was not written before.
+    # The payment is locked, and the refund's status shows that this posting was not written before.
     assert posted.outcome is PostingOutcome.POSTED, posted.outcome

@@ -34,8 +34,8 @@ from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
-# Excludes the hold on all payouts after a restore, because the refund may have been sent after the
-# backup.
+# An administrator can reject an unsent refund during these holds.
+# The hold after a restore is excluded: the refund may have been sent after the backup.
 REJECTED_WHILE = frozenset(OutgoingHold) - {OutgoingHold.PAYOUTS_HELD}
 NOT_PAID = (ReportedRefundStatus.FAILED, ReportedRefundStatus.NOT_FOUND)
 # After this time, a refund that was sent has arrived at the provider or never will.
@@ -80,7 +80,7 @@ async def confirm(
 async def reject(
     db: Database, rails: Rails, trx_id: str, reason: str, *, is_checked: bool = False
 ) -> Refund:
-    """Rejects a refund that was not paid, and returns its money to the wallet.
+    """Rejects a refund that was not paid, and credits its amount back to the wallet.
 
     `is_checked`: the administrator has verified with the provider that it does not pay the refund.
     This is sufficient only if the provider has no status query for refunds.
@@ -126,13 +126,13 @@ async def _held_job(db: Database, refund: Refund) -> AsyncIterator[Job]:
 async def _check_not_at_provider(
     db: Database, rails: Rails, trx_id: str, if_not_supported: str | None
 ) -> None:
-    """Raises an error unless the provider now reports that the refund failed or does not exist.
+    """Raises an error unless the provider reports that the refund failed or does not exist.
 
     `if_not_supported`: the error if the provider has no status query for refunds, or None.
     """
     refund = await find(db, trx_id)
     if refund.sent_at is None:
-        return  # only the job's holder can send the refund, and we hold the job
+        return  # the refund was never sent: only the job's holder can send it, and we hold the job
     match await rails.state(
         EventKind.REFUND, refund.payer, refund.trx_id, await store.known_as(db, refund)
     ):

@@ -93,17 +93,17 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
     if refund.scenario is not Scenario.PENDING:
         await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
     if actor.current.get() != actor.API:
-        # An audit entry locks the head of the audit log, which all merchants share, until the
-        # commit. So refunds through the API, like payouts, are recorded only in the timeline.
+        # Refunds through the API are recorded only in the timeline, like payouts.
+        # An audit entry would lock the head of the audit log, which all merchants share.
         await states.record(connection, "refund.start", refund, refund.reason)
     crash.point("before_refund_commit")
     return True
 
 
 def refundable(payment: Payment, wanted: Money | None, refunded_before: int | None = None) -> Money:
-    """Returns the amount to refund: the wanted amount, or else the remaining amount.
+    """Returns the amount to refund: the requested amount, or else the remaining amount.
 
-    `start` explains `refunded_before`.
+    Raises an error if `refunded_before` is no longer the payment's refunded amount.
     """
     if refunded_before not in (None, payment.refunded_minor):
         raise RefundedMeanwhile
@@ -151,7 +151,7 @@ async def new_refund(
 async def _covering(
     connection: Connection, payment: Payment, first: Charge, amount: Money
 ) -> Charge | None:
-    """Returns a charge whose remaining amount covers the refund, or None."""
+    """Returns a charge whose unrefunded amount covers the refund, or None."""
     charges = await payments.charges(connection, payment.merchant_id, payment.trx_id)
     refunds = await store.refunds_of(connection, payment.merchant_id, payment.trx_id)
     for charge in sorted(charges, key=lambda each: each.reference != first.reference):

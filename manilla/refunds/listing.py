@@ -1,4 +1,4 @@
-"""Lists refunds, by default newest first, in the order of the times in their ids."""
+"""Lists refunds, by default newest first, by the creation time in their ids."""
 
 from datetime import datetime
 
@@ -52,7 +52,7 @@ async def _query(db: Database, scope: Scope, wanted: RefundFilter) -> Selection:
 
 
 def matches(text: str) -> list[IndexedMatch]:
-    """Returns indexed conditions that find refunds with this text as a complete id."""
+    """Returns SQL conditions, supported by indexes, for refunds with exactly this id."""
     trx_id = text.partition("-")[0]
     merchant_id = trx_ids.merchant_of(trx_id)
     if merchant_id is None:

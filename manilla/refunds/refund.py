@@ -14,14 +14,14 @@ from manilla.ledger.transactions import Scenario
 
 SEND = JobKind.REFUND
 REASON_LENGTH_MAX = 200
-# Stored if the API caller sends no reason, because some providers require a reason.
+# Default reason of a refund, because some providers require a reason.
 NO_REASON = "Ordered through the API"
 
 
 class RefundStatus(StrEnum):
     PENDING = "pending"
     COMPLETED = "completed"
-    FAILED = "failed"  # rejected; the wallet was refunded
+    FAILED = "failed"  # the refund was rejected, and its amount is back in the wallet
 
 
 class Refund(msgspec.Struct, frozen=True):
@@ -35,11 +35,11 @@ class Refund(msgspec.Struct, frozen=True):
     status: RefundStatus
     provider: str | None  # None for sandbox refunds
     charge_reference: str | None
-    by_operator: bool  # an administrator pays the refund and confirms the payment
+    by_operator: bool  # True if an administrator pays the refund and confirms it
     sent_at: datetime | None
     detail: str | None
     created_at: datetime
-    on_behalf: bool = False  # created by an administrator, whatever the merchant's status
+    on_behalf: bool = False  # True if an administrator created the refund for the merchant
     commission_minor: int = 0  # the part of the amount that the platform bears
     first_sent_at: datetime | None = None
     provider_reference: str | None = None

@@ -23,8 +23,7 @@ from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers import conclusive, reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
-# Transitions that are not listed move no money. Transitions that contradict the current status open
-# a case.
+# Unlisted transitions move no money. If an event contradicts the current status, a case is opened.
 NEXT: dict[tuple[RefundStatus, TransferEvent], RefundStatus] = {
     (RefundStatus.PENDING, TransferEvent.DELIVERED): RefundStatus.COMPLETED,
     (RefundStatus.PENDING, TransferEvent.FAILED): RefundStatus.FAILED,
@@ -66,7 +65,7 @@ async def settle(
 
 
 async def _claims(connection: Connection, refund: Refund, event: SettlementEvent) -> list[Claimed]:
-    """Returns the claims about the refund in signed webhooks.
+    """Returns what signed webhooks claim about the refund.
 
     After a rejection, this includes webhooks about any refund of the same charge since this refund
     was sent, because some providers do not identify the refund.
@@ -120,7 +119,7 @@ async def _change(
     )
     await store.decide(connection, refund, status, detail)
     await add_to_timeline(connection, payment, status, refund, detail)
-    # Keep the job if an administrator paid a refund that was sent: the provider may also pay it.
+    # Keep the job if an administrator paid a refund that was also sent to the provider.
     if not (is_paid and by_administrator and refund.sent_at):
         await jobs.delete(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:
@@ -137,7 +136,7 @@ def _detail(event: SettlementEvent) -> str:
 async def _report_contradiction(
     connection: Connection, refund: Refund, event: SettlementEvent
 ) -> None:
-    """Opens a case, unless an administrator caused the event and gets an error directly."""
+    """Opens a case for a contradiction, unless an administrator caused it and gets an error."""
     if event.source is Source.ADMINISTRATOR:
         return
     said = NEXT.get((RefundStatus.PENDING, event.event))

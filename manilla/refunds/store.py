@@ -41,7 +41,7 @@ async def refunds_of(
 async def refund_by_reference(
     connection: Connection, tenant: Tenant, ref_trx: str
 ) -> Refund | None:
-    # This is an equality, written in the order of the unique index, so the planner uses the index.
+    # BETWEEN and ORDER BY make the planner use the unique index.
     return await connection.row(
         Refund,
         _REFUND

@@ -42,12 +42,12 @@ from manilla.transfers.machine import (
 )
 from manilla.transfers.sending import REFUNDS
 
-# After the last step, a case is opened for a refund that is still open, and an administrator must
-# decide it. Status queries continue.
+# After the last step, a case is opened for a refund that is still open.
+# An administrator must then decide on the refund, and status queries continue.
 SCHEDULE = Schedule(((timedelta(hours=1), 20), (timedelta(days=3), 900)))
 
 
-# How long a refund that was paid from our bank is still queried at its provider.
+# How long the provider is queried about a refund that was paid from our bank.
 WATCHED = timedelta(days=7)
 WATCH_SECONDS = 3600.0
 
@@ -105,7 +105,7 @@ class RefundTasks:
             await sending.unmark(self._db, REFUNDS, job)
             return SCHEDULE.first_seconds
         await self._settle(refund, rejection(answer), holder=job)
-        return 0  # if a signed webhook contradicts the rejection, the provider is queried now
+        return 0  # query the provider now if a signed webhook contradicts the rejection
 
     async def _complete_in_sandbox(self, refund: Refund) -> float | None:
         if await decisions.hold_of(self._db, refund) is not None:
@@ -127,7 +127,7 @@ class RefundTasks:
         self, refund: Refund, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool:
         if event.error_code is RefusalCode.NOT_SUPPORTED:
-            # The provider has no such call, so nothing was sent.
+            # The provider has no API for refunds, so nothing was sent.
             await self._leave_to_administrator(refund, event.guidance or "")
             if holder is not None:
                 await sending.unmark(self._db, REFUNDS, holder)
@@ -160,7 +160,7 @@ def _order(refund: Refund) -> RefundOrder:
 
 
 def _watch_seconds(refund: Refund) -> float | None:
-    """Returns when to query a refund paid from our bank again: the provider may also pay it."""
+    """Returns when to query a refund that our bank paid, because the provider may pay it too."""
     decided_at = refund.updated_at or datetime.now(UTC)
     is_watched = refund.by_operator and datetime.now(UTC) - decided_at < WATCHED
     return WATCH_SECONDS if is_watched else None
