@@ -1,1 +1,1 @@
-"""Resolves cases and moves their money, as an administrator decides."""
+"""Resolves cases, and moves their money according to an administrator's decision."""

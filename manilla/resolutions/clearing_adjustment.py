@@ -1,4 +1,4 @@
-"""Adjusts the ledger after a provider contradicted itself and has money that we count as ours.
+"""Adjusts the ledger after a provider has contradicted itself about who has the money.
 
 The transaction's status does not change. An administrator has found out who has the money and
 decides who bears the loss. Each adjustment is posted to the clearing account of the case's
@@ -131,7 +131,7 @@ async def _adjust_payout(
 
 
 def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str, Any]) -> Posting:
-    """Returns the payout's posting: debits the wallet with our fee, or posts our loss."""
+    """Returns the payout's posting: debits the wallet, including our fee, or posts our loss."""
     payout = transfer.payout
     amount, fee = payout.amount_minor, payout.fee_minor
     is_debit = action is CaseAction.DEBIT
@@ -211,7 +211,7 @@ async def _write_off(
     environment: Environment,
     why: str,
 ) -> None:
-    """Posts money that is not at the provider as the platform's loss."""
+    """Posts money that the provider does not have as the platform's loss."""
     lost = Posting(
         merchant_id=merchant_id,
         trx_id=reference,

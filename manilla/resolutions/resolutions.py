@@ -107,7 +107,7 @@ async def close_vanished(db: Database | Connection, case_id: int) -> Case:
 
 
 async def _locked(connection: Connection, case_id: int) -> Case:
-    """Locks the transaction before the case, in the same order as functions that open cases."""
+    """Locks the transaction, then the case: the same order as functions that open cases."""
     case = await cases.find(connection, case_id)
     if case.trx_id is not None:
         await payments.payment(connection, case.merchant_id, case.trx_id, lock=True)
