@@ -1,1 +1,1 @@
-"""Settlements: pays a merchant's balance to the merchant's own account, manually or by a plan."""
+"""Settlements: payouts of a merchant's balance to its own bank account, manual or scheduled."""

@@ -36,7 +36,7 @@ class SettlementAccount(msgspec.Struct, frozen=True):
     method_code: str
     beneficiary: dict[str, str]
     bank_name: str
-    account_name: str  # the name that the rail resolved
+    account_name: str  # the account holder's name, resolved by the rail
     verified_at: datetime
     set_by: str
     created_at: datetime
@@ -55,7 +55,7 @@ class SettlementAccount(msgspec.Struct, frozen=True):
 
 
 class NewSettlementAccount(msgspec.Struct, frozen=True):
-    """An account whose holder's name was resolved by a rail and confirmed by a user."""
+    """An account whose holder's name a rail has resolved and a user has confirmed."""
 
     method: Method
     who: Beneficiary
@@ -90,26 +90,26 @@ NEWEST = " ORDER BY id DESC LIMIT 1"
 async def settlement_account(
     db: Database | Connection, merchant_id: int, environment: Environment, currency: str
 ) -> SettlementAccount | None:
-    """Returns the account to which the merchant's balance in this currency is settled now."""
+    """Returns the merchant's current settlement account in this currency."""
     return await _one(db, IN_EFFECT, Tenant(merchant_id, environment), currency)
 
 
 async def find(
     db: Database | Connection, tenant: Tenant, account_id: int
 ) -> SettlementAccount | None:
-    """Returns an account that was not canceled, even if it has been replaced."""
+    """Returns a settlement account that was not canceled, even if it has been replaced."""
     return await _one(db, NUMBERED, tenant, account_id)
 
 
 async def waiting(
     db: Database | Connection, tenant: Tenant, currency: str
 ) -> SettlementAccount | None:
-    """Returns the account that will take effect later, or None."""
+    """Returns the settlement account that will take effect later, or None."""
     return await _one(db, WAITING, tenant, currency)
 
 
 async def set_since(db: Database, merchant_id: int, start: datetime) -> list[SettlementAccount]:
-    """Returns the accounts that were set since this time, newest first."""
+    """Returns the settlement accounts that were set since this time, newest first."""
     query = ACCOUNT + " AND created_at >= $2 ORDER BY id DESC LIMIT 5"
     return [_read(record) for record in await db.records(query, merchant_id, start)]
 
@@ -122,7 +122,7 @@ async def choose(
     by: str,
     wait: timedelta,
 ) -> SettlementAccount:
-    """Sets the account. Replaces an account that is still waiting.
+    """Sets the settlement account. Replaces an account that has not taken effect yet.
 
     The new account also waits, unless it is the first account of a merchant whose payouts are not
     protected.
@@ -144,7 +144,7 @@ async def choose(
 
 
 async def approve(db: Database, tenant: Tenant, account_id: int, *, by: Decider) -> None:
-    """Approves an account that another person has set. Repeated calls have no effect."""
+    """Approves a settlement account that another person has set. Repeated calls have no effect."""
     async with db.transaction() as connection:
         await _lock(connection, tenant.merchant_id)
         found = await find(connection, tenant, account_id)
@@ -166,7 +166,7 @@ async def approve(db: Database, tenant: Tenant, account_id: int, *, by: Decider)
 
 
 async def cancel(db: Database, tenant: Tenant, currency: str) -> SettlementAccount | None:
-    """Cancels the account that is waiting, and returns it, or None if there is none."""
+    """Cancels and returns the account that has not taken effect yet, or returns None."""
     async with db.transaction() as connection:
         await _lock(connection, tenant.merchant_id)
         found = await waiting(connection, tenant, currency)

@@ -7,7 +7,7 @@ from manilla.methods.method import Method
 
 
 def largest(method: Method, available: Money, limit: Money | None = None) -> Money | None:
-    """Returns the largest amount up to the limit that `available` covers including the fee.
+    """Returns the largest amount within the limit that `available` covers, including the fee.
 
     Returns None if the method's minimum is not covered or exceeds the limit.
     """
@@ -23,6 +23,6 @@ def largest(method: Method, available: Money, limit: Money | None = None) -> Mon
 
 
 def is_partial(method: Method, available: Money, amount: Money) -> bool:
-    """Whether, because of a limit, enough stays in the wallet for another settlement."""
+    """Whether a limit leaves enough in the wallet for another settlement."""
     rest = available - amount - method.fee.of(amount)
     return largest(method, rest) is not None

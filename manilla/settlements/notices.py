@@ -11,7 +11,7 @@ from manilla.settlements.store import Settlement
 
 
 async def report_end(connection: Connection, settlement: Settlement, remark: str | None) -> None:
-    """Reports that a settlement was paid or, if there is a remark, that it failed."""
+    """Emails that a settlement was paid or, if there is a remark, that it failed."""
     if settlement.environment is not Environment.PRODUCTION:
         return
     facts = {"amount": display.money(settlement.amount), "reference": settlement.ref_trx}
@@ -32,8 +32,8 @@ async def report_end(connection: Connection, settlement: Settlement, remark: str
 
 
 async def _account(connection: Connection, settlement: Settlement) -> str:
-    """Returns the account that was paid, which may have been replaced in the meantime."""
-    if settlement.account_id is None:  # created by an earlier version of the code
+    """Returns the account that the settlement paid, which may have been replaced since."""
+    if settlement.account_id is None:  # the settlement was created by an earlier version
         return ""
     found = await accounts.find(connection, settlement.tenant, settlement.account_id)
     return "" if found is None else f"{found.bank_name}, {found.account_name}"

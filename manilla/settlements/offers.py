@@ -59,7 +59,7 @@ class SettlementOffers:
         self._catalogue = catalogue
 
     async def find(self, plan: SettlementPlan) -> SettlementOffer:
-        """Returns the settlement that is possible now, by this plan or manually.
+        """Returns the settlement that is possible now, by this plan or without a plan.
 
         The reserve, and the amount that confirmed bulk files will still debit, stay in the wallet.
         The amount is within the method's maximum, the merchant's limit per payout and the rest of

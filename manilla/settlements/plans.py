@@ -23,7 +23,7 @@ class SettlementMode(StrEnum):
     MANUAL = "manual"
     DAILY = "daily"
     WEEKLY = "weekly"
-    ABOVE = "above"  # on each day on which the balance exceeds an amount
+    ABOVE = "above"  # the balance is settled on each day on which it exceeds an amount
 
 
 class BadPlan(Refusal):
@@ -36,11 +36,11 @@ class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     currency: str
     mode: SettlementMode = SettlementMode.MANUAL
-    weekday: int | None = None  # for a weekly plan, with Monday as 0
+    weekday: int | None = None  # weekday of a weekly plan; Monday is 0
     above_minor: int | None = None  # for a plan with an amount
     reserve_minor: int = 0  # the amount that stays in the wallet
     set_by: str = ""
-    set_at: datetime | None = None  # None for the default plan, which nobody has set
+    set_at: datetime | None = None  # when a user set the plan; None for the default plan
 
     @property
     def reserve(self) -> Money:
@@ -76,12 +76,12 @@ class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
         return wanted is not None and (last is None or last < wanted)
 
     def is_enough(self, available: Money) -> bool:
-        """Whether the plan settles this available amount, which excludes the reserve."""
+        """Whether the plan settles this amount, which excludes the reserve."""
         return self.above is None or available >= self.above
 
 
 def subject(environment: Environment, currency: str) -> str:
-    """Returns the subject of the job that settles this balance."""
+    """Returns the identifier of the job that settles this balance."""
     return f"{environment}:{currency}"
 
 

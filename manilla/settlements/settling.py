@@ -50,14 +50,13 @@ from manilla.transfers.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailab
 log = structlog.get_logger(__name__)
 
 CONCURRENCY = 4
-NO_LIMIT = 2**31  # the rate limit applies only to API callers, not to this job
+NO_LIMIT = 2**31  # disables the rate limit, which applies only to API requests
 LOOK_SECONDS = 900.0  # how often a plan is checked
 REQUEST_SECONDS = 60.0  # how often a request for a second person's approval is checked
-# How often a pending payout is checked. At first it is checked often, because most payouts are
-# delivered in seconds.
+# Interval of status checks, short at first, because most payouts are delivered in seconds.
 FOLLOW_SECONDS_MIN, FOLLOW_SECONDS_MAX = 2.0, 15.0
 FAILURES_A_DAY = 3
-SETTLEMENTS_A_DAY = 50  # used if limits allow only part of the balance in one payout
+SETTLEMENTS_A_DAY = 50  # maximum number of settlements, if limits allow only partial ones
 RETRY_AFTER = timedelta(hours=1)
 
 NAME_CHANGED = "The bank now reports another account name: {}. Set the settlement account again."
@@ -126,7 +125,7 @@ class Settling:
         return 0 if is_wanted and await self._start_by(plan) else LOOK_SECONDS
 
     async def _start_by(self, plan: SettlementPlan) -> bool:
-        """Starts a settlement by the plan, if enough money is available."""
+        """Starts a settlement according to the plan, if enough money is available."""
         if not plan.is_enough(await self.offers.available(plan)):
             return False
         try:
@@ -180,14 +179,14 @@ class Settling:
                 return await self._follow_request(settlement, settlement.batch_id)
             payout = payout or await self._order(settlement)
         except Unavailable:
-            raise  # it is unknown whether the payout was created, so the job is retried
+            raise  # the payout may have been created, so the job is retried
         except ProviderUnavailable:
             return PROVIDER_RETRY_SECONDS  # no money was debited
         except Refusal as refusal:
             await self._end(settlement, SettlementState.FAILED, refusal.text)
             return LOOK_SECONDS
         if payout is None:
-            return 0  # a second person's approval was requested
+            return 0  # a second person must approve the payout first
         if payout.is_open:
             return _follow_seconds(settlement)
         is_paid = payout.status is PayoutStatus.COMPLETED
@@ -210,17 +209,17 @@ class Settling:
         return None
 
     async def _ordered_by(self, settlement: Settlement) -> set[str | None]:
-        """Returns the names of those who may have ordered this settlement's payout."""
+        """Returns the names of all users who may have ordered this settlement's payout."""
         if settlement.batch_id is None:
             return {settlement.ordered_by}
         batch = await batch_store.batch(self._db, settlement.merchant_id, settlement.batch_id)
         return {settlement.ordered_by, batch.ordered_by if batch else None}
 
     async def _follow_request(self, settlement: Settlement, batch_id: str) -> float:
-        """Waits for the second person's decision, and for the payout that follows."""
+        """Waits for the second person's decision, and then for the payout."""
         batch = await batch_store.batch(self._db, settlement.merchant_id, batch_id)
         if batch is not None and batch.paid:
-            return 0  # the payout was created after the check above
+            return 0  # the batch has created the payout in the meantime
         if batch is not None and batch.status in (BatchStatus.ASKED, BatchStatus.RUNNING):
             return REQUEST_SECONDS
         rows = await batch_store.rows(self._db, settlement.merchant_id, batch_id, limit=1)
@@ -342,7 +341,7 @@ class Settling:
         if newest.state is SettlementState.PAID:
             return newest.is_partial
         if newest.batch_id is not None:
-            return False  # a person rejected it, so no approval is requested again today
+            return False  # a person rejected the settlement, so no approval is requested today
         assert newest.ended_at is not None
         is_late = datetime.now(UTC) - newest.ended_at >= RETRY_AFTER
         return is_late and await store.count_failures(self._db, newest) < FAILURES_A_DAY

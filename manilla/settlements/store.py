@@ -38,10 +38,10 @@ class SettlementOrder(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     currency: str
     day: date
-    attempt: int  # number of the attempt on this day, starting with 1
+    attempt: int  # number of the settlement attempt on this day, starting with 1
     amount_minor: int
     is_partial: bool = False  # whether limits left part of the balance in the wallet
-    # The account that a user confirmed, or None for the account in effect.
+    # Id of the settlement account that a user confirmed, or None for the current account.
     account_id: int | None = None
     ordered_by: str  # a user's name, or AUTOMATIC
 
@@ -50,7 +50,7 @@ class Settlement(SettlementOrder, frozen=True, kw_only=True):
     id: int
     state: SettlementState
     trx_id: str | None  # the payout's id
-    batch_id: str | None  # the request for a second person's approval, or None if it was not needed
+    batch_id: str | None  # the batch that a second person must approve, or None
     remark: str | None  # why the settlement failed
     created_at: datetime
     ended_at: datetime | None
@@ -116,7 +116,7 @@ async def find_by_reference(db: Database, tenant: Tenant, ref_trx: str) -> Settl
 
 
 async def before(db: Database | Connection, settlement: Settlement) -> Settlement | None:
-    """Returns the previous paid settlement, after which this settlement's statement starts."""
+    """Returns the previous paid settlement, which ends where this settlement's statement starts."""
     return await db.row(
         Settlement,
         _SETTLEMENT + " AND currency = $3 AND id < $4 AND state = 'paid' ORDER BY id DESC LIMIT 1",
@@ -215,7 +215,7 @@ async def set_request(connection: Connection, settlement: Settlement, batch_id: 
 
 
 async def of_request(db: Database, tenant: Tenant, batch_id: str) -> Settlement | None:
-    """Returns the open settlement that waits for the approval of this batch."""
+    """Returns the open settlement that waits until this batch is approved."""
     return await db.row(
         Settlement,
         _SETTLEMENT + " AND state = 'open' AND batch_id = $3",
