@@ -13,7 +13,7 @@ from manilla.sql import epochs, rights, runner, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
 
-# Time limit per statement, because another process may be replacing the functions.
+# SQL timeout that is long enough to wait for another process that replaces the functions.
 FUNCTIONS_SECONDS = 600
 
 
@@ -57,7 +57,7 @@ async def check_ready(url: str) -> None:
 
 
 async def is_current(url: str) -> bool:
-    """Whether tables, functions and grants match this version of the code."""
+    """Whether the database's tables, functions and grants match this version of the code."""
     async with session(url, statement_seconds=_start_seconds()) as connection:
         if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
             return False

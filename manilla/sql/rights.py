@@ -8,9 +8,9 @@ from typing import Any
 
 READ = "SELECT"
 APPEND = "SELECT, INSERT"
-CHANGE = "SELECT, UPDATE"  # for tables with a fixed set of rows
-KEEP = "SELECT, INSERT, UPDATE"  # for tables whose rows are never deleted
-EXPIRE = "SELECT, INSERT, DELETE"  # for tables whose rows are never updated
+CHANGE = "SELECT, UPDATE"  # privileges on tables with a fixed set of rows
+KEEP = "SELECT, INSERT, UPDATE"  # privileges on tables whose rows are never deleted
+EXPIRE = "SELECT, INSERT, DELETE"  # privileges on tables whose rows are never updated
 ALL = "SELECT, INSERT, UPDATE, DELETE"
 
 RIGHTS = {

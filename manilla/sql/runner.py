@@ -27,7 +27,7 @@ FOLDER = Path(str(resources.files("manilla.sql"))) / "migrations"
 ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA" in ASCII
 LOCK_POLL_SECONDS = 0.2
 LOCK_SECONDS_MAX = 600
-# A migration that is blocked by requests is rolled back and repeated.
+# After these errors, a migration that requests have blocked is rolled back and repeated.
 BLOCKED = (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
 TRIES_MAX = 10
 TRY_PAUSE_SECONDS = 1
@@ -44,8 +44,8 @@ TOO_OLD = (
     "was changed: upgrade to 0.7.0 first, then to this version."
 )
 
-# Alembic ran the migrations of earlier releases. Its table is still used, because processes of the
-# previous version read it.
+# Alembic ran the migrations of earlier releases.
+# Alembic's version table is still used, because processes of the previous version read it.
 VERSION_TABLE = """
 CREATE TABLE IF NOT EXISTS alembic_version (
     version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"""
@@ -61,7 +61,7 @@ class MigrationFailed(Refusal):
 class Migration(msgspec.Struct, frozen=True):
     number: str
     script: str
-    concurrent: list[str]  # statements that cannot run in a transaction
+    concurrent: list[str]  # SQL statements that cannot run in a transaction
 
     @property
     def half(self) -> str:
@@ -73,7 +73,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 def numbers() -> list[str]:
-    """Returns the migrations' numbers, oldest first."""
+    """Returns the numbers of all migrations, oldest first."""
     return sorted(file.name[:4] for file in FOLDER.glob("[0-9]*_*.sql"))
 
 
@@ -87,8 +87,8 @@ async def run(owner_url: str, *, last: str = "9999") -> None:
     migrations = [read(file) for file in sorted(FOLDER.glob("[0-9]*_*.sql"))]
     async with session(owner_url, statement_seconds=None) as connection:
         await _lock(connection)
-        # A migration that cannot lock its table within 3 s is repeated a second later. During a
-        # longer wait, every request would queue behind the migration.
+        # A migration that cannot lock its table within 3 s is repeated a second later.
+        # During a longer wait, every request would queue behind the migration.
         await connection.execute("SET lock_timeout = '3s'")
         try:
             version = await _version(connection, migrations)
@@ -130,15 +130,15 @@ async def _version(connection: Any, migrations: list[Migration]) -> str:
 async def _apply(connection: Any, migration: Migration, version: str) -> None:
     if version < migration.half:
         reached = migration.half if migration.concurrent else migration.number
-        # PostgreSQL runs statements that it receives together in one transaction.
+        # PostgreSQL runs statements that are sent together in one transaction.
         await _until_not_blocked(connection, f"{migration.script}\n; {_save(reached)}")
     if migration.concurrent:
-        # Building an index waits for all transactions that were open before, however long they
-        # take. No other statement waits for the index.
+        # Building an index concurrently waits for all older transactions, however long they take.
+        # No other statement waits for the index.
         await connection.execute("SET lock_timeout = 0")
         for statement in migration.concurrent:
             if index := NEW_INDEX.match(statement):
-                # An interrupted build leaves an invalid index.
+                # An interrupted index build leaves an invalid index, which must be dropped.
                 await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index[1]}")
             await connection.execute(statement)
         await connection.execute(f"SET lock_timeout = '3s'; {_save(migration.number)}")

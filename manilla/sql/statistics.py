@@ -6,13 +6,13 @@ merchant instead of using the full key. The plan stays in use until the first au
 
 from typing import Any
 
-# For a smaller table that was never analyzed, the planner assumes ten pages and prefers the full
-# key. With a row count from a nearly empty table, it does not.
+# For a smaller table without a row count, the planner assumes ten pages and uses the full key.
+# With the row count of a nearly empty table, the planner may not use the full key.
 PAGES_MIN = 10
 
 
 async def seed(connection: Any) -> None:
-    """Adds missing statistics. Leaves useful statistics unchanged."""
+    """Adds missing planner statistics. Leaves useful statistics unchanged."""
     for table in await _tables(connection):
         await _seed_row_count(connection, table)
         if table["merchant_indexes"] > 1:
