@@ -1,4 +1,4 @@
-"""Runs the `manilla` command, or a program of an installation, with `python -m manilla`."""
+"""Runs the `manilla` command, or one of its server programs, with `python -m manilla`."""
 
 import sys
 

@@ -55,7 +55,7 @@ class WebApplication:
     async def _dispatch(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"] if scope["type"] == "http" else ""
         if scope.get("method") == "HEAD":
-            # Handle HEAD like GET. The server sends only the headers.
+            # Handle HEAD requests like GET requests. The server omits the body.
             scope = {**scope, "method": "GET"}
         await self._documents.get(path, self._site)(scope, receive, send)
 
@@ -77,7 +77,7 @@ def _site(services: Services, description: dict[str, Any], drain: Drain | None) 
 
 
 def _shop(services: Services) -> list[list[UrlHandler]]:
-    """Returns the demo shop, if its package is installed and in development mode."""
+    """Returns the demo shop in development mode, if its package is installed."""
     world = development.find() if services.is_development else None
     if world is None:
         return []
@@ -85,7 +85,7 @@ def _shop(services: Services) -> list[list[UrlHandler]]:
 
 
 async def serve(settings: Settings, listener: socket.socket) -> None:
-    """Serves until a stop signal arrives, then waits for requests in progress."""
+    """Serves requests until a stop signal arrives, then completes requests in progress."""
     async with open_services(
         settings,
         name="manilla api",
@@ -110,7 +110,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
             drain,
             settings.drain_seconds,
         )
-        # Exclude all current objects from garbage collection, because they are permanent.
+        # Exclude all current objects from garbage collection, because they exist until shutdown.
         gc.collect()
         gc.freeze()
         gc.set_threshold(GARBAGE_MIN, 20, 50)
@@ -118,7 +118,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
 
 
 def _documents(description: dict[str, Any]) -> dict[str, Any]:
-    """Returns machine-readable documents about the API by path. They are built only once."""
+    """Returns the machine-readable API documents by path. They are built only once."""
     json, text = http.JSON, b"text/plain; charset=utf-8"
     contents = {
         "/api/openapi.json": (strict_json.encode(description), json),

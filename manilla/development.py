@@ -52,7 +52,7 @@ class Development(Protocol):
 
 
 def find() -> Development | None:
-    """Returns the functions for development, or None if the distribution is not installed."""
+    """Returns the simulator's development functions, or None if it is not installed."""
     try:
         return require()
     except NotInstalled:
@@ -64,7 +64,7 @@ def require() -> Development:
 
 
 def signature_tools() -> tuple[Any, Any]:
-    """Returns the merchants' client's modules for checking signatures and parsing options."""
+    """Returns the client package's modules for checking signatures and parsing options."""
     names = ("signature_check", "command.verify_signature")
     return tuple(_load("manilla_client", name, "client") for name in names)
 

@@ -57,7 +57,7 @@ class _Open(msgspec.Struct, frozen=True):
 
 
 async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
-    """Counts open payouts by their jobs, so that the payout history is not read."""
+    """Counts open payouts by counting their jobs, which avoids reading the payout history."""
     rows = await db.rows(
         _Open,
         f"""
@@ -81,7 +81,7 @@ async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
 async def _count_without_rail(db: Database) -> int:
     """Counts unsent payouts whose rail is down, except payouts of merchants on hold.
 
-    A worker moves automatic payouts away from such a rail. Those that remain found no other rail.
+    A worker moves automatic payouts to another rail. The remaining ones found no other rail.
     """
     down = await providers.rails_down(db)
     return await db.number(

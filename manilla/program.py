@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 
 from manilla.kit.errors import reported_in_one_line
 
-# Libraries that only the command line needs. structlog would import rich.
+# Only the command line needs these libraries. structlog imports rich unless it is blocked.
 UNUSED = ("pydantic", "rich")
 
-MARK = "program"  # a Python -X option, so that operators find the process by its usual command line
+MARK = "program"  # a -X option, so that operators still find the process as `-m manilla serve`
 
 
 def command(name: str, *arguments: str) -> list[str]:
@@ -88,7 +88,7 @@ PROGRAMS: dict[str, Callable[..., None]] = {
 
 def main() -> None:
     for library in UNUSED:
-        sys.modules[library] = None  # type: ignore[assignment]  # an import then fails
+        sys.modules[library] = None  # type: ignore[assignment]  # makes every import of the library fail
     name, *arguments = sys.argv[1:]
     with reported_in_one_line():
         PROGRAMS[name](*arguments)

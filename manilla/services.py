@@ -77,7 +77,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_mail(self) -> bool:
-        """Whether emails can be read. In development mode, the mailbox page shows them."""
+        """Whether users can read emails. In development mode, a mailbox page shows all emails."""
         return self.mail_transport is not None or self.is_development
 
     @asynccontextmanager

@@ -35,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True):
     master_keys: tuple[bytes, ...]
     base_url: str
     trusted_proxies: tuple[Network, ...] = ()
-    # Folder where tests arm crash points, only in development mode.
+    # Folder in which tests enable crash points. Used only in development mode.
     crash_folder: Path | None = None
     smtp_server: SmtpServer | None = None
     mail_hook: str | None = None  # a program that sends emails instead of an SMTP server

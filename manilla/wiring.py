@@ -1,4 +1,4 @@
-"""Builds a process's services from its settings.
+"""Builds the services of a process from its settings.
 
 The services are opened once, and closed in reverse order.
 """
@@ -46,7 +46,7 @@ from manilla.services import Services
 from manilla.settings import Settings
 from manilla.sql import epochs, migrate
 
-# The maximum number of pages that share a statement, because a page can have a hundred rows.
+# Maximum number of pages that one SQL statement reads. A page can have a hundred rows.
 PAGES_MAX = 32
 
 

@@ -54,7 +54,7 @@ CONNECTIONS = 10
 KEEP_ATTEMPTS = timedelta(days=90)
 KEEP_LINKS = timedelta(days=30)
 PROOF_SECONDS = 3600
-STATEMENT_SECONDS = 120  # time limit per SQL statement when a provider's statement is matched
+STATEMENT_SECONDS = 120  # SQL timeout for matching an imported provider statement with the ledger
 
 
 class PeriodicTask(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class PeriodicTask(msgspec.Struct, frozen=True):
 
 def periodic_tasks(services: Services) -> list[PeriodicTask]:
     db, kinds = services.db, works(services).keys()
-    # Skipped in development mode, because a simulated provider's balance does not match the ledger.
+    # Reconciliation is skipped in development mode: simulated balances do not match the ledger.
     reconciliation = _reconciliation(services)
     comparing = [
         PeriodicTask("schedule_reconciliation", 600, reconciliation.schedule),
@@ -110,7 +110,7 @@ async def _forget_documents(services: Services) -> None:
 
 
 async def _prove_books(services: Services) -> None:
-    """Checks the ledger every hour and on request, in one worker, with a long timeout."""
+    """Checks the ledger every hour and on request, in one worker, with a long SQL timeout."""
     if not await proofs.is_mine(services.db):
         return
     async with services.patient(PROOF_SECONDS) as db:
@@ -124,7 +124,7 @@ async def _measure_backlog(services: Services) -> None:
 
 
 def works(services: Services) -> dict[str, Work]:
-    """Returns all jobs that the worker runs, except deliveries of notifications."""
+    """Returns the handlers of all job types except notification deliveries."""
     return {
         **PaymentTasks(services.db, services.charges).works(),
         **RefundTasks(services.db, services.rails, services.claims).works(),
@@ -192,7 +192,7 @@ async def run(
     tasks = [asyncio.create_task(_repeat(task)) for task in periodic_tasks(services)]
     async with delivery.open_client(
         is_public_only=not services.is_development,
-        connections=2 * delivery.CONCURRENCY,  # to `ipn_url` and to endpoints
+        connections=2 * delivery.CONCURRENCY,  # half for `ipn_url`, half for webhook endpoints
     ) as client:
         ipn = IpnDestination(services.db, services.directory)
         endpoints = EndpointDestination(services.db, services.keyring)
