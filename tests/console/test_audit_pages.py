@@ -62,7 +62,7 @@ async def test_the_log_is_verified_by_a_button(
     visitor = populated.people[ConsoleRole.SUPPORT]
     page = (await visitor.post("/audit/verify", {})).body.decode()
     lines = await services.db.value("SELECT count(*) FROM audit")
-    assert f"Chain verified: {lines} entries, last at" in page
+    assert f"Chain verified: {lines} entries, last entry at" in page
     async with tampered(owner, "UPDATE audit SET actor_name = 'nobody' WHERE id = 1"):
         broken = (await visitor.post("/audit/verify", {})).body.decode()
     assert "The chain breaks at entry 1: The entry was changed." in broken

@@ -47,7 +47,7 @@ async def state(visitor: SignedInUser) -> tuple[str, str]:
     """Returns how many steps are done, and the next step."""
     page = (await visitor.get(AT)).body.decode()
     assert not markup.problems(page)
-    found = re.search(r"(\d of \d) done(?:\. Next: ([a-z ]+))?", page)
+    found = re.search(r"(\d of \d) steps done(?:\. Next: ([a-z ]+))?", page)
     assert found is not None
     return found[1], found[2] or ""
 
