@@ -39,7 +39,7 @@ class WebApplication:
         description = openapi.document(endpoints, services.base_url, __version__)
         self._api = MerchantApi(services, endpoints)
         self._documents = _documents(description)
-        self._webhooks = WebhookReceiver(services)
+        self._webhooks = WebhookReceiver(services.rails, services.watch, services.inbox)
         self._site = _site(services, description, drain)
 
     def direct(self, path: str) -> Direct | None:

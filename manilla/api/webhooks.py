@@ -12,6 +12,7 @@ from manilla.api import refusals
 from manilla.api.kernel import FIXED_LINES
 from manilla.api.refusals import MethodNotAllowed, NotFound, ServerError, ValidationFailed
 from manilla.kit import crash, deadline, ids, strict_json
+from manilla.kit.changes import ChangeWatch
 from manilla.kit.errors import Refusal
 from manilla.kit.server import direct
 from manilla.kit.server.direct import HttpRequest, HttpResponse
@@ -19,7 +20,6 @@ from manilla.providers.checks import references
 from manilla.providers.inbox import WebhookInbox
 from manilla.providers.port import Forged, Unreadable, WebhookEvent
 from manilla.providers.rails import Rails
-from manilla.services import Services
 
 log = structlog.get_logger(__name__)
 
@@ -38,17 +38,19 @@ class WebhookReceiver:
     read_headers = frozenset((b"content-length",))
     body_bytes_max = 256 * 1024
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, rails: Rails, watch: ChangeWatch, inbox: WebhookInbox) -> None:
+        self._rails = rails
+        self._watch = watch
+        self._inbox = inbox
 
     def busy(self) -> None:
-        """Rejects no webhook during overload: a provider may send a webhook only once."""
+        """Rejects no webhook during overload, because a provider may send a webhook only once."""
 
     async def respond(self, sent: HttpRequest) -> HttpResponse:
         status, body, lines = 200, RECEIVED, b""
         try:
             with deadline.limited(waited_seconds=sent.waited_seconds):
-                await _receive(self._services, sent)
+                await self._receive(sent)
         except Exception as error:
             refusal = error if isinstance(error, Refusal) else ServerError()
             if refusal is not error:
@@ -58,34 +60,35 @@ class WebhookReceiver:
         request_id = b"x-request-id: %b\r\n" % ids.new_request_id().encode()
         return HttpResponse(status, body, FIXED_LINES + request_id + lines)
 
-
-async def _receive(services: Services, sent: HttpRequest) -> None:
-    provider = _provider(services.rails, sent.path)
-    if sent.method != "POST":
-        raise MethodNotAllowed("POST")
-    raw = sent.body
-    if raw is None:
-        raise ValidationFailed("The body is too large.")
-    await services.watch.ensure_fresh()
-    adapter = services.rails.adapter(provider)
-    if adapter is None:
-        raise WebhookNotSigned  # the signature cannot be verified without credentials
-    match adapter.read_webhook(_headers(sent), raw):
-        case Forged():
-            metrics.webhooks.labels(provider, "forged").inc()
-            log.warning("webhook_forged", provider=provider)
-            raise WebhookNotSigned
-        case Unreadable(reason):
-            # Accept a signed webhook that cannot be parsed, or the provider would send it again.
-            metrics.webhooks.labels(provider, "unreadable").inc()
-            log.warning("webhook_unreadable", provider=provider, reason=reason)
-        case event if _is_of_check(services.rails, provider, event):
-            # The webhook is about a test transaction that `manilla provider check` created.
-            metrics.webhooks.labels(provider, "check").inc()
-            log.info("webhook_of_check", provider=provider, reference=event.reference)
-        case event:
-            await _store(services.inbox, provider, event, raw)
-            crash.point("after_webhook_stored")
+    async def _receive(self, sent: HttpRequest) -> None:
+        provider, raw = sent.path.removeprefix(PREFIX), sent.body
+        if provider not in self._rails.accounts:
+            raise NotFound
+        if sent.method != "POST":
+            raise MethodNotAllowed("POST")
+        if raw is None:
+            raise ValidationFailed("The body is too large.")
+        await self._watch.ensure_fresh()
+        adapter = self._rails.adapter(provider)
+        if adapter is None:
+            raise WebhookNotSigned  # signatures cannot be verified without credentials
+        match adapter.read_webhook(_headers(sent), raw):
+            case Forged():
+                metrics.webhooks.labels(provider, "forged").inc()
+                log.warning("webhook_forged", provider=provider)
+                raise WebhookNotSigned
+            case Unreadable(reason):
+                # The signature is valid, but the body does not match the provider's contract.
+                # The response is 200, because the provider would send a rejected webhook again.
+                metrics.webhooks.labels(provider, "unreadable").inc()
+                log.warning("webhook_unreadable", provider=provider, reason=reason)
+            case event if _is_of_check(self._rails, provider, event):
+                # `manilla provider check` created this transaction with test money.
+                metrics.webhooks.labels(provider, "check").inc()
+                log.info("webhook_of_check", provider=provider, reference=event.reference)
+            case event:
+                await _store(self._inbox, provider, event, raw)
+                crash.point("after_webhook_stored")
 
 
 def _is_of_check(rails: Rails, provider: str, event: WebhookEvent) -> bool:
@@ -101,13 +104,6 @@ async def _store(inbox: WebhookInbox, provider: str, event: WebhookEvent, raw: b
     else:
         outcome = "stored" if stored.deliveries == 1 else "repeated"
     metrics.webhooks.labels(provider, outcome).inc()
-
-
-def _provider(rails: Rails, path: str) -> str:
-    provider = path.removeprefix(PREFIX)
-    if provider not in rails.accounts:
-        raise NotFound
-    return provider
 
 
 def _headers(sent: HttpRequest) -> Mapping[bytes, list[bytes]]:
