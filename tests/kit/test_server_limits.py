@@ -64,8 +64,11 @@ class Orders:
     async def respond(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(413 if request.body is None else 200, b"", b"")
 
-    def busy(self) -> HttpResponse:
-        return HttpResponse(503, b"", b"")
+    def __init__(self, *, rejects: bool = True) -> None:
+        self._rejects = rejects
+
+    def busy(self) -> HttpResponse | None:
+        return HttpResponse(503, b"", b"") if self._rejects else None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         while (await receive()).get("more_body") and scope["path"] == "/page":
@@ -74,8 +77,10 @@ class Orders:
 
 
 class Connection:
-    def __init__(self) -> None:
-        orders = Orders()
+    def __init__(self, *, rejects: bool = True, is_full: bool = False) -> None:
+        orders, queue = Orders(rejects=rejects), RequestQueue()
+        if is_full:
+            queue.is_full = lambda: True  # type: ignore[method-assign]
         config = uvicorn.Config(orders, ws="none", lifespan="off", log_config=None)
         self.transport = Transport()
         self.protocol = Protocol(
@@ -85,7 +90,7 @@ class Connection:
             asyncio.get_running_loop(),
             site=orders,
             drain=Drain(),
-            queue=RequestQueue(),
+            queue=queue,
         )
         self.protocol.connection_made(self.transport)
         self.parsed: list[int] = []  # the size of each input passed to the parser
@@ -214,4 +219,16 @@ async def test_a_request_with_very_many_headers_is_rejected(path: bytes) -> None
     connection = Connection()
     await connection.send(b"GET %b HTTP/1.1\r\nHost: m\r\n%b\r\n" % (path, b"a:\r\n" * HEADERS_MAX))
     assert connection.transport.sent.startswith(b"HTTP/1.1 400 ")
+    connection.close()
+
+
+@pytest.mark.parametrize(("rejects", "status"), [(True, b"503"), (False, b"200")])
+async def test_an_application_can_accept_requests_during_overload(
+    *, rejects: bool, status: bytes
+) -> None:
+    connection = Connection(rejects=rejects, is_full=True)
+    await connection.send(b"GET %b HTTP/1.1\r\nHost: m\r\n\r\n" % API)
+    while connection.protocol.tasks:
+        await asyncio.sleep(0)
+    assert connection.transport.sent.startswith(b"HTTP/1.1 %b " % status)
     connection.close()
