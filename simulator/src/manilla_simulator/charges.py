@@ -1,4 +1,4 @@
-"""Charges, which the platform creates and the customer pays, declines or lets expire."""
+"""Charges: the platform creates a charge, and the customer pays or declines it, or it expires."""
 
 import asyncio
 import secrets
@@ -20,7 +20,7 @@ DECLINED = "declined"
 
 
 class NotExact(NotPossible):
-    """A virtual account that accepts only the exact amount returns this wrong amount."""
+    """The virtual account returns a wrong amount, because it accepts only the exact amount."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,11 +31,13 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     redirect_url: str | None = None
     notification_url: str | None = None
-    banks: tuple[Bank, ...] = ()  # banks of the virtual accounts; empty for a hosted page
-    account_name: str = ""  # the virtual account's name; empty for the default name
-    # The customer pays the provider's fee in addition to the amount.
+    # The banks of the virtual accounts. A charge with a hosted page has no banks.
+    banks: tuple[Bank, ...] = ()
+    account_name: str = ""  # the virtual account's name, or an empty string for the default name
+    # If True, the customer pays the provider's fee in addition to the amount.
     customer_pays_fee: bool = False
-    expires_at: datetime | None = None  # None: the default number of minutes from the settings
+    # If None, the charge expires after the default time in the simulator's settings.
+    expires_at: datetime | None = None
 
 
 def open_charge(provider: Provider, order: Order) -> Charge:
@@ -66,7 +68,7 @@ def open_charge(provider: Provider, order: Order) -> Charge:
 
 
 def add_account(provider: Provider, charge: Charge, order: Order) -> VirtualAccount:
-    """Opens a virtual account for a charge that has only a hosted page."""
+    """Opens a virtual account for a charge that so far has only a hosted payment page."""
     account = _new_account(provider, order, order.banks[0])
     charge.accounts = (*charge.accounts, account)
     provider.charges.put(charge)
@@ -90,7 +92,7 @@ def find(provider: Provider, reference: str) -> Charge:
 
 
 def refreshed(charge: Charge) -> Charge:
-    """Marks an overdue charge as expired on reading, because providers send no webhook for it."""
+    """Marks an overdue charge as expired, because providers send no webhook about expiry."""
     if charge.status is ChargeStatus.PENDING and now() >= charge.expires_at:
         charge.status = ChargeStatus.EXPIRED
     return charge
@@ -107,7 +109,7 @@ def pay(
 
 
 def pay_later(provider: Provider, charge: Charge, seconds: float) -> None:
-    """Pays the charge after a delay, unless it is paid or declined before."""
+    """Pays the charge after a delay, unless the charge has been paid or declined by then."""
 
     def arrive() -> None:
         if refreshed(charge).status is ChargeStatus.PENDING:
@@ -154,7 +156,7 @@ def _fee(provider: Provider, paid: Money) -> Money:
 
 
 def return_address(provider: Provider, charge: Charge, *, canceled: bool = False) -> str | None:
-    """Returns the URL to which the customer returns, with this provider's query parameters."""
+    """Returns the URL that the customer returns to, including the provider's query parameters."""
     if charge.redirect_url is None:
         return None
     added = urlencode(provider.wire.return_query(charge, canceled))

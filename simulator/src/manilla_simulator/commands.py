@@ -1,4 +1,4 @@
-"""The commands that change a provider, for the control API and the control page."""
+"""The commands that change a simulated provider, for the control API and the control page."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -42,7 +42,7 @@ class NotFound(Exception):
 
 
 class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
-    """Changes the faults. Omitted fields keep their values."""
+    """Changes the configured faults. Omitted fields keep their values."""
 
     latency_seconds: Seconds | UnsetType = UNSET
     settle_seconds: Seconds | UnsetType = UNSET
@@ -55,10 +55,11 @@ class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
 
 class Settle(msgspec.Struct, forbid_unknown_fields=True):
     status: TransferStatus
-    provider_status: str = ""  # the provider's own status, if it has several statuses for `status`
+    # The provider's own status, for providers that have several statuses for one `status`.
+    provider_status: str = ""
     reason: str = ""
     after_seconds: Seconds = 0
-    insist: bool = False  # allows transitions that no provider makes by itself
+    insist: bool = False  # True also allows status changes that no provider makes by itself
 
 
 class SettleRefund(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,12 +77,12 @@ class Pay(msgspec.Struct, forbid_unknown_fields=True):
     outcome: Outcome = Outcome.SUCCESS
     amount: Decimal | None = None
     reason: str = charges.DECLINED
-    late: bool = False  # the charge expires before it is paid
+    late: bool = False  # True makes the charge expire before the customer pays it
     insist: bool = False
 
 
 class SetChargeStatus(msgspec.Struct, forbid_unknown_fields=True):
-    """Sets another of the provider's own statuses for the charge's current status."""
+    """Sets the provider's own status for the charge. The general status does not change."""
 
     provider_status: str
 
@@ -91,7 +92,7 @@ class SetBalance(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SendWebhook(msgspec.Struct, forbid_unknown_fields=True):
-    """Sends exactly these bytes, with the provider's signature and the configured faults."""
+    """Sends a webhook with exactly this body, the provider's signature and configured faults."""
 
     body: msgspec.Raw
     url: str | None = None
@@ -109,7 +110,7 @@ def change_faults(provider: Provider, change: ChangeFaults) -> None:
 
 
 def change_account(provider: Provider, change: Mapping[str, Any]) -> None:
-    """Changes credentials, the webhook URL and the switches. Omitted fields keep their values."""
+    """Changes credentials, the webhook URL and other settings. Omitted fields keep their values."""
     current = msgspec.to_builtins(provider.account)
     try:
         changed = msgspec.convert({**current, **change}, type(provider.account), strict=False)

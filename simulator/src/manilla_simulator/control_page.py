@@ -108,7 +108,7 @@ def _set_balance(provider: Provider, form: Form) -> None:
 
 
 def _change_account(provider: Provider, form: Form) -> None:
-    """Changes the account. A browser omits unchecked boxes, and an empty field means no value."""
+    """Changes the account. An omitted checkbox is unchecked, and an empty field means no value."""
     current = msgspec.to_builtins(provider.account)
     change = {
         name: name in form if isinstance(value, bool) else form.get(name) or None

@@ -1,7 +1,7 @@
 """The demo merchant of development mode.
 
-Its credentials are derived from the master key. Every start can therefore print them, although the
-database stores only what is needed to verify them.
+The merchant's credentials are derived from the master key, so every start of the server can print
+them. The database stores only what is needed to verify the credentials.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ async def ensure(
 ) -> Demo | None:
     """Creates the demo merchant, and records that a new demo merchant gets a history.
 
-    Returns None if the merchant's keys were rotated, because they can no longer be shown.
+    Returns None if the demo merchant's keys were rotated, because rotated keys cannot be shown.
     """
     sandbox = credentials.derive(keyring, Environment.SANDBOX)
     production = credentials.derive(keyring, Environment.PRODUCTION)

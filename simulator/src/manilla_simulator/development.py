@@ -21,7 +21,7 @@ from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC,
 if TYPE_CHECKING:
     from manilla.web.serving.router import UrlHandler
 
-WEMA_BANK = "000017"  # provider B's code for Wema Bank
+WEMA_BANK = "000017"  # provider B's bank code for Wema Bank
 
 
 def shop(db: Database, keyring: Keyring, base_url: str) -> "list[UrlHandler]":
@@ -36,8 +36,8 @@ async def seed(
 ) -> Demo | None:
     """Creates the demo merchant, and configures the providers to use the simulator.
 
-    `history_folder` is where a new demo merchant's history is recorded, or None for no history.
-    Returns None if the demo merchant's keys were rotated.
+    A new demo merchant's history is recorded in `history_folder`. If the folder is None, the
+    merchant gets no history. Returns None if the demo merchant's keys were rotated.
     """
     from manilla_simulator import demo
     from manilla_simulator.history import balances
@@ -58,7 +58,7 @@ async def seed(
 
 
 def history_command(folder: Path, simulator_url: str) -> list[str] | None:
-    """Returns the command of the worker that creates the history, or None if it is complete."""
+    """Returns the command that starts the history worker, or None if the history is complete."""
     history = file.read(folder)
     if history is None or history.is_complete:
         return None

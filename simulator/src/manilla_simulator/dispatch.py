@@ -1,4 +1,4 @@
-"""Handles a request to a provider: faults, authentication, parsing, the call, and the log."""
+"""Handles a request to a simulated provider: applies faults, runs the call and logs the request."""
 
 import asyncio
 import time
@@ -50,7 +50,7 @@ async def _serve(provider: Provider, call: Call, request: web.Request) -> web.St
     current = provider.faults
     if current.latency_seconds:
         await asyncio.sleep(current.latency_seconds)
-        # The provider was reset in the meantime; do not change its new state.
+        # If the provider was reset during the delay, this request must not change its new state.
         if provider.faults is not current:
             return _response(faults.OUTAGE)
     reply, fault = _reply(provider, call, request, raw)
@@ -74,7 +74,7 @@ async def _serve(provider: Provider, call: Call, request: web.Request) -> web.St
 def _reply(
     provider: Provider, call: Call, request: web.Request, raw: bytes
 ) -> tuple[Reply, str | None]:
-    """Returns the response, and the fault that was applied to it, or None."""
+    """Returns the response and the fault that was applied to the request, or None for no fault."""
     if provider.faults.outage:
         return faults.OUTAGE, "outage"
     planned = provider.faults.strike(call.name)
@@ -89,7 +89,7 @@ def _reply(
 
 
 def _handle(provider: Provider, call: Call, request: web.Request, raw: bytes) -> Reply:
-    """Runs the call's handler, which never waits. Each change is therefore atomic."""
+    """Runs the call's handler. The handler never awaits anything, so each change is atomic."""
     try:
         if not call.is_public:
             provider.wire.authenticate(provider, request.headers)
@@ -114,7 +114,7 @@ def _body(call: Call, request: web.Request, raw: bytes) -> object:
 
 
 def _denial(provider: Provider, status: int | None, message: str) -> Denial:
-    """Returns the error for a message. `status` overrides a documented message's status."""
+    """Returns the provider's error with this message. `status` overrides the documented status."""
     documented = {denial.message: denial for denial in provider.wire.denials.documented()}
     denial = documented.get(message, Denial(400, message))
     return msgspec.structs.replace(denial, status=status or denial.status)
@@ -135,7 +135,7 @@ def _response(reply: Reply) -> web.Response:
 
 
 async def _end_without_answer(request: web.Request, ending: Ending) -> None:
-    """Sends no response: leaves the caller waiting, or resets the connection."""
+    """Sends no response. Instead, leaves the caller waiting or resets the connection."""
     deadline = time.monotonic() + (HANG_SECONDS_MAX if ending is Ending.HANG else 0)
     while request.transport is not None and not request.transport.is_closing():
         if time.monotonic() >= deadline:

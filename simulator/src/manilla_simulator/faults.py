@@ -1,4 +1,4 @@
-"""The faults that can be enabled. Only this module applies them."""
+"""The faults that a tester can enable for a provider. This module also applies the faults."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -31,15 +31,17 @@ class CallName(StrEnum):
 
 
 class Fault(StrEnum):
-    TIMEOUT_BEFORE = "timeout_before"  # the request is not processed and gets no response
-    TIMEOUT_AFTER_ACCEPT = "timeout_after_accept"  # the request is processed but gets no response
+    TIMEOUT_BEFORE = "timeout_before"  # The simulator neither processes the request nor responds.
+    # The simulator processes the request, but does not respond.
+    TIMEOUT_AFTER_ACCEPT = "timeout_after_accept"
     ERROR_BEFORE = "5xx_before"
     ERROR_AFTER_ACCEPT = "5xx_after_accept"
-    RESET = "reset"  # the connection is reset before the request is processed
+    RESET = "reset"  # The simulator resets the connection before it processes the request.
     RESET_AFTER_ACCEPT = "reset_after_accept"
-    # The request is processed, but the response cannot be parsed.
+    # The simulator processes the request, but its response cannot be parsed.
     GARBAGE_AFTER_ACCEPT = "garbage_after_accept"
-    REFUSE = "refuse"  # the request is not processed; the response is the provider's error
+    # The simulator does not process the request, and responds with the provider's error.
+    REFUSE = "refuse"
 
 
 AFTER_ACCEPT = frozenset(
@@ -57,12 +59,12 @@ class NextFault(msgspec.Struct, forbid_unknown_fields=True):
     fault: Fault
     message: str | None = None
     status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None = None
-    times: Times | None = 1  # None: the fault applies until it is disabled
-    every: Times = 1  # 2: the fault applies only to every second call
+    times: Times | None = 1  # None means that the fault applies until it is disabled.
+    every: Times = 1  # The value 2 means that the fault applies to every second call.
     calls: int = 0  # number of calls so far
 
     def is_due(self) -> bool:
-        """Counts a call, and returns whether the fault applies to it."""
+        """Counts a call, and returns whether the fault applies to this call."""
         self.calls += 1
         return self.calls % self.every == 0
 
@@ -71,15 +73,16 @@ class WebhookMode(StrEnum):
     NORMAL = "normal"
     LOST = "lost"
     DUPLICATE = "duplicate"
-    REORDER = "reorder"  # webhooks are collected for a moment, then sent newest first
-    FORGE = "forge"  # webhooks are signed with a wrong key
-    HOLD = "hold"  # webhooks are kept until they are released
+    REORDER = "reorder"  # Webhooks are collected for a moment and then sent newest first.
+    FORGE = "forge"  # Webhooks are signed with a wrong key.
+    HOLD = "hold"  # Webhooks are held until they are released.
 
 
 class WebhookPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mode: WebhookMode = WebhookMode.NORMAL
     delay_seconds: Seconds = 0
-    copies: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2  # number of copies in mode `duplicate`
+    # the number of copies sent in mode `duplicate`
+    copies: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2
 
 
 class RefundOutcome(StrEnum):
@@ -95,12 +98,12 @@ class Faults(msgspec.Struct, kw_only=True):
     next: list[NextFault] = []
     webhooks: WebhookPlan = WebhookPlan()
     refunds: RefundOutcome = RefundOutcome.SUCCESS
-    # How many statement lines each page repeats from the previous page, as if the provider had
-    # added lines in between.
+    # Each statement page repeats this many lines of the previous page.
+    # Real providers repeat lines if new lines are added between two requests.
     statement_overlap: int = 0
 
     def strike(self, call: str) -> NextFault | None:
-        """Returns the fault for this call, or None. Counts one use of the fault."""
+        """Returns the fault that applies to this call, or None. Counts the use of the fault."""
         for planned in self.next:
             if planned.call in (call, CallName.ANY) and planned.is_due():
                 if planned.times is not None:
@@ -133,7 +136,7 @@ BREAK = Reply(0, b"", ending=Ending.RESET)
 def meet(
     planned: NextFault, handle: Callable[[], Reply], deny: Callable[[int | None, str], Reply]
 ) -> Reply:
-    """Applies the fault and returns the response. Runs `handle` if the call is processed."""
+    """Applies the fault and returns the response. Calls `handle` if the call is processed."""
     if planned.fault is Fault.REFUSE:
         return deny(planned.status, planned.message or "Request refused")
     reply = handle() if planned.fault in AFTER_ACCEPT else None
@@ -149,7 +152,7 @@ def meet(
 
 
 def _broken(planned: NextFault, deny: Callable[[int | None, str], Reply]) -> Reply:
-    """Returns a gateway's error page, or the provider's own error if a message was configured."""
+    """Returns a gateway's error page, or the provider's error if the fault has a message."""
     status = planned.status or 502
     if planned.message is not None:
         return deny(status, planned.message)

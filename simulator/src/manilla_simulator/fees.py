@@ -1,4 +1,4 @@
-"""Each provider's simulated fees. They are invented if its contract names no prices."""
+"""Each provider's fees. The fees are invented if the provider's contract contains no prices."""
 
 from decimal import Decimal
 
@@ -9,8 +9,9 @@ from manilla_simulator.state import CURRENCY
 
 
 class Fees(msgspec.Struct, frozen=True):
-    transfer: Money  # a flat fee in addition to the amount
-    charge_percent: Decimal  # deducted from the amount that the customer pays
+    transfer: Money  # a flat fee, which is charged in addition to the amount
+    # The provider deducts this percentage from the amount that the customer pays.
+    charge_percent: Decimal
     charge_most: Money
 
     def of_charge(self, paid: Money) -> Money:
@@ -22,6 +23,6 @@ PROVIDER_B = Fees(Money(CURRENCY, 15_00), Decimal("1.2"), Money(CURRENCY, 1_500_
 PAYSTACK = Fees(Money(CURRENCY, 10_00), Decimal("1.5"), Money(CURRENCY, 2_000_00))
 KORA = Fees(Money(CURRENCY, 20_00), Decimal("1.6125"), Money(CURRENCY, 2_150_00))  # including VAT
 MONNIFY = Fees(Money(CURRENCY, 20_00), Decimal("1.6"), Money(CURRENCY, 2_000_00))
-# Flutterwave's lowest transfer fee. Larger amounts have higher fees.
+# This transfer fee is Flutterwave's lowest. Larger transfers have higher fees.
 FLUTTERWAVE = Fees(Money(CURRENCY, 10_75), Decimal("1.4"), Money(CURRENCY, 2_000_00))
 PROVIDER_C = Fees(Money(CURRENCY, 10_75), Decimal("1.4"), Money(CURRENCY, 2_000_00))

@@ -1,4 +1,4 @@
-"""Account holders' names: an account number always has the same plausible name."""
+"""Generates account holders' names. An account number always gets the same name."""
 
 import hashlib
 

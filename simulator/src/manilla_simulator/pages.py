@@ -1,4 +1,4 @@
-"""The customers' pages: hosted payment pages, and a bank from which to send transfers."""
+"""The customer's web pages: hosted payment pages, and a demo bank that sends transfers."""
 
 from collections.abc import Awaitable, Callable
 from itertools import chain, islice
@@ -54,7 +54,7 @@ async def _show(provider: Provider, charge: Charge, _request: web.Request) -> we
 
 
 async def _choose(provider: Provider, charge: Charge, request: web.Request) -> web.StreamResponse:
-    """Pays or declines the charge. A second click only shows the receipt with its status."""
+    """Pays or declines the charge. Submitting the form again only shows the charge's receipt."""
     form = await request.post()
     if form.get("action") == "cancel":
         raise _receipt_of(provider, charge, "?canceled=yes")

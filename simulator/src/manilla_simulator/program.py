@@ -1,4 +1,4 @@
-"""The simulator as a process, with a separate port, its state in memory and no database."""
+"""Runs the simulator as a separate process with its state in memory and without a database."""
 
 import asyncio
 import signal
@@ -41,7 +41,7 @@ def build(settings: SimulatorSettings) -> web.Application:
 
 
 async def run(settings: SimulatorSettings, listener: socket.socket) -> None:
-    """Serves until the process gets a stop signal, which also ends intentionally hanging calls."""
+    """Serves requests until the process gets a stop signal. The signal also ends hanging calls."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     runner = web.AppRunner(

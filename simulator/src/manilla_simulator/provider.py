@@ -51,7 +51,7 @@ class Provider:
         self.transfers: Shelf[Transfer] = Shelf(settings.objects_max)
         self.refunds: Shelf[Refund] = Shelf(settings.objects_max)
         self.recipients: Shelf[Recipient] = Shelf(settings.objects_max)
-        self.tokens: dict[str, datetime] = {}  # expiry times, keyed by access token
+        self.tokens: dict[str, datetime] = {}  # maps each access token to its expiry time
         self.statement: deque[Movement] = deque(maxlen=STATEMENT_MAX)
         self.faults = Faults(settle_seconds=settings.settle_seconds)
         self.outbox = Outbox(wire, settings, self.faults, self.account)

@@ -78,7 +78,7 @@ def settle(
     *,
     provider_status: str = "",
 ) -> None:
-    """Changes the status. It may stay `processing`, with another of the provider's own statuses."""
+    """Changes the refund's status, or only the provider's own status while it is `processing`."""
     is_word = status is refund.status is RefundStatus.PROCESSING and provider_status
     if status not in REFUND_NEXT[refund.status] and not is_word:
         raise NotPossible(f"A refund cannot change from {refund.status} to {status}.")

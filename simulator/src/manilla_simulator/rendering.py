@@ -1,4 +1,4 @@
-"""Renders pages. Templates escape by default, and the security policy allows no scripts."""
+"""Renders pages. Templates escape values by default, and the security policy forbids scripts."""
 
 from importlib import resources
 from pathlib import Path
@@ -11,8 +11,8 @@ from manilla_simulator.views import naira
 
 FOLDER = Path(str(resources.files("manilla_simulator")))
 
-# A customer returns to the merchant by a link or a refresh, never by a form's redirect. Browsers
-# apply form-action to every redirect after a form, including redirects to the merchant.
+# After a form, browsers apply `form-action` to every redirect, including to the merchant's site.
+# Customers therefore return to the merchant through a link or a refresh, not a redirect.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "

@@ -1,4 +1,4 @@
-"""How providers sign their webhooks. A signer returns the headers to send with the body."""
+"""The providers' signatures of webhooks. A signer returns the headers to send with the body."""
 
 import hashlib
 import hmac
@@ -8,7 +8,8 @@ import msgspec
 
 from manilla_simulator.settings import Account
 
-Signer = Callable[[Account, str, bytes], dict[str, str]]  # arguments: account, key, body
+# The arguments are the account, the key and the body.
+Signer = Callable[[Account, str, bytes], dict[str, str]]
 
 
 class _SignedData(msgspec.Struct):
@@ -23,7 +24,7 @@ def hmac_of_body(header: str, digest: str) -> Signer:
 
 
 def hmac_of_data(header: str, digest: str) -> Signer:
-    """Signs only the bytes of the field `data`, exactly as they are in the body."""
+    """Returns a signer that signs the exact bytes of the body's field `data`."""
 
     def sign(_account: Account, key: str, raw: bytes) -> dict[str, str]:
         return {header: hex_hmac(key, bytes_of_data(raw), digest)}
@@ -32,7 +33,7 @@ def hmac_of_data(header: str, digest: str) -> Signer:
 
 
 def shared_secret(header: str) -> Signer:
-    """Sends the secret itself, which authenticates the sender but does not protect the body."""
+    """Returns a signer that sends the secret itself, which does not protect the body."""
 
     def sign(_account: Account, key: str, _raw: bytes) -> dict[str, str]:
         return {header: key}
@@ -41,7 +42,7 @@ def shared_secret(header: str) -> Signer:
 
 
 def bytes_of_data(raw: bytes) -> bytes:
-    """Returns the bytes of the field `data`, or the whole body if it has no such field."""
+    """Returns the bytes of the field `data`, or the whole body if the body has no such field."""
     try:
         return bytes(msgspec.json.decode(raw, type=_SignedData).data)
     except msgspec.DecodeError:

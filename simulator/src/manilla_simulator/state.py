@@ -19,15 +19,16 @@ class ChargeStatus(StrEnum):
     PENDING = "pending"
     SUCCESS = "success"
     FAILED = "failed"
-    EXPIRED = "expired"  # some providers have no such status and keep reporting pending
+    # Some providers have no status for expired charges and still report `pending`.
+    EXPIRED = "expired"
 
 
 class TransferStatus(StrEnum):
-    AWAITING_APPROVAL = "awaiting_approval"  # a person must enter a code or approve the transfer
+    AWAITING_APPROVAL = "awaiting_approval"  # A person must enter a code or approve the transfer.
     PROCESSING = "processing"
     SUCCESS = "success"
     FAILED = "failed"
-    REVERSED = "reversed"  # the transfer was delivered and then returned
+    REVERSED = "reversed"  # The transfer was delivered, and the bank returned the money later.
 
 
 class RefundStatus(StrEnum):
@@ -36,7 +37,7 @@ class RefundStatus(StrEnum):
     FAILED = "failed"
 
 
-# Transitions that providers make by themselves. The control API can force others.
+# The status changes that providers make by themselves. The control API can force other changes.
 CHARGE_NEXT: dict[ChargeStatus, frozenset[ChargeStatus]] = {
     ChargeStatus.PENDING: frozenset(
         (ChargeStatus.SUCCESS, ChargeStatus.FAILED, ChargeStatus.EXPIRED)
@@ -78,7 +79,7 @@ class VirtualAccount(msgspec.Struct, frozen=True):
 class Charge(msgspec.Struct, kw_only=True):
     reference: str
     number: int  # the provider's own id
-    token: str  # makes the checkout page's URL unguessable
+    token: str  # a random token that makes the checkout page's URL unguessable
     amount: Money
     title: str
     customer_name: str
@@ -88,11 +89,13 @@ class Charge(msgspec.Struct, kw_only=True):
     redirect_url: str | None = None
     notification_url: str | None = None
     is_hosted: bool = True  # has a hosted page
-    was_opened: bool = False  # the customer has opened the hosted page
+    was_opened: bool = False  # True if the customer has opened the hosted page
     accounts: tuple[VirtualAccount, ...] = ()
-    surcharge: Money = NOTHING  # the provider's fee, if the customer pays it in addition
+    # the provider's fee, if the customer pays it in addition to the amount
+    surcharge: Money = NOTHING
     status: ChargeStatus = ChargeStatus.PENDING
-    provider_status: str = ""  # the provider's own status, if it has several statuses for `status`
+    # The provider's own status, for providers that have several statuses for one `status`.
+    provider_status: str = ""
     amount_paid: Money = NOTHING
     fee: Money = NOTHING
     refunded: Money = NOTHING
@@ -113,7 +116,7 @@ class Charge(msgspec.Struct, kw_only=True):
 
 
 class Recipient(msgspec.Struct, frozen=True, kw_only=True):
-    """A beneficiary that the platform created at the provider before a transfer."""
+    """A transfer recipient that the platform created at the provider before the transfer."""
 
     reference: str  # the provider's code for the recipient
     number: int
@@ -129,7 +132,7 @@ class Transfer(msgspec.Struct, kw_only=True):
     reference: str
     number: int
     trace_id: str
-    session_id: str  # the id in the interbank system (NIP)
+    session_id: str  # the transfer's session id in the interbank system (NIP)
     amount: Money
     fee: Money
     bank_code: str
@@ -145,7 +148,7 @@ class Transfer(msgspec.Struct, kw_only=True):
     reason: str = ""
     was_delivered: bool = False
     settled_at: datetime | None = None
-    duplicates: int = 0  # number of times the transfer was sent again and rejected
+    duplicates: int = 0  # the number of rejected requests to send this transfer again
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -195,7 +198,8 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     at: datetime
-    kind: str  # `charge`, `transfer` or `refund`; empty if the balance was set manually
+    # The kind is `charge`, `transfer` or `refund`, or empty if the balance was set manually.
+    kind: str
     reference: str
     item_number: int
     difference: Money
@@ -220,7 +224,7 @@ Kept = TypeVar("Kept", bound=HasReference)
 
 
 class Shelf(Generic[Kept]):
-    """Stores objects by reference. When full, it drops the oldest object, to limit memory use."""
+    """Stores objects by reference. A full shelf deletes its oldest object to limit memory use."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -230,7 +234,7 @@ class Shelf(Generic[Kept]):
         return len(self._kept)
 
     def put(self, item: Kept) -> Kept | None:
-        """Stores an object. Returns the object that was dropped to make room, or None."""
+        """Stores an object. Returns the object that was deleted to make room, or None."""
         self._kept[item.reference] = item
         if len(self._kept) <= self._most:
             return None
@@ -250,7 +254,7 @@ class Shelf(Generic[Kept]):
 
 
 class ChargeShelf(Shelf[Charge]):
-    """Stores charges, which can also be found by page token, account number and provider id."""
+    """Stores charges, and finds them by reference, page token, account number or provider id."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)

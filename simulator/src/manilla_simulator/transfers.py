@@ -1,4 +1,4 @@
-"""Transfers: accepted as processing, settled after a delay, and possibly reversed later."""
+"""Transfers: a transfer is accepted, settles after a delay, and may be reversed later."""
 
 import asyncio
 import secrets
@@ -19,7 +19,7 @@ from manilla_simulator.state import (
 )
 from manilla_simulator.wire import Refused
 
-# Account numbers that force an outcome. Transfers to any other number are delivered.
+# Transfers to these account numbers have a fixed outcome. All other transfers are delivered.
 FAILS_LATER = "0000000001"
 CANNOT_BE_RESOLVED = "0000000002"
 STAYS_PENDING = "0000000003"
@@ -36,14 +36,15 @@ REASONS = {
 
 
 class NotPossible(Exception):
-    """A change that the provider would not make by itself."""
+    """The provider would not make this status change by itself."""
 
 
 class TransferOutcome(msgspec.Struct, frozen=True):
-    """What the simulator does with an accepted transfer, unless a command changes it."""
+    """The outcome of an accepted transfer, unless a control command changes it."""
 
-    status: TransferStatus  # PROCESSING: the transfer stays open
-    seconds: float | None = None  # None: after `settle_seconds`; 0: before the response
+    status: TransferStatus  # With the status PROCESSING, the transfer stays open.
+    # The transfer settles after this delay (None: `settle_seconds`, 0: before the response).
+    seconds: float | None = None
     reason: str = ""
 
 
@@ -61,9 +62,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     narration: str = ""
     callback_url: str | None = None
     recipient: Recipient | None = None
-    fee: Money | None = None  # None: the provider's flat fee
+    fee: Money | None = None  # If None, the provider's flat fee applies.
     awaits_approval: bool = False
-    outcome: TransferOutcome | None = None  # None: the account number decides
+    outcome: TransferOutcome | None = None  # If None, the account number determines the outcome.
 
 
 def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Bank, str]:
@@ -77,8 +78,7 @@ def resolve(provider: Provider, bank_code: str, account_number: str) -> tuple[Ba
 
 
 def accept(provider: Provider, order: Order) -> Transfer:
-    # A used reference is reported before all other errors, because the caller must know that the
-    # first transfer exists.
+    # Check for a duplicate first, because the caller must learn that the first transfer exists.
     refuse_duplicate(provider, order.reference)
     bank, holder = resolve(provider, order.bank_code, order.account_number)
     fee = order.fee or provider.wire.fees.transfer
@@ -113,7 +113,7 @@ def accept(provider: Provider, order: Order) -> Transfer:
 
 
 def approve(provider: Provider, transfer: Transfer) -> None:
-    """Approves a transfer, as a person would manually. The provider then sends it."""
+    """Approves a transfer, as a person would in the provider's dashboard, and sends it."""
     if transfer.status is not TransferStatus.AWAITING_APPROVAL:
         raise NotPossible(f"A transfer with status {transfer.status} needs no approval.")
     settle(provider, transfer, TransferStatus.PROCESSING)
@@ -121,7 +121,7 @@ def approve(provider: Provider, transfer: Transfer) -> None:
 
 
 def new_session_id(bank: Bank) -> str:
-    """Returns 30 digits as in the interbank system (NIP): institution, time, unique number."""
+    """Returns 30 digits like a NIP session id: institution code, time and unique number."""
     institution = bank.institution_code or "000000"
     return f"{institution}{now():%y%m%d%H%M%S}{secrets.randbelow(10**12):012d}"
 
@@ -151,7 +151,7 @@ def settle(
 ) -> None:
     """Changes a transfer's status, updates the wallet and sends the webhook.
 
-    No other function changes the status.
+    All other functions change a transfer's status through this function.
     """
     if not insist:
         check(provider, transfer, status)

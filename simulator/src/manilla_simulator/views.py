@@ -1,4 +1,4 @@
-"""Converts a provider's objects to the format of the control API and the control page."""
+"""Converts a provider's objects to JSON for the control API and the control page."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -157,7 +157,7 @@ def list_refunds(provider: Provider, reference: str | None) -> Iterator[View]:
 
 
 def list_requests(provider: Provider, reference: str | None) -> Iterator[View]:
-    """Yields recorded requests, newest first, optionally only those that contain the reference."""
+    """Yields the recorded requests that contain the reference, or all requests, newest first."""
     for item in reversed(provider.journal):
         if reference is None or reference in item.path or reference.encode() in item.raw:
             yield request(item)
@@ -169,7 +169,7 @@ def list_webhooks(provider: Provider, reference: str | None) -> Iterator[View]:
             yield webhook(item)
 
 
-# The lists of objects, keyed by name. Each list is sorted newest first.
+# Maps each list's name to the function that yields its objects, newest first.
 LISTS: dict[str, Callable[[Provider, str | None], Iterator[View]]] = {
     "transfers": list_transfers,
     "charges": list_charges,

@@ -1,4 +1,4 @@
-"""Signs webhooks over their exact bytes, and sends them like a real provider or with faults."""
+"""Signs the exact bytes of webhooks, and sends them like a real provider or with faults."""
 
 import asyncio
 from collections import deque
@@ -56,7 +56,7 @@ class Webhook(msgspec.Struct, kw_only=True):
 
 
 class Outbox:
-    """One provider's webhooks: webhooks in delivery, held webhooks, and the latest results."""
+    """One provider's webhooks: those being delivered, those on hold, and the latest results."""
 
     def __init__(
         self, wire: Wire, settings: SimulatorSettings, faults: Faults, account: Account
@@ -88,7 +88,7 @@ class Outbox:
             self.put(notice)
 
     def put(self, notice: Notice) -> Webhook:
-        """Queues a webhook. The configured webhook faults decide how it is delivered."""
+        """Queues a webhook. The configured webhook faults determine its delivery."""
         plan = self.faults.webhooks
         webhook = Webhook(
             number=next(self._numbers),
@@ -129,7 +129,7 @@ class Outbox:
         self.journal.clear()
 
     async def finish_posting(self) -> None:
-        """Waits for requests that were sent before `forget`: the receiver may be handling them."""
+        """Waits for requests that `forget` did not cancel, as receivers may be handling them."""
         if self._posting:
             _, unanswered = await asyncio.wait(self._posting, timeout=FINISH_SECONDS)
             for task in unanswered:
@@ -142,7 +142,7 @@ class Outbox:
         await asyncio.gather(*self._under_way, *self._posting, return_exceptions=True)
 
     def signature(self, raw: bytes, *, forged: bool = False) -> dict[str, str]:
-        """Returns the headers that contain the signature."""
+        """Returns the HTTP headers that contain the webhook's signature."""
         key = FORGERS_KEY if forged else self._wire.webhook_secret(self.account)
         return {} if key is None else self._wire.sign(self.account, key, raw)
 

@@ -36,8 +36,8 @@ class Denial(msgspec.Struct, frozen=True):
 
     status: int
     message: str
-    code: str = ""  # the provider's own error code, if it has one
-    field: str = ""  # the invalid field of the request
+    code: str = ""  # the provider's own error code, or an empty string
+    field: str = ""  # the name of the invalid request field
 
 
 class Refused(Exception):
@@ -47,48 +47,49 @@ class Refused(Exception):
 
 
 class Denials(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's error messages: messages that every provider has, and additional ones."""
+    """One provider's error messages: common errors by name, and additional errors."""
 
     insufficient: Denial
     unresolvable: Denial
     unknown_bank: Denial
     duplicate: Denial
     not_found: Denial
-    # If None, the provider uses the same error as for transfers.
+    # If one of these errors is None, the provider returns the same error as for transfers.
     duplicate_charge: Denial | None = None
     duplicate_refund: Denial | None = None
     charge_not_found: Denial | None = None
     refund_not_found: Denial | None = None
     refund_insufficient: Denial | None = None
-    # If None, the provider documents no error, and the simulator uses its own.
+    # If one of these errors is None, the provider documents none, and the simulator uses its own.
     refund_not_paid: Denial | None = None
     refund_too_much: Denial | None = None
     others: tuple[Denial, ...] = ()
 
     def documented(self) -> list[Denial]:
-        """Returns each error once. Provider C has one message for an unknown bank and account."""
+        """Returns each documented error once, because a provider may use one error in two cases."""
         named = [getattr(self, name) for name in self.__struct_fields__ if name != "others"]
         return list(dict.fromkeys(each for each in (*named, *self.others) if each is not None))
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """A webhook's content, before it is signed."""
+    """The content of a webhook before signing."""
 
     event: str
     reference: str
     body: dict[str, Any] | msgspec.Raw
-    url: str | None = None  # None means the platform's webhook URL for this provider
+    # If None, the webhook is sent to the platform's webhook URL for this provider.
+    url: str | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):
     data: Any
     message: str
     status: int = 200
-    more: Mapping[str, Any] = {}  # additional fields of the envelope, next to the data
+    more: Mapping[str, Any] = {}  # additional fields of the response envelope, next to `data`
 
 
 class Fields:
-    """Validates a body's fields one by one. The first invalid field raises an error."""
+    """Validates the fields of a request body. The first invalid field raises an error."""
 
     def __init__(self, values: Any, name: str = "") -> None:
         if not isinstance(values, dict):
@@ -103,7 +104,7 @@ class Fields:
         return list(self._values)
 
     def only(self, *names: str) -> Self:
-        """Rejects all fields except these, so that a misspelled optional field is detected."""
+        """Rejects a body with any other field, so that a misspelled optional field is detected."""
         for name in self._values:
             if name not in names:
                 raise self._invalid(name, "is not allowed")
@@ -147,7 +148,7 @@ class Fields:
         return value
 
     def address(self, name: str) -> str | None:
-        """Returns an http or https URL, to which customers or webhooks are sent."""
+        """Returns the field's value, which must be an http or https URL."""
         if not self._values.get(name):
             return None
         value = self.text(name)
@@ -160,14 +161,14 @@ class Fields:
             raise self._invalid(name, f"must be {CURRENCY}")
 
     def amount(self, name: str = "amount") -> Money:
-        """Parses a JSON number in major units."""
+        """Parses an amount in major units from a JSON number."""
         value = self._values.get(name)
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise self._invalid(name, "must be a number")
         return self._positive(name, value)
 
     def amount_text(self, name: str = "amount") -> Money:
-        """Parses a string in major units, as in provider B's contract."""
+        """Parses an amount in major units from a string, as provider B's contract requires."""
         value = self._values.get(name)
         if not isinstance(value, str) or not _AMOUNT_TEXT.fullmatch(value):
             raise self._invalid(name, "must be a string such as 1000.00")
@@ -178,7 +179,7 @@ class Fields:
         return self.amount_text(name) if is_text else self.amount(name)
 
     def kobo(self, name: str = "amount") -> Money | None:
-        """Parses minor units, as an integer or text. Returns None if invalid or not positive."""
+        """Parses an amount in kobo from an integer or text. Returns None unless it is positive."""
         value: Any = self._values.get(name)
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         if not is_integer and not (isinstance(value, str) and _KOBO_TEXT.fullmatch(value)):
@@ -208,7 +209,7 @@ class Fields:
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """An authenticated request."""
+    """An authenticated request to a provider."""
 
     parameters: Mapping[str, str]
     query: Mapping[str, str]
@@ -222,7 +223,7 @@ class Ask(msgspec.Struct, frozen=True):
         return value
 
     def page(self, size: str, most: int) -> tuple[int, int]:
-        """Returns the page number, from 1, and the page size, whose parameter is called `size`."""
+        """Returns the page number, starting at 1, and the page size from the parameter `size`."""
         number, count = self.number("page", 1), self.number(size, most)
         return max(1, number), min(max(1, count), most)
 
@@ -236,13 +237,12 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    name: str  # the call's name in fault commands
+    name: str  # the name that fault commands use for this call
     method: str
     path: str
-    # Takes the Provider and the Ask. A Provider has a Wire and a Wire has Calls, so naming the type
-    # here would cause a circular import.
+    # The first argument is the Provider. Naming its type would cause a circular import.
     answer: Callable[[Any, Ask], Answer]
-    is_public: bool = False  # the call authenticates the caller itself
+    is_public: bool = False  # True if the call authenticates the caller itself
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,7 +255,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # the provider's name on the platform, such as `providera`
     title: str
     account: Callable[[SimulatorSettings], Account]
-    # All virtual account numbers start with this prefix, which identifies the provider.
+    # All virtual account numbers of this provider start with this prefix.
     account_prefix: str
     banks: Banks
     fees: Fees
@@ -265,21 +265,22 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     error_envelope: Callable[[Denial], dict[str, Any]]
     authenticate: Callable[[Any, Mapping[str, str]], None]  # raises Refused
     sign: Signer
-    webhook_secret: Callable[[Any], str | None]  # takes the Account; None: webhooks are not signed
+    # Takes the Account, and returns None if the provider does not sign webhooks.
+    webhook_secret: Callable[[Any], str | None]
     charge_notice: Callable[[Any, Charge], Notice | None]
     transfer_notice: Callable[[Any, Transfer], Notice | None]
     refund_notice: Callable[[Any, Refund], Notice | None]
     return_query: Callable[
         [Charge, bool], dict[str, str]
     ]  # takes the charge and whether the customer canceled
-    # Whether a virtual account returns this amount, and the webhook about the return, or None.
+    # Decides whether a virtual account returns a wrong amount. The next field creates the webhook.
     returns_amount: Callable[[Any, Charge, Money], bool] = lambda *_: False
     returned_notice: Callable[[Any, Charge, Money], Notice | None] = lambda *_: None
-    # The provider's own statuses, if it has several for one status. The control API can set them.
+    # Map the provider's own statuses, which the control API can set, to the simulator's statuses.
     charge_words: Mapping[str, ChargeStatus] = {}
     transfer_words: Mapping[str, TransferStatus] = {}
     refund_words: Mapping[str, RefundStatus] = {}
-    # Transitions that this provider makes in addition to the usual ones.
+    # Status changes that this provider makes in addition to the changes of all providers.
     transfer_changes: frozenset[tuple[TransferStatus, TransferStatus]] = frozenset()
 
 
@@ -305,7 +306,7 @@ def require_bearer(headers: Mapping[str, str], token: str, denial: Denial = UNAU
 
 
 def is_same(given: str, expected: str) -> bool:
-    """Compares in constant time. Also accepts header values that are not valid text."""
+    """Compares two texts in constant time. Also accepts header values with invalid UTF-8."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
 
 

@@ -48,7 +48,7 @@ class World:
         await asyncio.gather(*(each.outbox.finish_posting() for each in self.providers.values()))
 
     async def open(self) -> None:
-        # All providers share one connection limit, because all webhooks go to the same host.
+        # All providers share one connection limit, because they send webhooks to the same host.
         connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
         self._session = aiohttp.ClientSession(connector=connector)
         for provider in self.providers.values():

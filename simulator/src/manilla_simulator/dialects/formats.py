@@ -22,5 +22,5 @@ def random_code(prefix: str, length: int = 15) -> str:
 
 
 def derived_code(prefix: str, *parts: str) -> str:
-    """Returns a code that looks random but is always the same for the same parts."""
+    """Returns a code that looks random, but is always the same for the same input."""
     return prefix + hashlib.sha256("/".join(parts).encode()).hexdigest()[:15]

@@ -1,4 +1,4 @@
-"""Provider B's contract: a bank with virtual accounts, string amounts and polled transfers."""
+"""Provider B's contract: a bank with virtual accounts, amounts as strings and polled transfers."""
 
 import hashlib
 from collections.abc import Mapping
@@ -152,7 +152,7 @@ def validate_account(provider: Provider, ask: Ask) -> Answer:
 
 
 def enquiry_reference(bank_code: str, account_number: str) -> str:
-    """Returns the name enquiry's reference, derived from the request to survive a restart."""
+    """Derives the name enquiry's reference from the request. A restart does not change it."""
     return "NER" + hashlib.sha256(f"{bank_code}/{account_number}".encode()).hexdigest()[:24].upper()
 
 
@@ -199,7 +199,7 @@ def transfer_status(provider: Provider, ask: Ask) -> Answer:
 
 
 def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
-    """Returns the webhook about a charge. Provider B sends webhooks only for received payments."""
+    """Returns the webhook about a charge. Provider B reports only received payments."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
     body = {
@@ -218,7 +218,7 @@ def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
 
 
 def transfer_notice(_provider: Provider, _transfer: Transfer) -> None:
-    """Returns None: provider B sends no webhooks about transfers, so the platform polls them."""
+    """Returns None, because provider B sends no webhooks about transfers."""
 
 
 def authenticate(provider: Provider, headers: Mapping[str, str]) -> None:

@@ -94,7 +94,7 @@ def _processor_response(charge: Charge) -> str:
 
 
 def refund(provider: Provider, ask: Ask) -> Answer:
-    """Completes the refund immediately: provider C has no status call or webhook for refunds."""
+    """Completes the refund immediately, because refunds have no status call and no webhook."""
     number = ask.parameters["id"]
     charge = provider.charges.by_number.get(int(number) if number.isdecimal() else 0)
     if charge is None:

@@ -1,6 +1,5 @@
-"""The demo history: a month of transactions for three merchants, created by the platform's code.
+"""The demo history: a month of transactions for three merchants in development mode.
 
-The functions that API, checkout and worker call create and process the transactions now, oldest
-first. A moved clock creates the ids, and the timestamps are moved afterwards. The history exists
-only in development mode.
+The history calls the same functions as the API, the checkout and the worker, oldest transaction
+first. A moved clock creates ids with times in the past, and the timestamps are moved afterwards.
 """

@@ -1,7 +1,7 @@
 """A worker that also creates the history: `python -m manilla_simulator.history SIMULATOR_URL`.
 
-`manilla up` runs it instead of `manilla worker` until the history is complete. It then continues as
-a worker.
+`manilla up` runs this worker instead of `manilla worker` until the history is complete. When the
+history is complete, the process continues as an ordinary worker.
 """
 
 import asyncio
@@ -34,8 +34,7 @@ async def _work(settings: Settings, simulator_url: str) -> None:
         history = file.read(settings.data_folder)
         tasks = []
         if history is not None and not history.is_complete:
-            # This must run before any job, because jobs of an interrupted history need the moved
-            # clock.
+            # Prepare first, because jobs of an interrupted history need the moved clock.
             await filler.prepare(history)
             tasks.append(asyncio.create_task(_fill(filler, settings.data_folder, history)))
         await worker.run(services, stop, clock.adapt)
@@ -48,7 +47,7 @@ async def _fill(filler: HistoryFiller, folder: Path, history: HistoryFile) -> No
     try:
         await filler.fill(folder, history)
     except Exception:
-        # The worker must run its jobs nevertheless. The next start continues the history.
+        # The worker must run its other jobs even if creating the demo history fails.
         log.exception("history_not_complete")
 
 

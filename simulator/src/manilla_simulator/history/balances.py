@@ -22,7 +22,7 @@ SECONDS = 10
 async def restore(db: Database, simulated: Mapping[str, str]) -> None:
     """Restores the balances. `simulated` maps each provider to its URL at the simulator.
 
-    A provider whose opening balance was never booked keeps the simulator's balance.
+    A provider whose opening balance is not in the ledger keeps the simulator's balance.
     """
     for provider, url in simulated.items():
         minor: int | None = await db.value(

@@ -1,4 +1,4 @@
-"""The demo's merchants: what they sell, to whom, and when."""
+"""The demo merchants: their articles, their customers and their business hours."""
 
 from collections.abc import Mapping
 
@@ -17,11 +17,11 @@ class Business(msgspec.Struct, frozen=True, kw_only=True):
     articles: Mapping[str, str]  # maps names to prices
     quantities: tuple[int, ...] = (1,)
     payments_a_day: float
-    # Share of `payments_a_day` for each weekday, Monday first.
+    # The relative number of payments on each weekday, starting with Monday.
     by_weekday: tuple[float, ...] = WEEKDAYS
-    hours: tuple[int, int]  # first and last hour of the day, in Lagos
+    hours: tuple[int, int]  # the first and last opening hour, in Lagos time
     busiest_hour: int
-    flows: tuple[Flow, ...]  # how customers pay; repeated entries are more frequent
+    flows: tuple[Flow, ...]  # Customers choose a flow at random, so a repeated flow is more likely.
     payouts_a_day: float
     sandbox_payments_a_day: float = 0
     sandbox_payouts_a_day: float = 0

@@ -1,7 +1,7 @@
-"""The moved clock: ids that are created for the history contain a time in the past.
+"""The moved clock, which creates ids with a time in the past for the demo history.
 
-Ids sort by time, and lists and daily figures rely on this order. The ids must therefore be created
-with a time in the past. Only the timestamps next to them can be moved later (see `moving`).
+Ids sort by time, and lists and daily figures rely on this order, so the ids must be created with a
+time in the past. Only the timestamps can be moved later (see `moving`).
 """
 
 import time
@@ -22,7 +22,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ClockStep(msgspec.Struct, frozen=True):
-    """From the time `real` on, a subject's clock shows `moved` and runs from there."""
+    """A clock change for one subject: at the time `real`, the subject's clock is set to `moved`."""
 
     real: datetime
     moved: datetime
@@ -44,14 +44,14 @@ _current: ContextVar[ClockStep | None] = ContextVar("clock_step", default=None)
 
 
 class MovedClock:
-    """Stores the clock steps of each subject, which is a transaction or a payout file."""
+    """Stores the clock steps of each subject. A subject is a transaction or a payout file."""
 
     def __init__(self) -> None:
         self._steps: dict[str, list[ClockStep]] = {}
-        self._changed: set[str] = set()  # subjects with new clock steps
+        self._changed: set[str] = set()  # ids of the subjects that have new clock steps
 
     def install(self) -> None:
-        """Makes this process create ids with the moved clock. Other ids get the real time."""
+        """Makes this process create ids with the moved clock. Other ids have the real time."""
         trx_ids.new = self._new(trx_ids.TRX_IDS)
         trx_ids.new_with_time = self._new_with_time(trx_ids.TRX_IDS)
         notification_ids.new = self._new(notification_ids.NOTIFICATION_IDS)
@@ -68,7 +68,7 @@ class MovedClock:
         return new
 
     def _new_with_time(self, ids: TimedIds) -> NewIdWithTime:
-        """Returns the real time with the moved id. The time is moved later, like all timestamps."""
+        """Returns a function that creates an id with a moved time and returns the real time too."""
 
         def new(owner: int) -> tuple[str, datetime]:
             step = _current.get()
@@ -84,8 +84,8 @@ class MovedClock:
 
     @contextmanager
     def at(self, moment: datetime, *subjects: str) -> Iterator[None]:
-        """Moves the clock within this block, for new subjects and for the given subjects."""
-        # Use whole milliseconds, because a transaction's creation time is the time in its id.
+        """Moves the clock within a `with` block, for new subjects and for the given subjects."""
+        # Use whole milliseconds, because a transaction's id contains its time in milliseconds.
         with _set(ClockStep(_milliseconds(datetime.now(UTC)), _milliseconds(moment))):
             for subject in subjects:
                 self.follow(subject)
@@ -99,11 +99,11 @@ class MovedClock:
         self._changed.add(subject)
 
     def resume(self, steps: Mapping[str, list[ClockStep]]) -> None:
-        """Continues with the clock steps of an interrupted process."""
+        """Continues with the clock steps that an interrupted process has stored."""
         self._steps |= steps
 
     def adapt(self, work: Work) -> Work:
-        """Moves the clock for jobs about the history's transactions and files."""
+        """Moves the clock while a job runs for one of the history's transactions or files."""
 
         async def handle(job: Job) -> float | None:
             steps = self._steps.get(job.subject) or self._steps.get(job.subject.partition("-")[0])

@@ -1,4 +1,4 @@
-"""Sets what customers and banks do at the simulated providers, through the control API."""
+"""Controls the simulated customers and banks through the simulator's control API."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ class SimulatorControl:
         self._root = f"{simulator_url}/control/api"
 
     async def pay(self, provider: str, reference: str, **command: str) -> None:
-        """Pays a charge as the customer, or lets the payment fail."""
+        """Pays a charge as the customer would, or makes the payment fail."""
         assert await self._post(f"{provider}/charges/{reference}/pay", command)
 
     async def expire(self, provider: str, reference: str) -> None:
         assert await self._post(f"{provider}/charges/{reference}/expire", {})
 
     async def settle(self, provider: str, reference: str, status: str) -> bool:
-        """Settles a transfer. Returns False if the provider does not have the transfer yet."""
+        """Settles a transfer. Returns False if the provider has not received the transfer yet."""
         return await self._post(f"{provider}/transfers/{reference}/settle", {"status": status})
 
     async def settle_when_sent(self, provider: str, reference: str, status: str) -> None:

@@ -1,7 +1,7 @@
-"""The file in the data folder that records whether a history is wanted and complete.
+"""The file in the data folder that records whether a demo history is wanted, and is complete.
 
-It is written together with the demo merchant, so a data folder that already has a demo merchant
-never gets a history.
+The file is written together with the demo merchant, so a data folder that already has a demo
+merchant never gets a history.
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,14 @@ import msgspec
 from manilla_simulator.history.clock import MovedClock
 
 NAME = "demo-history.json"
-OPENED = timedelta(days=31)  # time between the creation of the merchants and the end of the history
+# The merchants are created this long before the end of the demo history.
+OPENED = timedelta(days=31)
 
 
 class HistoryFile(msgspec.Struct, frozen=True):
-    until: datetime  # when the data folder was created, which is the end of the history
+    until: datetime  # The history ends at this time, when the data folder was created.
     is_complete: bool = False
-    share: float = 1.0  # share of the ordinary transactions; tests need only a few
+    share: float = 1.0  # The share of ordinary transactions to create. Tests create only a few.
 
 
 def read(folder: Path) -> HistoryFile | None:
@@ -32,7 +33,10 @@ def read(folder: Path) -> HistoryFile | None:
 
 @contextmanager
 def begun(folder: Path | None) -> Iterator[None]:
-    """Starts a history, and moves the clock to its merchants' creation. Does nothing for None."""
+    """Starts the history, and sets the clock to the time at which its merchants are created.
+
+    Does nothing if `folder` is None.
+    """
     if folder is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Creates the history day by day. After an interruption, the next run adds the missing stories."""
+"""Creates the demo history day by day. After an interruption, the next run adds what is missing."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,7 +32,7 @@ QUIET_SECONDS = 10
 
 
 class ProvidersChanged(Exception):
-    """Another provider has been connected. It must never receive a payout of the history."""
+    """Another provider was connected. It must not receive payouts of the demo history."""
 
 
 class HistoryFiller:
@@ -47,7 +47,7 @@ class HistoryFiller:
         self._merchant_ids: dict[str, int] = {}
 
     async def prepare(self, history: HistoryFile) -> None:
-        """Creates the merchants, and moves the rows that an interrupted process has left."""
+        """Creates the merchants, and moves the timestamps of rows from an interrupted process."""
         await self._open_merchants(history.until)
         with self._clock.at(history.until - file.OPENED):
             for provider in PROVIDERS:
@@ -77,7 +77,7 @@ class HistoryFiller:
         log.info("history_complete")
 
     async def _work_in_offices(self, history: HistoryFile, applicant: int) -> None:
-        """Does what people do in the dashboard and the console, besides transactions."""
+        """Performs the users' actions in the dashboard and the console, except transactions."""
         try:
             await offices.submit_dossier(self._services, applicant, APPLICANT_EMAIL)
             await offices.reconcile_days(self._services, PROVIDERS[0], history.until)
@@ -93,7 +93,7 @@ class HistoryFiller:
             )
 
     async def _open(self, name: str, email: str, status: MerchantStatus, moment: datetime) -> int:
-        """Creates a merchant at this time, unless the merchant exists."""
+        """Creates a merchant with this creation time, unless the merchant already exists."""
         merchant_id: int | None = await self._db.value(
             "SELECT min(id) FROM merchant WHERE email = $1", email
         )
@@ -143,12 +143,12 @@ class HistoryFiller:
                 if isinstance(story, PaymentStory) and not story.is_heard:
                     await self._deliver_again(runner, story)
             except (Refusal, TimeoutError) as problem:
-                # The rest of the history does not depend on this story.
+                # Continue after a failed story, because no other story depends on it.
                 log.warning("story_failed", reference=story.reference, problem=str(problem))
         await self._move()
 
     async def _deliver_again(self, runner: StoryRunner, story: PaymentStory) -> None:
-        """Retries a notification's delivery until its last attempt, each attempt when it is due."""
+        """Retries the notification's delivery at each scheduled time, up to the last attempt."""
         at = story.ends
         for seconds in RETRY_SECONDS:
             await self._move()
@@ -156,7 +156,7 @@ class HistoryFiller:
             await runner.deliver_again(story, at)
 
     async def _move(self) -> None:
-        """Moves the timestamps when the history's jobs are done, or after a time limit."""
+        """Moves the timestamps after the history's jobs have finished, or after a time limit."""
         with suppress(TimeoutError):
             await until(self._is_done, QUIET_SECONDS)
         await moving.move(self._owner_url, self._clock.take_changed())

@@ -26,14 +26,14 @@ from manilla_simulator.history.clock import ClockStep
 log = structlog.get_logger(__name__)
 
 TRIES = 20
-# PostgreSQL ends a deadlock after 1 s. This transaction ends earlier, so it never makes another
-# transaction fail.
+# PostgreSQL aborts a deadlocked transaction after 1 s.
+# With a shorter lock timeout, this transaction fails first, and other transactions continue.
 LOCK_SECONDS = 0.5
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 APPEND_ONLY = ("posting", "timeline", "case_event")
 
 _OF_TRANSACTION = "moved m", "t.merchant_id = m.merchant_id AND t.trx_id = m.subject"
-# Maps each table to its columns and to how its rows `t` belong to the moved subjects `m`.
+# Maps each table `t` to its timestamp columns and to its join with the moved subjects `m`.
 _TABLES: dict[str, tuple[str, tuple[str, str]]] = {
     "payment": ("created_at updated_at expires_at opened_at", _OF_TRANSACTION),
     "charge": ("created_at updated_at account_expires_at", _OF_TRANSACTION),
@@ -46,7 +46,7 @@ _TABLES: dict[str, tuple[str, tuple[str, str]]] = {
     "timeline": ("at", _OF_TRANSACTION),
     "notification": ("created_at decided_at", _OF_TRANSACTION),
     "operator_case": ("opened_at resolved_at vanished_at", _OF_TRANSACTION),
-    # Money in suspense is posted with the charge's reference.
+    # Postings of money in suspense have the charge's reference as their transaction id.
     "posting": (
         "posted_at",
         (
@@ -94,7 +94,7 @@ _SUBJECTS = """
 
 
 async def move(owner_url: str, steps: Mapping[str, Sequence[ClockStep]]) -> None:
-    """Moves the rows of these subjects. Retries if other transactions hold locks."""
+    """Moves the timestamps of these subjects' rows. Retries if other transactions hold locks."""
     if not steps:
         return
     for left in reversed(range(TRIES)):
@@ -148,10 +148,10 @@ def _statement(table: str, columns: Sequence[str], source: str, condition: str) 
 async def unmoved(
     db: Database, merchant_ids: Sequence[int], until: datetime
 ) -> dict[str, list[ClockStep]]:
-    """Returns a step for each transaction with rows that are newer than the history.
+    """Returns a clock step for each transaction whose rows an interrupted process has not moved.
 
-    An interrupted process has left these rows. Later events of a transaction that was already
-    moved, such as a refund, move to the day after the transaction's creation.
+    The timestamps of such rows are newer than the history. Later events of a transaction that was
+    already moved, such as a refund, move to the day after the transaction's creation.
     """
     records = await db.records(
         """
@@ -182,7 +182,7 @@ async def unmoved(
 
 
 async def move_merchant(owner_url: str, merchant_id: int, moment: datetime) -> None:
-    """Moves the creation time of a merchant, its keys and its wallets to this time."""
+    """Sets the creation time of a merchant, its keys and its wallets."""
     seconds = time_limits.current.start_statement_seconds
     async with session(owner_url, statement_seconds=seconds) as raw, raw.transaction():
         keys = {"merchant": "id", "credential": "merchant_id", "wallet": "merchant_id"}

@@ -1,6 +1,6 @@
-"""The office work in the history: people submit a dossier, and sign off reconciled days.
+"""The office work in the demo history: submitting a dossier and signing off reconciled days.
 
-All of it uses the functions that the pages call, and happens only once.
+The office work calls the same functions as the web pages, and is done only once.
 """
 
 import csv
@@ -34,7 +34,7 @@ from manilla_simulator.state import OPENING_BALANCE
 CURRENCY = OPENING_BALANCE.currency
 METHOD = "providera_ngn_transfer"
 BANK = "058"
-RECONCILED_DAYS = 5  # the newest of these days is not signed off yet
+RECONCILED_DAYS = 5  # The last of these reconciled days is not signed off yet.
 DOSSIER = {
     Section.BUSINESS: {
         "legal_form": "business_name",
@@ -60,7 +60,7 @@ PDF = (
 
 
 async def book_opening_balance(db: Database, provider: str) -> None:
-    """Books the amount that the operator sent to the provider before the first transaction."""
+    """Books the money that the operator sent to the provider before the first transaction."""
     is_booked: bool = await db.value(
         """
         SELECT EXISTS (SELECT FROM posting p
@@ -92,7 +92,7 @@ async def choose_settlement_account(services: Services, tenant: Tenant, by: str)
 
 
 async def submit_dossier(services: Services, merchant_id: int, email: str) -> None:
-    """Fills in the applicant's dossier and submits it for an administrator's decision."""
+    """Fills in the applicant's dossier, and submits the dossier for an administrator's decision."""
     db, keyring = services.db, services.keyring
     found = await dossiers.find(db, merchant_id)
     if found is not None and not found.is_editable:
@@ -109,7 +109,7 @@ async def submit_dossier(services: Services, merchant_id: int, email: str) -> No
 
 
 async def reconcile_days(services: Services, provider: str, until: datetime) -> None:
-    """Imports the provider's statement for some days, and signs off days without differences."""
+    """Imports the provider's statements, and signs off the days on which the statement matches."""
     db, last = services.db, until.astimezone(LAGOS).date() - timedelta(days=1)
     days = [last - timedelta(days=ago) for ago in range(RECONCILED_DAYS)]
     if raw := await _statement(db, provider, days):
@@ -125,7 +125,7 @@ async def reconcile_days(services: Services, provider: str, until: datetime) -> 
 
 
 async def _is_unsigned(db: Database, provider: str, day: date) -> bool:
-    """Returns whether a day's statement was imported and matches, but is not signed off yet."""
+    """Returns whether the day's imported statement matches, but is not signed off yet."""
     found = await imported.find(db, provider, CURRENCY, day)
     return found is not None and not found.unmatched and not await signing.latest(db, [found])
 
@@ -133,8 +133,8 @@ async def _is_unsigned(db: Database, provider: str, day: date) -> bool:
 async def _statement(db: Database, provider: str, days: Sequence[date]) -> bytes:
     """Returns the statement that the provider would send for these days, as a CSV file.
 
-    The simulator has booked the transactions with the current time, so the lines are created from
-    the ledger, whose times were moved.
+    The statement is created from the ledger, because the simulator booked the transactions with the
+    current time.
     """
     records = await db.records(
         """

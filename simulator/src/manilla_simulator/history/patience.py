@@ -1,4 +1,4 @@
-"""Waits for results of other processes."""
+"""Waits until other processes have produced a result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The history as a list of stories, oldest first. The same end time gives the same list."""
+"""Plans the demo history: a list of stories, oldest first, that depends only on the end time."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
@@ -37,18 +37,18 @@ from manilla_simulator.history.story import (
     Story,
 )
 
-# The newest story is older than a payment link's validity. Therefore no moved timestamp is in the
-# future.
+# The newest story is older than a payment link's lifetime, so no moved timestamp is in the future.
 QUIET = timedelta(hours=1)
-EARNING_DAYS = 4  # the first days only earn the money for later payouts
+# Merchants make no payouts on the first days, until payments have filled their wallets.
+EARNING_DAYS = 4
 PAUSE = timedelta(seconds=20)
 SEED = 20
 
 
 def stories(until: datetime, share: float = 1.0) -> list[Story]:
-    """Returns the stories of the 30 days that the charts show, in order.
+    """Returns the stories of the 30 days that the charts show, oldest first.
 
-    `share` is the share of the ordinary transactions to include.
+    `share` is the proportion of ordinary transactions to include.
     """
     last = until.astimezone(LAGOS).date()
     days = [last - timedelta(days=ago) for ago in range(DAYS - 1, -1, -1)]
@@ -63,7 +63,7 @@ def stories(until: datetime, share: float = 1.0) -> list[Story]:
 
 
 def _one_by_one(found: list[Story], limit: datetime) -> list[Story]:
-    """Delays overlapping stories, so that postings have the same order as their times."""
+    """Delays overlapping stories, so that the ledger's postings are in chronological order."""
     ordered: list[Story] = []
     free = datetime.min.replace(tzinfo=limit.tzinfo)
     for each in sorted(found, key=lambda story: (story.at, story.reference)):
@@ -76,7 +76,7 @@ def _one_by_one(found: list[Story], limit: datetime) -> list[Story]:
 
 
 def _of_business(random: Random, business: Business, days: Sequence[date]) -> Iterator[Story]:
-    """Yields the ordinary stories of a merchant, with ascending references."""
+    """Yields a merchant's ordinary transactions as stories, with ascending references."""
     found = [
         story
         for place, day in enumerate(days)
@@ -140,7 +140,7 @@ def _payout(random: Random, business: Business, day: date, environment: Environm
 
 
 def _account(number: int, bank: str) -> str:
-    """Returns an account number whose check digit matches the bank."""
+    """Returns an account number whose check digit is valid for the bank."""
     texts = (f"2{number:08d}{digit}" for digit in range(10))
     return next(text for text in texts if beneficiary.check_digit_fits(bank, text))
 
@@ -153,8 +153,8 @@ def _moment(random: Random, business: Business, day: date) -> datetime:
 
 
 def _special(days: Sequence[date]) -> Iterator[Story]:
-    """Yields rare events, so that every queue and list of the console has an example."""
-    # These payments earn the money for the payouts below.
+    """Yields rare events as stories, so that every queue and list in the console has an example."""
+    # These payments fund the payouts below.
     fees = {"amount": Decimal("740000.00"), "article": "School fees, four children"}
     yield _sale(SCHOOL, _hour(days[1], 9), "FEES-700", **fees)
     trips = {"amount": Decimal("640000.00"), "article": "Haulage, two containers"}
@@ -232,7 +232,7 @@ def _refunds(days: Sequence[date]) -> Iterator[Story]:
     reasons = {
         "ORDER-711": (18, "providera-ngn", "The chair arrived with a broken leg."),
         "ORDER-712": (8, "providera-ngn", "Ordered twice by mistake."),
-        # Provider B has no refund API, so an administrator must pay this refund.
+        # Provider B has no refund API, so an administrator must pay this refund manually.
         "ORDER-713": (3, "providerb-ngn", "The customer canceled the order."),
     }
     for reference, (ago, method, reason) in reasons.items():

@@ -1,4 +1,4 @@
-"""Runs stories with the functions that API, checkout, pages and worker call."""
+"""Runs the demo history's stories through the functions of the API, checkout, pages and worker."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -59,7 +59,7 @@ from manilla_simulator.history.story import (
 
 CURRENCY = "NGN"
 CHARGE_LASTS = timedelta(minutes=30)
-UNDERPAID_SHARE = 2  # an underpaid charge gets half of its amount
+UNDERPAID_SHARE = 2  # The customer pays the charge's amount divided by this number.
 
 WAYS = {Flow.HOSTED: Channel.CARD, Flow.VIRTUAL_ACCOUNT: Channel.BANK_TRANSFER}
 
@@ -151,7 +151,7 @@ class StoryRunner:
             await self._services.charges.ask(charge)
 
     async def deliver_again(self, story: PaymentStory, at: datetime) -> None:
-        """Makes the next delivery attempt of the payment's notification due."""
+        """Makes the next delivery attempt of the payment's notification due now."""
         payment = await self._payment_of(story)
         with self._clock.at(at, payment.trx_id):
             async with self._db.transaction() as connection:

@@ -1,4 +1,4 @@
-"""The types of stories in the history."""
+"""The types of events ("stories") in the demo history."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ from manilla.kit.environment import Environment
 from manilla.methods.method import Flow
 from manilla_simulator.history.businesses import Business
 
-# Account numbers for which the simulator forces an outcome.
+# The simulator forces a fixed outcome for transfers to these account numbers.
 FAILS, CANNOT_BE_RESOLVED = "0000000001", "0000000002"
 
 
@@ -34,7 +34,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
     at: datetime
     business: Business
-    reference: str  # the reference of the story's transaction or file
+    reference: str  # the reference of the transaction or payout file
     minutes: float = 2.0  # duration of the story
 
     @property
@@ -49,7 +49,7 @@ class PaymentStory(Story, frozen=True, kw_only=True):
     customer: str
     flow: Flow
     ending: Ending
-    method: str | None = None  # None: any method with this flow
+    method: str | None = None  # None means any method with this flow.
     is_heard: bool = True  # True if the merchant's server accepts notifications
 
 
@@ -88,14 +88,15 @@ class ResolutionStory(Story, frozen=True, kw_only=True):
 class SettlementStory(Story, frozen=True, kw_only=True):
     """The merchant settles its balance to its own bank account."""
 
-    number: int  # number among the merchant's settlements
-    reserve: Decimal  # the amount that stays in the wallet
+    number: int  # the sequence number of the merchant's settlement
+    reserve: Decimal  # the amount that the settlement leaves in the wallet
 
 
 class BulkStory(Story, frozen=True, kw_only=True):
     """A bulk payout. `reference` is the file's name."""
 
-    rows: Sequence[tuple[str, str, str, str]]  # amount, bank, account number, name
+    # Each row has an amount, a bank, an account number and an account name.
+    rows: Sequence[tuple[str, str, str, str]]
 
     @property
     def file(self) -> bytes:
@@ -108,4 +109,5 @@ class BulkStory(Story, frozen=True, kw_only=True):
         return text.getvalue().encode()
 
 
-CREATING = (PaymentStory, PayoutStory, BulkStory)  # stories that create a transaction or file
+# the types of stories that create a transaction or payout file
+CREATING = (PaymentStory, PayoutStory, BulkStory)

@@ -1,1 +1,1 @@
-"""The demo shop of development mode shows the merchant's side of a real payment."""
+"""The demo shop of development mode. It shows a payment from the merchant's side."""

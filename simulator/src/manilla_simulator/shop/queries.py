@@ -1,4 +1,4 @@
-"""The demo shop's SQL."""
+"""The demo shop's database queries."""
 
 from datetime import datetime
 
@@ -42,7 +42,7 @@ async def add_order(
 async def add_notification(
     db: Database, reference: str, key: str, status: str, message: str, body: str
 ) -> None:
-    """Stores a notification once, even if it is delivered several times. Ignores unknown orders."""
+    """Stores a notification once, even if it arrives several times. Ignores unknown orders."""
     await db.execute(
         """
         INSERT INTO shop_news (reference, id, status, message, body)

@@ -1,4 +1,4 @@
-"""The demo shop's pages: choose an article, pay on the real checkout, watch the notification."""
+"""The demo shop's pages: choose an article, pay at the checkout and see the notification."""
 
 from importlib import resources
 from pathlib import Path
@@ -43,7 +43,7 @@ class Shop:
         return self._page("shop.html", articles=ARTICLES.values(), orders=orders)
 
     async def buy(self, request: WebRequest) -> PageResponse:
-        """Accepts orders only from the shop's own page: no other site can order for a visitor."""
+        """Creates an order. Rejects requests from other sites, to prevent forged orders."""
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return self._page("error.html", 403, text="Please order from the shop's own page.")
         article = ARTICLES.get((await read_form(request)).text("article"))
@@ -66,7 +66,7 @@ class Shop:
         return self._page("order.html", order=await self._order(request))
 
     async def show_notifications(self, request: WebRequest) -> PageResponse:
-        """Returns 204 if nothing has changed, which makes the browser keep the page."""
+        """Returns the notifications, or 204 if the browser already shows the latest ones."""
         order = await self._order(request)
         if request.query.get("known") == str(len(order.notifications)):
             return PageResponse.empty(204, headers=NO_STORE)

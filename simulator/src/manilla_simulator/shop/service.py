@@ -1,4 +1,4 @@
-"""The demo shop creates payments through the API and learns the result from notifications."""
+"""The demo shop creates payments through the API, and gets their results as notifications."""
 
 import secrets
 import time
@@ -73,7 +73,7 @@ class ShopService:
         return session.payment_url
 
     async def receive_notification(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Stores a notification. Raises BadNotification if it is not signed by Manilla."""
+        """Stores a notification. Raises BadNotification if Manilla did not sign it."""
         notification = verify_ipn(body, headers, self._keys.api_secret)
         key = "/".join(notification.handled_once_by)
         message = notification.message or notification.event
@@ -105,7 +105,7 @@ class ShopService:
         ]
 
     def _api(self) -> AsyncClient:
-        """Creates a client per purchase. Sales are rare, so no connection needs to stay open."""
+        """Creates an API client for one purchase. Purchases are rare, so it is not reused."""
         keys = self._keys
         credentials = Credentials(keys.merchant_key, keys.api_key, keys.api_secret)
         return AsyncClient(self._base_url, credentials)

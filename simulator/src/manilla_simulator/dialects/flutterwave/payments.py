@@ -57,7 +57,7 @@ def open_link(provider: Provider, ask: Ask) -> Answer:
 
 
 def charge_by_transfer(provider: Provider, ask: Ask) -> Answer:
-    """Opens a one-time account. The envelope has it in `meta`, next to `data`."""
+    """Opens a one-time account. The response has the account in `meta`, next to `data`."""
     if ask.query_text("type") != "bank_transfer":
         raise invalid("type is not supported", "type")
     fields = ask.fields.only(
@@ -140,7 +140,7 @@ def _by_number(provider: Provider, number: str) -> Charge:
 
 
 def _known(provider: Provider, charge: Charge) -> dict[str, Any]:
-    """Returns the charge's data. A link is unknown until the customer's first payment attempt."""
+    """Returns the charge's data. A payment link has no data before the first payment attempt."""
     untouched = charge.is_hosted and charge.status in (ChargeStatus.PENDING, ChargeStatus.EXPIRED)
     if untouched and account_of(provider).unpaid_links_are_unknown:
         assert DENIALS.charge_not_found is not None
@@ -188,14 +188,14 @@ def _response(charge: Charge) -> str:
 
 
 def charge_notice(_provider: Provider, charge: Charge) -> Notice:
-    """Returns the webhook about a charge. Flutterwave also sends it for a failed payment."""
+    """Returns the webhook about a charge. Flutterwave also sends webhooks about failed payments."""
     kind = "BANK_TRANSFER_TRANSACTION" if charge.accounts else "CARD_TRANSACTION"
     body = {"event": "charge.completed", "data": charge_data(charge), "event.type": kind}
     return Notice("charge.completed", charge.reference, body)
 
 
 def refund(provider: Provider, ask: Ask) -> Answer:
-    """Completes the refund immediately unless a fault is set: no status call is documented."""
+    """Completes the refund immediately, unless a fault is set, as no status call is documented."""
     fields = ask.fields.only("amount", "comments", "callbackurl")
     charge = _by_number(provider, ask.parameters["id"])
     left = charge.amount_paid - charge.refunded

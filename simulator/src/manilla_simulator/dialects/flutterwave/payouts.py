@@ -25,7 +25,7 @@ STATUS_WORDS = {
     "FAILED": TransferStatus.FAILED,
     "REVERSED": TransferStatus.REVERSED,
 }
-# Flutterwave documents no status for a returned transfer, so it is FAILED after SUCCESSFUL.
+# Flutterwave documents no status for a returned transfer, so the simulator reports `FAILED`.
 DEFAULT_WORD = {
     TransferStatus.AWAITING_APPROVAL: "NEW",
     TransferStatus.PROCESSING: "PENDING",
@@ -34,9 +34,9 @@ DEFAULT_WORD = {
     TransferStatus.REVERSED: "FAILED",
 }
 FAILED_MESSAGE = "DISBURSE FAILED: Insufficient funds/ wallet balance"
-# In the sandbox, the end of the reference sets the outcome and the delay in minutes.
+# The end of a sandbox transfer's reference sets the outcome and the delay in minutes.
 _TEST_SUFFIX = re.compile(r"_PMCK(?P<failed>_ST_F)?(?:DU_(?P<minutes>\d{1,4}))?$")
-_COPY_MARK = "~"  # separates a number that is appended if several transfers have the same reference
+_COPY_MARK = "~"  # separates the reference from a number that makes duplicates distinct
 
 
 def list_banks(provider: Provider, _ask: Ask) -> Answer:
@@ -99,7 +99,7 @@ def transfer(provider: Provider, ask: Ask) -> Answer:
 
 
 def _new_reference(provider: Provider, reference: str) -> str:
-    """Returns the reference, or a variant if a transfer with this reference already exists."""
+    """Returns the new transfer's reference. Rejects a duplicate, or adds a suffix to it."""
     if account_of(provider).references_are_unique:
         transfers.refuse_duplicate(provider, reference)
         return reference
@@ -178,7 +178,7 @@ def get_transfer(provider: Provider, ask: Ask) -> Answer:
 
 
 def retry(provider: Provider, ask: Ask) -> Answer:
-    """Creates a second transfer, with a reference that Flutterwave generates."""
+    """Creates a second transfer for a failed one, with a reference that Flutterwave generates."""
     failed = _by_number(provider, ask)
     if failed.status is not TransferStatus.FAILED:
         raise invalid("Only a failed transfer can be retried")
@@ -203,7 +203,7 @@ def _by_number(provider: Provider, ask: Ask) -> Transfer:
 
 
 def transfer_notice(_provider: Provider, item: Transfer) -> Notice:
-    """Returns the webhook about a transfer. Flutterwave also sends it for a failed transfer."""
+    """Returns the webhook about a transfer. Failed transfers also cause a webhook."""
     data = _transfer(item)
     data["fullname"] = data.pop("full_name")
     body = {"event": "transfer.completed", "event.type": "Transfer", "data": data}

@@ -49,7 +49,7 @@ def is_test(provider: Provider) -> bool:
 
 
 def references(provider: Provider, charge: Charge) -> dict[str, str]:
-    """Returns the two reference fields. A setting decides which of them has our reference."""
+    """Returns Kora's two reference fields. A setting chooses the field for our reference."""
     named = {"reference": charge.reference, "payment_reference": charge.reference}
     match account_of(provider).our_reference:
         case KoraReference.REFERENCE:
@@ -98,7 +98,7 @@ def listing(
 ) -> Answer:
     """Returns a page of a list, newest first. The next page can start at any item's pointer.
 
-    Each page repeats `overlap` items, as if it started at an earlier pointer.
+    Each page repeats the last `overlap` items of the previous page.
     """
     start, end = _time(ask, "date_from"), _time(ask, "date_to")
     after, before = _pointer(ask, "starting_after"), _pointer(ask, "ending_before")

@@ -26,14 +26,14 @@ STATUS_WORDS = {
     "failed": TransferStatus.FAILED,
     "reversed": TransferStatus.REVERSED,
 }
-# Kora documents no status for a returned payout, so it is `failed` after `success`.
+# Kora documents no status for a returned payout, so the simulator reports `failed`.
 DEFAULT_WORD = {
     TransferStatus.PROCESSING: "processing",
     TransferStatus.SUCCESS: "success",
     TransferStatus.FAILED: "failed",
     TransferStatus.REVERSED: "failed",
 }
-# The sandbox's test banks and accounts, with the outcome of each.
+# Maps each test bank and account number in Kora's sandbox to the transfer's outcome.
 SANDBOX_OUTCOMES = {
     ("033", "0000000000"): TransferOutcome(TransferStatus.SUCCESS),
     ("035", "0000000000"): TransferOutcome(TransferStatus.FAILED, reason="Payout failed"),

@@ -1,4 +1,4 @@
-"""Kora's refunds: only for settled charges, and at least 100 naira."""
+"""Kora's refunds. Kora refunds only settled charges, and at least 100 naira."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def _amount(provider: Provider, fields: Fields, charge: Charge) -> Money:
 
 
 def _outcome(fields: Fields) -> RefundStatus | None:
-    """Returns the refund's outcome, which the request can set in the sandbox."""
+    """Returns the refund's outcome. In the sandbox, the request can choose the outcome."""
     wanted = fields.optional_text("completion_status")
     if wanted not in ("", "success", "failed"):
         raise invalid("completion_status must be success or failed", "completion_status")

@@ -51,7 +51,7 @@ def is_test(provider: Provider) -> bool:
 def own_reference(charge: Charge) -> str:
     """Returns Monnify's own reference: `MNFY|01|20260102030405|1000001`.
 
-    The pipes must be encoded in a URL.
+    In a URL, the pipe characters must be percent-encoded.
     """
     made_at = charge.created_at.astimezone(LAGOS)
     return f"MNFY|{charge.number % 100:02d}|{made_at:%Y%m%d%H%M%S}|{charge.number:06d}"
@@ -64,7 +64,10 @@ def by_own_reference(provider: Provider, reference: str) -> Charge | None:
 
 
 def zoned_time(moment: datetime) -> str:
-    """Formats a time as `2026-01-02T03:04:05.678+00:00`, Monnify's only format with a time zone."""
+    """Formats a time as `2026-01-02T03:04:05.678+00:00`.
+
+    Other Monnify formats have no time zone.
+    """
     return moment.isoformat(timespec="milliseconds")
 
 
@@ -86,9 +89,10 @@ def clock_time(moment: datetime | None) -> str | None:
 def page_of(
     ask: Ask, items: Sequence[T], number_name: str, size_name: str, overlap: int = 0
 ) -> dict[str, Any]:
-    """Returns one page of a list, counted from 0. The caller replaces the items in `content`.
+    """Returns one page of a list. Page numbers start at 0.
 
-    Each page repeats `overlap` items.
+    The caller replaces the items in `content`. Each page repeats `overlap` items of the previous
+    page.
     """
     number, size = ask.number(number_name, 0), min(ask.number(size_name, 10) or 10, PAGE_MOST)
     skipped = number * max(size - overlap, 1)

@@ -61,7 +61,7 @@ def error_envelope(denial: Denial) -> dict[str, Any]:
 
 
 def webhook_secret(account: Any) -> str | None:
-    """Returns the key that signs webhooks, or None in the sandbox, which does not sign them."""
+    """Returns the key that signs webhooks, or None in the sandbox, which signs no webhooks."""
     is_sandbox: bool = account.api_key.startswith("MK_TEST_")
     return None if is_sandbox else account.secret_key
 

@@ -1,4 +1,4 @@
-"""Monnify's payments: the hosted page, its one-time account, and the status query."""
+"""Monnify's payments: the hosted page, one-time accounts and the status query."""
 
 from typing import Any
 
@@ -134,7 +134,7 @@ def query(provider: Provider, ask: Ask) -> Answer:
 
 
 def _transaction(charge: Charge) -> dict[str, Any]:
-    """Returns the response to a status query. Amounts are strings here, but numbers in webhooks."""
+    """Returns the response to a status query. Its amounts are strings, unlike those in webhooks."""
     paid = charge.status is ChargeStatus.SUCCESS
     return {
         "transactionReference": own_reference(charge),
@@ -173,7 +173,7 @@ def returns_amount(provider: Provider, charge: Charge, paid: Money) -> bool:
 
 
 def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
-    """Returns the webhook about a charge. Monnify sends none for a failed payment."""
+    """Returns the webhook about a charge. Monnify sends no webhook about a failed payment."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
     by_transfer = bool(charge.accounts)
@@ -220,7 +220,7 @@ def _destination(charge: Charge) -> dict[str, str]:
 
 
 def returned_notice(_provider: Provider, charge: Charge, amount: Money) -> Notice:
-    """Returns the webhook about returned money. Its `paymentSourceInformation` is not a list."""
+    """Returns the webhook about returned money, where `paymentSourceInformation` is an object."""
     account = charge.accounts[0]
     data = {
         "product": {"reference": charge.reference, "type": "API_NOTIFICATION"},

@@ -249,7 +249,7 @@ def _money(ask: Ask, name: str) -> Money | None:
 
 
 def transfer_notice(_provider: Provider, item: Transfer) -> Notice | None:
-    """Returns the webhook about a transfer. Monnify sends none for an expired transfer."""
+    """Returns the webhook about a transfer. Monnify sends no webhook about an expired transfer."""
     event = EVENTS.get(word_for(item))
     if event is None:
         return None

@@ -1,4 +1,4 @@
-"""Monnify's refunds, which are identified by our reference."""
+"""Monnify's refunds. Our own reference identifies a refund."""
 
 from typing import Any
 

@@ -59,7 +59,7 @@ DENIALS = Denials(
         Denial(429, "Please wait a few minutes and try again.", "rate_limited"),
     ),
 )
-# The advice in an error's `meta.nextStep`, keyed by error code.
+# Maps each error code to the advice in the error response's field `meta.nextStep`.
 NEXT_STEPS = {
     "invalid_transfer_recipient": "Provide a valid recipient. "
     "Ensure you are passing the recipient code in the recipient param",
@@ -91,7 +91,7 @@ def kobo(fields: Fields, denial: Denial, name: str = "amount") -> Money:
 
 
 def page_of(ask: Ask, items: Sequence[T], overlap: int = 0) -> tuple[Sequence[T], dict[str, Any]]:
-    """Returns the requested page and the envelope's `meta`. Each page repeats `overlap` items."""
+    """Returns the requested page and the response's `meta`. Pages overlap by `overlap` items."""
     number, size = ask.page("perPage", PAGE_SIZE)
     skipped = (number - 1) * max(size - overlap, 1)
     meta = {

@@ -94,6 +94,6 @@ WIRE = Wire(
     charge_words=payments.STATUS_WORDS,
     transfer_words=payouts.STATUS_WORDS,
     refund_words=refunds.STATUS_WORDS,
-    # A transfer that was never delivered can also end as `reversed`.
+    # At Paystack, a transfer that was never delivered can also get the status `reversed`.
     transfer_changes=frozenset({(TransferStatus.PROCESSING, TransferStatus.REVERSED)}),
 )

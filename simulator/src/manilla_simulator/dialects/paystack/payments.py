@@ -33,7 +33,7 @@ NOTHING_TO_CHARGE = Denial(
     "qr object, or EFT object should be passed.",
     "missing_params",
 )
-# The limits of an account's lifetime. A requested time beyond a limit is set to that limit.
+# The minimum and maximum lifetime of a virtual account. Other requested lifetimes are clamped.
 EXPIRY_LEAST, EXPIRY_MOST = timedelta(minutes=15), timedelta(hours=8)
 STATUS_WORDS = {
     "abandoned": ChargeStatus.PENDING,
@@ -206,7 +206,7 @@ def _gateway_response(charge: Charge) -> str:
 
 
 def charge_notice(provider: Provider, charge: Charge) -> Notice | None:
-    """Returns the webhook about a charge. Paystack sends none for a failed payment."""
+    """Returns the webhook about a charge. Paystack sends no webhook about a failed payment."""
     if charge.status is not ChargeStatus.SUCCESS:
         return None
     body = {"event": "charge.success", "data": charge_data(provider, charge)}
@@ -214,7 +214,7 @@ def charge_notice(provider: Provider, charge: Charge) -> Notice | None:
 
 
 def returned_notice(_provider: Provider, charge: Charge, amount: Money) -> Notice:
-    """Returns the webhook about a returned transfer of a wrong amount, without our reference."""
+    """Returns the webhook about a returned wrong amount, which does not contain our reference."""
     returned = {
         "amount": str(amount.minor),
         "message": "incorrect amount sent",

@@ -88,7 +88,7 @@ def resolve(provider: Provider, ask: Ask) -> Answer:
 
 
 def create_recipient(provider: Provider, ask: Ask) -> Answer:
-    """Creates a recipient. The same account always gets the same recipient."""
+    """Creates a recipient, or returns the existing recipient for the same account."""
     fields = ask.fields.only(
         *("type", "name", "account_number", "bank_code", "currency", "description", "email"),
         *("metadata",),
@@ -232,7 +232,7 @@ def _full_transfer(provider: Provider, item: Transfer) -> dict[str, Any]:
 
 
 def _session(provider: Provider, item: Transfer) -> dict[str, str | None]:
-    """Returns the NIP session id. Test transfers do not have one."""
+    """Returns the transfer's NIP session id. Test transfers have no session id."""
     if is_test(provider) or item.is_open:
         return {"provider": None, "id": None}
     return {"provider": "nip", "id": item.session_id}
@@ -256,7 +256,7 @@ def finalize_transfer(provider: Provider, ask: Ask) -> Answer:
 
 
 def transfer_notice(provider: Provider, item: Transfer) -> Notice | None:
-    """Returns the webhook about a transfer, or None if it was abandoned, blocked or rejected."""
+    """Returns the webhook if the transfer succeeded, failed or was reversed, otherwise None."""
     event = f"transfer.{word_for(item)}"
     if event not in ("transfer.success", "transfer.failed", "transfer.reversed"):
         return None

@@ -1,4 +1,4 @@
-"""Paystack's refunds do not have our reference. Their webhooks name only the charge."""
+"""Paystack's refunds. A refund has no merchant reference, and its webhook names only the charge."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def create(provider: Provider, ask: Ask) -> Answer:
 
 
 def _find_charge(provider: Provider, named: str) -> Charge:
-    """Finds a charge by its reference or by Paystack's id as text."""
+    """Finds a charge by its reference, or by Paystack's id as a string."""
     by_number = provider.charges.by_number.get(int(named) if named.isdecimal() else 0)
     charge = provider.charges.get(named) or by_number
     if charge is None:
@@ -117,7 +117,7 @@ def _refund(provider: Provider, refund: Refund) -> dict[str, Any]:
 
 
 def refund_notice(provider: Provider, refund: Refund) -> Notice:
-    """Returns a refund's webhook. The amount's type and the refund's id depend on the event."""
+    """Returns the webhook about a refund. The event determines the type of `amount`."""
     word = refund.provider_status or DEFAULT_WORD[refund.status]
     is_number = word in ("failed", "needs-attention")
     data = {

@@ -1,4 +1,4 @@
-"""Paystack's balance, and its balance ledger, which serves as the account statement."""
+"""Paystack's balance and its balance ledger. The ledger serves as the account statement."""
 
 from datetime import UTC, datetime
 
@@ -39,7 +39,7 @@ def ledger(provider: Provider, ask: Ask) -> Answer:
 
 
 def _reason(provider: Provider, movement: Movement) -> str:
-    """Returns the line's reason, which for a transfer comes from the request."""
+    """Returns the statement line's reason. A transfer's reason comes from the transfer request."""
     transfer = provider.transfers.get(movement.reference) if movement.kind == "transfer" else None
     return transfer.narration if transfer else MODELS[movement.kind]
 
