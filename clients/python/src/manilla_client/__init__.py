@@ -91,7 +91,7 @@ from manilla_client.synchronous import Client
 if TYPE_CHECKING:
     from manilla_client.asynchronous import AsyncClient
 
-__version__ = "0.7.0"  # the same version as the platform
+__version__ = "0.7.0"  # The client has the same version number as the platform.
 
 __all__ = [
     "AcceptedResend",
@@ -179,7 +179,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports AsyncClient at its first use, because loading asyncio takes long."""
+    """Imports AsyncClient when it is first used, because importing asyncio is slow."""
     if name != "AsyncClient":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from manilla_client.asynchronous import AsyncClient

@@ -1,7 +1,7 @@
-"""The client for asyncio programs: the same calls as the synchronous client, run in threads.
+"""The client for asyncio programs. It runs the synchronous client's calls in threads.
 
-A call mostly waits for the network, so one thread per open call is as good as sockets on the event
-loop. Both clients share the code that sends and retries requests.
+A call mostly waits for the network, so a thread per open call is as efficient as sockets on the
+event loop. Both clients share the code that sends and retries requests.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ Found = TypeVar("Found", bound=polling.Verified)
 
 
 class AsyncClient:
-    """The asyncio client. Close it, or use it in an `async with` statement.
+    """The asyncio client. Close the client after use, or use it in an `async with` statement.
 
     Canceling a call stops waiting for the response, but does not undo a request that was sent.
     """
@@ -79,7 +79,10 @@ class AsyncClient:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Reads MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
+        """Creates a client from environment variables.
+
+        The variables are MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET.
+        """
         return cls(url_of_environment(), Credentials.from_environment())
 
     async def __aenter__(self) -> Self:
@@ -94,7 +97,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Waits for open calls, then closes the client."""
+        """Waits until all open calls have finished, and then closes the client."""
         await asyncio.to_thread(self._threads.shutdown)
         self._transport.close()
 
@@ -105,7 +108,7 @@ class AsyncClient:
         scenario: Scenario | None = None,
         **order: Unpack[PaymentOrder],
     ) -> PaymentSession:
-        """Creates a checkout session. Redirect the customer to its `payment_url`."""
+        """Creates a checkout session. Redirect the customer to the session's `payment_url`."""
         return await self._do(calls.initiate_payment(order, idempotency_key, scenario))
 
     async def verify_payment(self, trx_id: str) -> CompletedPayment | UnfinishedPayment:
@@ -118,36 +121,36 @@ class AsyncClient:
         return await self._wait_for(self.verify_payment, trx_id, timeout_seconds)
 
     async def create_payment_link(self, **order: Unpack[PaymentLinkOrder]) -> CreatedPaymentLink:
-        """Creates a page on which customers pay. Share its `url`."""
+        """Creates a page on which customers pay. Share the page's `url` with your customers."""
         return await self._do(calls.create_payment_link(order))
 
     async def list_payment_links(self, **query: Unpack[PaymentLinkQuery]) -> PaymentLinkPage:
-        """Returns a page of payment links, newest first. Pass its `next_cursor` as `cursor`."""
+        """Returns a page of payment links, newest first. For the next page, pass `next_cursor`."""
         return await self._do(calls.list_payment_links(query))
 
     async def get_payment_link(self, link_id: str) -> PaymentLink:
         return await self._do(calls.get_payment_link(link_id))
 
     async def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
-        """Disables the payment link, which stops new payments through it."""
+        """Disables the payment link. Customers can no longer start payments with it."""
         return await self._do(calls.disable_payment_link(link_id))
 
     async def enable_payment_link(self, link_id: str) -> CreatedPaymentLink:
-        """Enables a disabled payment link, which allows new payments through it."""
+        """Enables a disabled payment link. Customers can start payments with it again."""
         return await self._do(calls.enable_payment_link(link_id))
 
     async def edit_payment_link(
         self, link_id: str, **change: Unpack[PaymentLinkChange]
     ) -> PaymentLink:
-        """Changes the link's fields, for new payments. None removes an optional field."""
+        """Changes the payment link for new payments. The value None removes an optional field."""
         return await self._do(calls.edit_payment_link(link_id, change))
 
     async def list_events(self, **query: Unpack[EventQuery]) -> EventPage:
-        """Returns a page of events, oldest first. Pass the last id as `since` to continue."""
+        """Returns a page of events, oldest first. To continue, pass the last id as `since`."""
         return await self._do(calls.list_events(query))
 
     async def create_webhook_endpoint(self, **order: Unpack[EndpointOrder]) -> EndpointSecret:
-        """Creates a URL that receives events. Store the secret: it is returned only once."""
+        """Creates a URL that receives events. Store its secret, which is returned only once."""
         return await self._do(calls.create_webhook_endpoint(order))
 
     async def list_webhook_endpoints(
@@ -164,7 +167,7 @@ class AsyncClient:
         return await self._do(calls.change_webhook_endpoint(endpoint_id, change))
 
     async def delete_webhook_endpoint(self, endpoint_id: str) -> DeletedEndpoint:
-        """Deletes the endpoint with its secret, and stops its deliveries."""
+        """Deletes the endpoint and its secret, and stops deliveries to the endpoint."""
         return await self._do(calls.delete_webhook_endpoint(endpoint_id))
 
     async def test_webhook_endpoint(self, endpoint_id: str) -> EndpointTest:
@@ -174,13 +177,13 @@ class AsyncClient:
     async def rotate_webhook_secret(
         self, endpoint_id: str, *, overlap_minutes: int = 1440
     ) -> EndpointSecret:
-        """Creates a new secret. The old secret also signs until the overlap ends."""
+        """Creates a new secret. The old secret also signs events until the overlap ends."""
         return await self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
 
     async def resend_webhook_events(
         self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
     ) -> AcceptedResend:
-        """Sends the events since this time that the endpoint has not received."""
+        """Sends the events since this time that the endpoint has not received yet."""
         return await self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
     async def initiate_refund(
@@ -190,7 +193,7 @@ class AsyncClient:
         scenario: Scenario | None = None,
         **order: Unpack[RefundOrder],
     ) -> Refund:
-        """Debits your wallet immediately and refunds the customer."""
+        """Creates a refund. Your wallet is debited immediately, and the customer is refunded."""
         return await self._do(calls.initiate_refund(order, idempotency_key, scenario))
 
     async def verify_refund(self, trx_id: str) -> VerifiedRefund:
@@ -203,17 +206,17 @@ class AsyncClient:
     def payments(
         self, **query: Unpack[TransactionQuery]
     ) -> AsyncIterator[CompletedPayment | UnfinishedPayment]:
-        """Yields all your payments, newest first. Requests further pages when needed."""
+        """Yields all your payments, newest first. Requests more pages when needed."""
         return self._every(lists.payments(query))
 
     def payouts(
         self, **query: Unpack[TransactionQuery]
     ) -> AsyncIterator[DeliveredPayout | UndeliveredPayout]:
-        """Yields all your payouts, newest first. Requests further pages when needed."""
+        """Yields all your payouts, newest first. Requests more pages when needed."""
         return self._every(lists.payouts(query))
 
     def refunds(self, **query: Unpack[TransactionQuery]) -> AsyncIterator[VerifiedRefund]:
-        """Yields all your refunds, newest first. Requests further pages when needed."""
+        """Yields all your refunds, newest first. Requests more pages when needed."""
         return self._every(lists.refunds(query))
 
     async def balance(self) -> Balance:
@@ -232,7 +235,7 @@ class AsyncClient:
         scenario: Scenario | None = None,
         **order: Unpack[PayoutOrder],
     ) -> Payout:
-        """Debits your wallet immediately and sends the money to the beneficiary."""
+        """Creates a payout. Your wallet is debited immediately, and the beneficiary is paid."""
         return await self._do(calls.initiate_payout(order, idempotency_key, scenario))
 
     async def verify_payout(self, trx_id: str) -> DeliveredPayout | UndeliveredPayout:
@@ -248,7 +251,7 @@ class AsyncClient:
         return await self._do(calls.payout_methods(currency))
 
     async def bank_list(self, method_code: str | None = None) -> BankList:
-        """Returns the bank codes of provider B, or of the given automatic method."""
+        """Returns the banks and bank codes of provider B, or of the given automatic method."""
         return await self._do(calls.bank_list(method_code))
 
     async def site_info(self) -> SiteInfo:

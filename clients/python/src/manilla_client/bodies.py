@@ -1,6 +1,6 @@
 """The API's requests as typed dictionaries, and its responses as dataclasses.
 
-Unknown fields in responses, which later versions may add, are ignored.
+The client ignores unknown response fields, because later API versions may add fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ class PaymentLinkOrder(TypedDict):
 
 
 class PaymentLinkChange(TypedDict, total=False):
-    """The fields to change. None removes an optional field."""
+    """The payment link's fields to change. The value None removes an optional field."""
 
     title: str
     amount: Decimal | int | None
@@ -115,7 +115,7 @@ class PaymentSession:
 
     @property
     def trx_id(self) -> str:
-        """The payment's id, taken from the payment URL. Store it with your order."""
+        """The payment's id, which is part of the payment URL. Store the id with your order."""
         return urlsplit(self.payment_url).path.rsplit("/", 1)[-1]
 
 
@@ -148,7 +148,8 @@ class CompletedPayment:
     description: str | None
     created_at: datetime
     updated_at: datetime
-    amount_received: Decimal | None = None  # present only if it differs from the amount due
+    # The API sends this field only if the received amount differs from the amount due.
+    amount_received: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +161,7 @@ class UnfinishedPayment:
     ref_trx: str
     message: str
     error_code: str | None = None
-    amount_received: Decimal | None = None  # present only after a partial payment
+    amount_received: Decimal | None = None  # The API sends this field only after a partial payment.
     created_at: datetime | None = None  # present only in lists
 
 
@@ -250,7 +251,10 @@ class PayoutMethods:
     methods: tuple[PayoutMethod, ...]
 
     def by_code(self, method_code: str) -> PayoutMethod:
-        """Returns the method with this code. Codes are stable; ids differ between installations."""
+        """Returns the method with this code.
+
+        Unlike ids, codes are the same in all installations.
+        """
         for method in self.methods:
             if method.method_code == method_code:
                 return method
@@ -297,7 +301,8 @@ class DeliveredPayout:
     description: str | None
     created_at: datetime
     updated_at: datetime
-    session_id: str | None = None  # id of the interbank transfer (NIP), if the provider reports it
+    # the id of the interbank transfer (NIP), if the provider reports the id
+    session_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +332,7 @@ class BankList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A status change of a transaction. `body` is the exact body of its notification."""
+    """A status change of a transaction. `body` is the exact body of the event's notification."""
 
     id: str
     type: str
@@ -425,7 +430,7 @@ class VerifiedRefund:
     message: str
     created_at: datetime
     updated_at: datetime
-    source: str | None = None  # "customer_credit" if the money was never in the wallet
+    source: str | None = None  # "customer_credit" if the refunded money was never in the wallet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

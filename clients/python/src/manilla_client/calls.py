@@ -1,4 +1,4 @@
-"""The API's calls as data: the request to send, and how to parse the response."""
+"""The API's calls as data: each call has a request and a function that parses the response."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ class PaymentLinkQuery(TypedDict, total=False):
 
 
 class EventQuery(TypedDict, total=False):
-    """Filters for events. `since` is a time, or the id of the last event that you have received."""
+    """Filters for events. `since` is a time, or the id of the last event that you received."""
 
     since: datetime | str | None
     type: str | None
@@ -74,7 +74,7 @@ class Call(Generic[Kind]):
     target: str
     read: Callable[[Any], Kind]
     body: bytes = b""
-    # The key is the same for every attempt, so the request takes effect only once.
+    # Every attempt has the same idempotency key, so the request takes effect only once.
     idempotency_key: str | None = None
     scenario: Scenario | None = None
 
@@ -194,7 +194,8 @@ def edit_payment_link(link_id: str, change: PaymentLinkChange) -> Call[PaymentLi
     if (ends := change.get("expires_at")) is not None:
         sent["expires_at"] = ends.isoformat()
     target = f"{LINKS}/{quote(link_id, safe='')}"
-    body = exact_json.dumps(sent).encode()  # includes fields that are None, which the API removes
+    # A field with the value null is sent, so that the API removes it.
+    body = exact_json.dumps(sent).encode()
     return Call("PATCH", target, lambda document: read(PaymentLink, document), body)
 
 
@@ -255,7 +256,7 @@ def _endpoint(endpoint_id: str) -> str:
 
 
 def listed(path: str, query: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
-    """Returns the path with the given filters. Some filters have another name in the API."""
+    """Returns the path with the filters as query string. `names` maps filters to API names."""
     sent = {
         (names or {}).get(name, name): value.isoformat() if isinstance(value, datetime) else value
         for name, value in query.items()
@@ -284,7 +285,7 @@ def _is_success(document: object) -> bool:
 
 
 def _body(order: Mapping[str, object], kind: type) -> bytes:
-    # The API ignores unknown fields, so it would not report a misspelled name.
+    # The API ignores unknown fields and would not report a misspelled field name.
     check_names(order, kind)
     given = {name: value for name, value in order.items() if value is not None}
     return exact_json.dumps(given).encode()

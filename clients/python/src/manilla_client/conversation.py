@@ -1,6 +1,6 @@
-"""The steps of one call, from its first attempt to its result, without any I/O.
+"""The steps of one API call, from the first attempt to the result, without any I/O.
 
-The synchronous and asynchronous clients perform each step: they send a request, or wait.
+The synchronous and asynchronous clients perform the steps: they send requests and wait.
 """
 
 import time
@@ -41,7 +41,7 @@ def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Co
 
 
 def signed(call: Call[Any], credentials: Credentials) -> Request:
-    """Returns the signed request. Each attempt is signed again, because a signature expires."""
+    """Returns the signed request. Each attempt gets a new signature, because signatures expire."""
     signed = credentials.headers(int(time.time()), call.method, call.target, call.body)
     return Request(call.method, call.target, {**call.headers(), **signed}, call.body)
 
@@ -63,7 +63,7 @@ def error_of(outcome: Answer | Failure, idempotency_key: str | None) -> NoAnswer
     try:
         document = exact_json.loads(outcome.body)
     except ValueError:
-        document = None  # a proxy responded in another format
+        document = None  # A proxy may respond with a body that is not JSON.
     if not isinstance(document, dict):
         document = {}
     code = document.get("error_code")

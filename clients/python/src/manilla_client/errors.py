@@ -1,4 +1,4 @@
-"""Exceptions: one class per API error code, and classes for all other errors."""
+"""Exceptions: one class per API error code, and classes for errors without an error code."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ class ManillaError(Exception):
 class NoAnswer(ManillaError):
     """There was no readable response after all attempts. The request may have taken effect.
 
-    You can safely repeat a POST with the same `idempotency_key` and the same order.
+    You can safely repeat a POST request with the same `idempotency_key` and the same body.
     """
 
     def __init__(self, message: str, idempotency_key: str | None = None) -> None:
@@ -20,11 +20,11 @@ class NoAnswer(ManillaError):
 
 
 class BadAnswer(ManillaError):
-    """The response does not match the API's description."""
+    """The response does not match the API's specification."""
 
 
 class StillPending(ManillaError):
-    """The timeout was reached before the status was final."""
+    """The timeout was reached before the transaction had a final status."""
 
     def __init__(self, trx_id: str) -> None:
         super().__init__(f"{trx_id} is still pending.")
@@ -36,15 +36,15 @@ class BadNotification(ManillaError):
 
 
 class SignatureMismatch(BadNotification):
-    """The signature is missing, or it was computed from other bytes or with another secret."""
+    """The signature is missing, or was computed from another body or with another secret."""
 
 
 class NotificationTooOld(BadNotification):
-    """The signature is valid but old. An attacker may be replaying a recorded notification."""
+    """The signature is valid but too old. An attacker may be replaying a recorded notification."""
 
 
 class ApiError(ManillaError):
-    """The API rejected the request. Error codes without a separate class raise this class."""
+    """The API rejected the request. This class is used for error codes without a separate class."""
 
     codes: ClassVar[tuple[str, ...]] = ()
     advice: ClassVar[str | None] = None
@@ -197,8 +197,7 @@ class PayoutRefused(ApiError):
 class InsufficientBalance(PayoutRefused):
     """The wallet's balance is too low.
 
-    This error also occurs for a refund, and for a payment if your wallet cannot cover its
-    commission.
+    This error also occurs for a refund, and for a payment whose commission exceeds your balance.
     """
 
     codes = ("insufficient_balance",)
@@ -246,7 +245,7 @@ class PayoutFailed(PayoutRefused):
 
 
 def refusal_class(status: int, code: str | None) -> type[ApiError]:
-    """Finds the exception class by error code, or by HTTP status if a proxy sent no error code."""
+    """Finds the exception class by error code, or by HTTP status if there is no error code."""
     if code is None:
         return _BY_STATUS.get(status, ApiError)
     return _BY_CODE.get(code, ApiError)

@@ -21,7 +21,7 @@ def dumps(value: object) -> str:
 
 
 def pretty(value: object, margin: str = "") -> str:
-    """Encodes a value like `dumps`, but with one line for each nested value."""
+    """Encodes a value as indented JSON with exact decimals."""
     inner = margin + "  "
     if isinstance(value, Mapping) and value:
         lines = [f"{inner}{_key(k)}: {pretty(v, inner)}" for k, v in value.items()]

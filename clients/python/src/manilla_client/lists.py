@@ -1,4 +1,4 @@
-"""The API's lists as calls for one page each, and the items that they contain."""
+"""The API's lists. Each call requests one page, and returns the page's items."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from manilla_client.reading import read
 
 Item = TypeVar("Item")
 NAMES = {"since": "from", "until": "to"}
-PAGE_ITEMS = 100  # large pages need fewer requests
+PAGE_ITEMS = 100  # Large pages need fewer requests.
 
 
 class Period(TypedDict, total=False):
@@ -45,7 +45,8 @@ class Page(Generic[Item]):
     next_cursor: str | None
 
 
-PageCall = Callable[[str | None], Call[Page[Item]]]  # creates the call for the page at this cursor
+# A function that creates the call for the page at a cursor.
+PageCall = Callable[[str | None], Call[Page[Item]]]
 
 
 def payments(query: TransactionQuery) -> PageCall[CompletedPayment | UnfinishedPayment]:

@@ -17,7 +17,7 @@ STANDARD_PREFIX = "whsec_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """A status change. `data` has all fields of the body, with amounts as Decimal."""
+    """A notification about a status change. `data` has all body fields, with amounts as Decimal."""
 
     event: str
     status: str
@@ -29,17 +29,18 @@ class Notification:
     message: str | None
     error_code: str | None
     timestamp: int | None
-    id: str | None  # the same for every delivery attempt; None if only X-Signature was sent
+    # The id is the same for every delivery attempt, and None if only X-Signature was sent.
+    id: str | None
     data: Mapping[str, Any] = field(repr=False)
 
     @property
     def is_sandbox(self) -> bool:
-        """True for sandbox notifications. Do not deliver goods for them."""
+        """True for sandbox notifications. Do not deliver goods for a sandbox payment."""
         return self.environment == "sandbox"
 
     @property
     def handled_once_by(self) -> tuple[str, str, str, str]:
-        """A unique key. Store it to process a notification only once, as it can arrive twice."""
+        """A unique key. Store the key, and ignore a notification whose key is already stored."""
         return self.event, self.trx_id, self.status, str(self.data.get("refund_trx_id", ""))
 
 
@@ -136,7 +137,7 @@ def _read(body: bytes, headers: Mapping[str, str], number: str | None) -> Notifi
         raise BadNotification(f"The body cannot be parsed: {error}.") from None
     if not isinstance(document, dict):
         raise BadNotification("The body is not an object.")
-    # A payment created through the legacy endpoint has a notification without `data`.
+    # A notification about a payment created through the legacy endpoint has no field `data`.
     data = document.get("data", document)
     if not isinstance(data, dict):
         raise BadNotification("`data` is not an object.")

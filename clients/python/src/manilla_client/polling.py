@@ -1,4 +1,4 @@
-"""How often to poll for a final status: the waits get longer with each poll."""
+"""The polling schedule for a final status. The wait doubles after each poll, up to a maximum."""
 
 import time
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Found = TypeVar("Found", bound=Verified)
 
 
 def waits(timeout_seconds: float) -> Iterator[float]:
-    """Yields the seconds to wait after each poll, until the timeout is reached."""
+    """Yields the number of seconds to wait after each poll, until the timeout is reached."""
     deadline = time.monotonic() + timeout_seconds
     next_seconds = FIRST_WAIT_SECONDS
     while (left := deadline - time.monotonic()) > 0:

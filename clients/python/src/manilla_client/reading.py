@@ -1,4 +1,4 @@
-"""Converts JSON documents to the dataclasses in `answers`. Rejects documents that do not match."""
+"""Converts JSON documents to dataclasses. Rejects documents that do not match the dataclass."""
 
 import types
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def _parts(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def _expect(value: object, kind: type, where: str) -> Any:
-    # In Python a bool is an int, but in JSON it is not a number.
+    # A bool is an int in Python, but not a number in JSON.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise BadAnswer(f"{where} is not of type {kind.__name__}.")
     return value

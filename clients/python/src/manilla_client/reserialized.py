@@ -1,4 +1,4 @@
-"""Serializes the same JSON as different common libraries would."""
+"""Serializes a JSON document in the formats of common JSON libraries."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-# Maps each format's name in the explanation to its options for json.dumps.
+# Maps the description of each spacing to the options of json.dumps.
 _SPACING: dict[str, dict[str, Any]] = {
     "without spaces": {"separators": (",", ":")},
     "with spaces after commas and colons": {},
@@ -21,7 +21,7 @@ _KEPT_NUMBER = re.compile(r'"\\u0000([^"\\]*)\\u0000"')
 
 
 def reserialized(body: bytes) -> Iterator[tuple[bytes, str]]:
-    """Yields each serialization of the JSON, and how it differs."""
+    """Yields the JSON document in each format, with a description of the format."""
     for numbers, value in _parsed(body):
         for spacing, keys, letters, slashes in product(_SPACING, _KEYS, _LETTERS, _SLASHES):
             text = json.dumps(
@@ -34,7 +34,8 @@ def reserialized(body: bytes) -> Iterator[tuple[bytes, str]]:
 
 def _parsed(body: bytes) -> Iterator[tuple[str, Any]]:
     def keep(text: str) -> str:
-        return f"\0{text}\0"  # keep the digits as text; _KEPT_NUMBER removes the quotes later
+        # Numbers are encoded as marked strings, and _KEPT_NUMBER later removes the quotes.
+        return f"\0{text}\0"
 
     def shorten(text: str) -> int | float:
         number = float(text)

@@ -1,18 +1,17 @@
-"""When a call is retried, and how long to wait before the retry."""
+"""The retry policy: which calls are retried, and how long to wait before a retry."""
 
 import random
 from dataclasses import dataclass
 
-# A request that gets 429 or 503 had no effect. For the other statuses that is unknown, but every
-# call can be repeated safely: a GET changes nothing, a POST that moves money has an idempotency
-# key, and a payment link or webhook endpoint that was created twice does no harm, because nobody
-# knows the first one.
+# A request that gets 429 or 503 had no effect. After 500, 502 or 504, the effect is unknown.
+# Every call can be repeated safely: a GET changes nothing, and a POST that moves money has a key.
+# Creating a payment link or webhook endpoint twice does no harm, because nobody uses the first.
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """The retry policy. `Retries(attempts_max=1)` disables retries."""
+    """The settings for retries. `Retries(attempts_max=1)` disables retries."""
 
     attempts_max: int = 4
     first_wait_seconds: float = 0.5
@@ -23,11 +22,11 @@ class Retries:
             raise ValueError("attempts_max must be at least 1, and waits must not be negative.")
 
     def wait_seconds(self, attempts: int, retry_after_seconds: int | None = None) -> float | None:
-        """Returns the seconds to wait after this many attempts, or None if no attempts are left.
+        """Returns the seconds to wait before the next attempt, or None if the call is not retried.
 
-        The wait is the Retry-After time plus a random delay, so that clients that were rejected
-        together do not retry together. If Retry-After is too long, the caller gets the error
-        instead of a retry.
+        The wait is the Retry-After time plus a random delay, so that clients that were rejected at
+        the same time do not retry at the same time. If Retry-After is too long, the call is not
+        retried.
         """
         if attempts >= self.attempts_max:
             return None

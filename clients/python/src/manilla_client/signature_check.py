@@ -16,7 +16,7 @@ from manilla_client.reserialized import reserialized
 DIGEST_BYTES = 32
 TOLERANCE_SECONDS = 300  # the platform's default
 EXCERPT_BYTES = 12
-# Tried only with the correct secret, because there are a thousand variants.
+# Millisecond timestamps have a thousand variants, so only the correct secret is tried with them.
 MILLISECONDS = "millisecond_timestamp"
 UNEXPLAINED = (
     "No common mistake explains this. Compute the SHA-256 hash of the string your program signs: "
@@ -43,7 +43,7 @@ class SignedText:
 
 @dataclass(frozen=True, slots=True)
 class SigningSecret:
-    """A secret that may have been used. The output shows only its label."""
+    """A secret that may have been used for signing. The output shows only the secret's label."""
 
     key: bytes = field(repr=False)
     label: str
@@ -54,10 +54,10 @@ class SigningSecret:
 class SignatureReport:
     text: SignedText  # the text that should have been signed
     mistakes: list[SignatureMistake]
-    is_explained: bool  # True if these mistakes fully explain the mismatch
+    is_explained: bool  # True if the listed mistakes fully explain the mismatch
     secret: SigningSecret | None = None
     note: str | None = None
-    signed: SignedText | None = None  # the text that was actually signed, if known
+    signed: SignedText | None = None  # the text that was actually signed, or None if it is unknown
 
     @property
     def matches(self) -> bool:
@@ -65,7 +65,7 @@ class SignatureReport:
 
     @property
     def first_difference(self) -> int | None:
-        """The position of the first byte that differs between the signed and the correct text."""
+        """The position of the first byte in which the signed text differs from the correct text."""
         other = self.signed or self.text
         return None if other == self.text else first_difference(other.signed, self.text.signed)
 
@@ -113,8 +113,8 @@ def check_signature(
 ) -> SignatureReport:
     """Checks the signature of a request or of a notification.
 
-    `request` is the timestamp, the method and the target, or None for a notification. `others` has
-    additional texts that may have been signed.
+    `request` is the timestamp, the method and the target, or None for a notification. `others`
+    contains additional texts that may have been signed.
     """
     if request is None:
         return explain([*body_texts(body), *others], secrets, signature)
@@ -127,9 +127,9 @@ def explain(
     signature: str,
     note: str | None = None,
 ) -> SignatureReport:
-    """Finds the text and secret that match the signature, with the fewest mistakes.
+    """Finds the text and the secret that match the signature with the fewest mistakes.
 
-    The first text is the correct text. Secrets without a mistake are correct.
+    The first text is the correct text. Secrets without a mistake are correct secrets.
     """
     digest, unreadable, form = _read(signature)
     note = " ".join(filter(None, (form, note))) or None
@@ -149,7 +149,7 @@ def explain(
 
 
 def _read(signature: str) -> tuple[bytes | None, SignatureMistake | None, str]:
-    """Decodes the signature. Upper case and the prefix `sha256=` are accepted, as in the API."""
+    """Decodes the signature. Accepts upper case and the prefix `sha256=`, like the API."""
     text, notes = signature.strip(), []
     if text.lower().startswith("sha256="):
         text = text[len("sha256=") :]
@@ -177,7 +177,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def request_texts(timestamp: str, method: str, target: str, body: bytes) -> list[SignedText]:
-    """Returns the texts that may have been signed: the correct text, then one text per mistake."""
+    """Returns texts that may have been signed: the correct text, then one text per mistake."""
     path = _path(target)
 
     def text(method: str = method.upper(), target: str = path, body: bytes = body) -> bytes:
@@ -205,7 +205,7 @@ def request_texts(timestamp: str, method: str, target: str, body: bytes) -> list
 
 
 def _path(target: str) -> str:
-    """Returns the path and query of a URL, as in a request line."""
+    """Returns the URL's path and query string, as in the first line of an HTTP request."""
     if "://" not in target.partition("?")[0]:
         return target
     return "/" + target.partition("://")[2].partition("/")[2]
@@ -235,7 +235,7 @@ def _times(timestamp: str, right: bytes) -> Iterator[SignedText]:
 
 
 def body_texts(body: bytes) -> list[SignedText]:
-    """Returns the body, and the variants that programs create between signing and sending."""
+    """Returns the body and its variants, because programs may change a body after signing it."""
     texts = [SignedText(body)]
     stripped = body.rstrip(b"\r\n")
     if stripped != body:
@@ -257,7 +257,7 @@ def body_texts(body: bytes) -> list[SignedText]:
 
 
 def with_variants(secret: SigningSecret) -> list[SigningSecret]:
-    """Returns the secret, and the variants that can result from copying it into a program."""
+    """Returns the secret and its variants that result from mistakes in copying it."""
     hint = "The secret was used with a newline at its end; use it unchanged."
     mistake = SignatureMistake("secret_with_newline", hint)
     return [secret, SigningSecret(secret.key + b"\n", "another form", mistake)]
@@ -278,7 +278,7 @@ def escaped(text: bytes) -> str:
 
 
 def _age_note(timestamp: str) -> str | None:
-    """Returns a note if the signature matches but the API would reject its timestamp."""
+    """Returns a note if the signature is correct, but the API would reject its timestamp."""
     if not _SECONDS.fullmatch(timestamp):
         return None
     apart = int(time.time()) - int(timestamp)

@@ -1,4 +1,4 @@
-"""The synchronous client."""
+"""The synchronous API client."""
 
 import ssl
 import time
@@ -52,7 +52,7 @@ Found = TypeVar("Found", bound=polling.Verified)
 
 
 class Client:
-    """The synchronous client. It is thread-safe. Close it, or use it in a `with` statement."""
+    """The synchronous, thread-safe client. Close it after use, or use it in a `with` statement."""
 
     def __init__(
         self,
@@ -69,7 +69,10 @@ class Client:
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Reads MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET."""
+        """Creates a client from environment variables.
+
+        The variables are MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET.
+        """
         return cls(url_of_environment(), Credentials.from_environment())
 
     def __enter__(self) -> Self:
@@ -93,7 +96,7 @@ class Client:
         scenario: Scenario | None = None,
         **order: Unpack[PaymentOrder],
     ) -> PaymentSession:
-        """Creates a checkout session. Redirect the customer to its `payment_url`."""
+        """Creates a checkout session. Redirect the customer to the session's `payment_url`."""
         return self._do(calls.initiate_payment(order, idempotency_key, scenario))
 
     def verify_payment(self, trx_id: str) -> CompletedPayment | UnfinishedPayment:
@@ -106,34 +109,34 @@ class Client:
         return self._wait_for(self.verify_payment, trx_id, timeout_seconds)
 
     def create_payment_link(self, **order: Unpack[PaymentLinkOrder]) -> CreatedPaymentLink:
-        """Creates a page on which customers pay. Share its `url`."""
+        """Creates a page on which customers pay. Share the page's `url` with your customers."""
         return self._do(calls.create_payment_link(order))
 
     def list_payment_links(self, **query: Unpack[PaymentLinkQuery]) -> PaymentLinkPage:
-        """Returns a page of payment links, newest first. Pass its `next_cursor` as `cursor`."""
+        """Returns a page of payment links, newest first. For the next page, pass `next_cursor`."""
         return self._do(calls.list_payment_links(query))
 
     def get_payment_link(self, link_id: str) -> PaymentLink:
         return self._do(calls.get_payment_link(link_id))
 
     def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
-        """Disables the payment link, which stops new payments through it."""
+        """Disables the payment link. Customers can no longer start payments with it."""
         return self._do(calls.disable_payment_link(link_id))
 
     def enable_payment_link(self, link_id: str) -> CreatedPaymentLink:
-        """Enables a disabled payment link, which allows new payments through it."""
+        """Enables a disabled payment link. Customers can start payments with it again."""
         return self._do(calls.enable_payment_link(link_id))
 
     def edit_payment_link(self, link_id: str, **change: Unpack[PaymentLinkChange]) -> PaymentLink:
-        """Changes the link's fields, for new payments. None removes an optional field."""
+        """Changes the payment link for new payments. The value None removes an optional field."""
         return self._do(calls.edit_payment_link(link_id, change))
 
     def list_events(self, **query: Unpack[EventQuery]) -> EventPage:
-        """Returns a page of events, oldest first. Pass the last id as `since` to continue."""
+        """Returns a page of events, oldest first. To continue, pass the last id as `since`."""
         return self._do(calls.list_events(query))
 
     def create_webhook_endpoint(self, **order: Unpack[EndpointOrder]) -> EndpointSecret:
-        """Creates a URL that receives events. Store the secret: it is returned only once."""
+        """Creates a URL that receives events. Store its secret, which is returned only once."""
         return self._do(calls.create_webhook_endpoint(order))
 
     def list_webhook_endpoints(
@@ -150,7 +153,7 @@ class Client:
         return self._do(calls.change_webhook_endpoint(endpoint_id, change))
 
     def delete_webhook_endpoint(self, endpoint_id: str) -> DeletedEndpoint:
-        """Deletes the endpoint with its secret, and stops its deliveries."""
+        """Deletes the endpoint and its secret, and stops deliveries to the endpoint."""
         return self._do(calls.delete_webhook_endpoint(endpoint_id))
 
     def test_webhook_endpoint(self, endpoint_id: str) -> EndpointTest:
@@ -160,13 +163,13 @@ class Client:
     def rotate_webhook_secret(
         self, endpoint_id: str, *, overlap_minutes: int = 1440
     ) -> EndpointSecret:
-        """Creates a new secret. The old secret also signs until the overlap ends."""
+        """Creates a new secret. The old secret also signs events until the overlap ends."""
         return self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
 
     def resend_webhook_events(
         self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
     ) -> AcceptedResend:
-        """Sends the events since this time that the endpoint has not received."""
+        """Sends the events since this time that the endpoint has not received yet."""
         return self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
     def initiate_refund(
@@ -176,7 +179,7 @@ class Client:
         scenario: Scenario | None = None,
         **order: Unpack[RefundOrder],
     ) -> Refund:
-        """Debits your wallet immediately and refunds the customer."""
+        """Creates a refund. Your wallet is debited immediately, and the customer is refunded."""
         return self._do(calls.initiate_refund(order, idempotency_key, scenario))
 
     def verify_refund(self, trx_id: str) -> VerifiedRefund:
@@ -189,17 +192,17 @@ class Client:
     def payments(
         self, **query: Unpack[TransactionQuery]
     ) -> Iterator[CompletedPayment | UnfinishedPayment]:
-        """Yields all your payments, newest first. Requests further pages when needed."""
+        """Yields all your payments, newest first. Requests more pages when needed."""
         return self._every(lists.payments(query))
 
     def payouts(
         self, **query: Unpack[TransactionQuery]
     ) -> Iterator[DeliveredPayout | UndeliveredPayout]:
-        """Yields all your payouts, newest first. Requests further pages when needed."""
+        """Yields all your payouts, newest first. Requests more pages when needed."""
         return self._every(lists.payouts(query))
 
     def refunds(self, **query: Unpack[TransactionQuery]) -> Iterator[VerifiedRefund]:
-        """Yields all your refunds, newest first. Requests further pages when needed."""
+        """Yields all your refunds, newest first. Requests more pages when needed."""
         return self._every(lists.refunds(query))
 
     def balance(self) -> Balance:
@@ -216,7 +219,7 @@ class Client:
         scenario: Scenario | None = None,
         **order: Unpack[PayoutOrder],
     ) -> Payout:
-        """Debits your wallet immediately and sends the money to the beneficiary."""
+        """Creates a payout. Your wallet is debited immediately, and the beneficiary is paid."""
         return self._do(calls.initiate_payout(order, idempotency_key, scenario))
 
     def verify_payout(self, trx_id: str) -> DeliveredPayout | UndeliveredPayout:
@@ -232,7 +235,7 @@ class Client:
         return self._do(calls.payout_methods(currency))
 
     def bank_list(self, method_code: str | None = None) -> BankList:
-        """Returns the bank codes of provider B, or of the given automatic method."""
+        """Returns the banks and bank codes of provider B, or of the given automatic method."""
         return self._do(calls.bank_list(method_code))
 
     def site_info(self) -> SiteInfo:

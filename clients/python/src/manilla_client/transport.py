@@ -1,4 +1,4 @@
-"""HTTP with persistent connections, using only the standard library."""
+"""An HTTP client with persistent connections that uses only the standard library."""
 
 import http.client
 import ssl
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 CONNECTIONS_KEPT_MAX = 16
-# Servers close idle connections later than this, so few connections are closed during use.
+# Connections are closed after this idle time, before servers usually close them.
 IDLE_SECONDS_MAX = 4
 
 
@@ -31,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """There was no response. If `is_final` is True, a retry would not help."""
+    """The request got no response. If `is_final` is True, a retry would not help."""
 
     reason: str
     is_final: bool = False
@@ -39,14 +39,14 @@ class Failure:
 
 
 class Transport:
-    """A thread-safe HTTP transport: each thread uses its own connection."""
+    """A thread-safe HTTP transport. Each thread uses a separate connection."""
 
     def __init__(self, url: str, timeout_seconds: float, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("The URL must start with https:// or http://, followed by a host.")
         if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
-            # The signature covers the path that the API receives.
+            # Reject a path prefix, because the signature covers the path that the API receives.
             raise ValueError("The URL must have only a host, without a path.")
         self._host, self._port = parts.hostname, parts.port
         self._timeout_seconds = timeout_seconds

@@ -1,4 +1,4 @@
-"""Selects the platform and the keys: from a stored profile or from environment variables."""
+"""Finds the platform's URL and the API keys in a stored profile or in environment variables."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A merchant's account on a platform, with its keys for one environment."""
+    """A merchant's account on a platform, with the API keys for one environment."""
 
     name: str  # the profile's name
     url: str
@@ -45,7 +45,7 @@ class Account:
 
 @dataclass(slots=True)
 class Profiles:
-    """The profiles in the user's file, and the profile that commands use by default."""
+    """The profiles in the user's file, and the name of the default profile."""
 
     current: str | None = None
     profiles: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -97,10 +97,10 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def choose(name: str | None) -> Account:
-    """Returns the named profile, or the account in the variables, or the default profile."""
+    """Returns the named profile, the account in environment variables, or the default profile."""
     if name is not None:
         return Profiles.load().find(name)
-    # Use all four variables or none, because a key must not be sent to the wrong platform.
+    # All four variables must be set, so that a key is never sent to the wrong platform.
     if any(os.environ.get(variable) for variable in VARIABLES.values()):
         return of_variables(FROM_VARIABLES)
     stored = Profiles.load()

@@ -30,7 +30,7 @@ class Feed:
         self._transport = Transport(account.url, TIMEOUT_SECONDS)
 
     def now(self) -> str:
-        """Returns the platform's time, because this machine's clock may be minutes ahead."""
+        """Returns the platform's time, because the local clock may be minutes ahead."""
         headers, _ = self._send(calls.site_info())
         try:
             return parsedate_to_datetime(headers.get("date", "")).isoformat()
@@ -44,7 +44,7 @@ class Feed:
         return call.read(self._send(call)[1])
 
     def _send(self, call: Call[Any]) -> tuple[Any, Any]:
-        """Sends a call, and returns the response's headers and its JSON document."""
+        """Sends a call, and returns the response's headers and parsed JSON body."""
         outcome = self._transport.send(signed(call, self._credentials))
         if isinstance(outcome, Answer) and outcome.status == 200:
             try:

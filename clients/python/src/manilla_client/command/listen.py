@@ -1,4 +1,4 @@
-"""`manilla-client listen` forwards the merchant's events to a receiver without losing any."""
+"""`manilla-client listen` forwards the merchant's events to a local receiver and loses none."""
 
 import argparse
 import math
@@ -19,7 +19,7 @@ from manilla_client.command.stopping import Stopping
 from manilla_client.transport import Answer
 
 RETRY_SECONDS_MAX = 30
-# This leaves half of the rate limit to a shop that calls the platform from the same IP address.
+# One read per second leaves half of the rate limit to a shop that uses the same IP address.
 READ_INTERVAL_SECONDS = 1.0
 
 
@@ -73,7 +73,7 @@ class Backoff:
     due_at: float = 0
 
     def postpone(self, seconds_min: float = 0) -> float:
-        """Schedules the next attempt, and returns the seconds until then."""
+        """Schedules the next attempt, and returns the number of seconds until that attempt."""
         seconds = max(seconds_min, min(1 << self.failures, RETRY_SECONDS_MAX))
         self.failures += 1
         self.due_at = time.monotonic() + seconds
@@ -94,7 +94,8 @@ class Listener:
         self._progress = progress
         self._patterns = patterns
         self._stopping = stopping
-        self._waiting: dict[str, Event] = {}  # events to forward, oldest first
+        # maps event ids to the events to forward, oldest first
+        self._waiting: dict[str, Event] = {}
         self._retries: dict[str, Backoff] = {}  # by transaction
         self._reading = Backoff()
         self._cursor: str | None = None
@@ -111,13 +112,12 @@ class Listener:
                 time.sleep(max(0.0, min(read_at, retry_at) - now))
 
     def _read(self, wait_seconds: float) -> None:
-        """Reads the next events, and waits for them if there are none yet."""
+        """Reads the next events. If there are no new events, waits for them."""
         self._reading.due_at = time.monotonic() + READ_INTERVAL_SECONDS
         try:
             if self._progress.since is None:
                 self._progress.since = self._feed.now()
-            # The first response shows that the position is valid. Until then, no position is
-            # stored.
+            # Do not wait for events before the first response has shown that the position is valid.
             wait = int(wait_seconds) if self._progress.is_stored else 0
             page = self._feed.page(self._progress.last_read, self._cursor, wait)
         except Unreachable as away:
@@ -125,7 +125,7 @@ class Listener:
             _report(f"Events cannot be read: {away} Trying again in {seconds:.0f} s.")
             return
         self._reading.failures = 0
-        # The cursor continues after a page without events. Otherwise the last event's id continues.
+        # The cursor is needed only after a page without events. Otherwise, use the last event's id.
         self._cursor = None if page.data else page.next_cursor
         self._take(page.data)
 
@@ -141,7 +141,7 @@ class Listener:
         self._progress.record_delivered(each.id for each in events if each.id not in wanted)
 
     def _forward_due(self) -> None:
-        """Forwards the due events. After a failure, later events of the same transaction wait."""
+        """Forwards the due events. After a failed delivery, the transaction's later events wait."""
         held_back = {
             trx_id for trx_id, retry in self._retries.items() if retry.due_at > time.monotonic()
         }
@@ -175,5 +175,5 @@ def _line(event: Event) -> str:
 
 
 def _report(text: str) -> None:
-    """Prints to standard error, because standard output has one line for each forwarded event."""
+    """Prints to standard error, because standard output contains only the forwarded events."""
     print(text, file=sys.stderr, flush=True)

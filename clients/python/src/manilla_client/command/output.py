@@ -1,4 +1,4 @@
-"""Prints text from other systems."""
+"""Makes text from other systems safe to print."""
 
 import json
 from collections.abc import Mapping

@@ -30,8 +30,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _end_quietly() -> int:
-    """Exits without an error because the reader of our output has exited, as `head` does."""
-    # Otherwise, Python would report an error when it flushes the output at exit.
+    """Exits without an error, because the reader of the output, such as `head`, has exited."""
+    # Without this redirect, Python would report an error when it flushes the output at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return NO_READER
 

@@ -1,4 +1,4 @@
-"""Files that only their owner may read: API keys, and positions in the list of events."""
+"""Files that only their owner may read: API keys and the position in the event list."""
 
 import os
 import tempfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from manilla_client.command.failure import CommandFailed
 
-OTHERS = 0o077  # the permissions of everyone except the owner
+OTHERS = 0o077  # the permission bits of the group and of all other users
 
 
 def config_folder() -> Path:
@@ -19,13 +19,16 @@ def state_folder() -> Path:
 
 def _folder(variable: str, default: str) -> Path:
     given = os.environ.get(variable, "")
-    # The XDG specification says to ignore relative paths.
+    # The XDG specification requires programs to ignore relative paths.
     base = Path(given) if given.startswith("/") else Path.home() / default
     return base / "manilla-client"
 
 
 def read(path: Path) -> bytes | None:
-    """Returns the file's content, or None if there is none. Rejects a file that others can read."""
+    """Returns the file's content, or None if the file does not exist.
+
+    Rejects a file that other users can read.
+    """
     try:
         with path.open("rb") as file:
             about = os.fstat(file.fileno())
@@ -41,7 +44,7 @@ def read(path: Path) -> bytes | None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Replaces the file atomically: after a crash it has either the old or the new content."""
+    """Replaces the file atomically. A crash leaves either the old or the new content."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         number, name = tempfile.mkstemp(dir=path.parent)  # the file mode is 0600

@@ -1,4 +1,4 @@
-"""`manilla-client profile` stores the keys of several accounts, and the default account."""
+"""`manilla-client profile` stores the keys of several accounts, and selects the default account."""
 
 import argparse
 import getpass

@@ -1,4 +1,4 @@
-"""The position of `listen` in the list of events, stored in a file for the next start."""
+"""The position of `listen` in the event list, which is stored in a file for the next start."""
 
 import hashlib
 import json
@@ -10,14 +10,14 @@ from manilla_client.command import private_files
 from manilla_client.command.accounts import Account
 from manilla_client.command.failure import CommandFailed
 
-AHEAD_MAX = 1000  # number of later events to read while an older event is undelivered
+AHEAD_MAX = 1000  # At most this many newer events are read while an older event is undelivered.
 
 
 class Progress:
     """The position up to which all events are delivered, and the events delivered after it.
 
-    An event that the receiver rejects holds the position back, but not other transactions' events.
-    The ids of those events are stored until the position has passed them.
+    If the receiver rejects an event, the position stays before that event, but other transactions'
+    events are still delivered. Their ids are stored until the position has passed them.
     """
 
     def __init__(self, account: Account) -> None:
@@ -27,7 +27,8 @@ class Progress:
         self._saved: bytes | None = None
         self.since: str | None = None  # an event's id, or a time
         self._delivered: set[str] = set()
-        self._read: deque[str] = deque()  # the ids of events after the position, oldest first
+        # the ids of the events that were read after the position, oldest first
+        self._read: deque[str] = deque()
 
     @property
     def is_stored(self) -> bool:
@@ -56,7 +57,7 @@ class Progress:
         self._save()
 
     def lock(self) -> Any:
-        """Locks the progress: two processes with one position would skip each other's events."""
+        """Locks the position. Two processes with one position would skip each other's events."""
         try:
             import fcntl
         except ImportError:

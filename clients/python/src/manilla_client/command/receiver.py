@@ -1,4 +1,4 @@
-"""The receiver on the developer's machine, to which `listen` forwards events."""
+"""The developer's local receiver, to which `listen` forwards events."""
 
 from urllib.parse import urlsplit
 
@@ -9,7 +9,7 @@ from manilla_client.credentials import Credentials
 from manilla_client.notifications import sign_ipn
 from manilla_client.transport import Answer, Failure, Request, Transport
 
-ATTEMPT_SECONDS = 10  # the same as for the platform's own deliveries
+ATTEMPT_SECONDS = 10  # The platform's deliveries have the same time limit.
 
 
 class Receiver:
@@ -24,7 +24,7 @@ class Receiver:
         self._target = check_target((parts.path or "/") + query)
 
     def post(self, event: Event) -> Answer | Failure:
-        """Sends the event with the same body and signatures as the platform's notification."""
+        """Sends the event with the same body and signatures as in the platform's notification."""
         body, own = event.body.encode(), self._credentials
         headers = sign_ipn(body, own.api_secret, id=event.id, environment=own.environment)
         return self._transport.send(Request("POST", self._target, headers, body))

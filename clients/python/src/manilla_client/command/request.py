@@ -102,7 +102,7 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _print(answer: Answer) -> None:
-    """Prints the status to standard error, because standard output has only the JSON."""
+    """Prints the status to standard error, because standard output contains only the JSON."""
     request_id = answer.headers.get("x-request-id")
     about = f"HTTP {answer.status}" + (f", request {request_id}" if request_id else "")
     print(printable(about), file=sys.stderr)

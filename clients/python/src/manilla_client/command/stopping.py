@@ -1,4 +1,4 @@
-"""Lets the current step finish when Ctrl-C or a signal stops the command."""
+"""Stops the command after the current step when the user presses Ctrl-C or a signal arrives."""
 
 import contextlib
 import signal

@@ -107,7 +107,7 @@ def _pay_out(
 def _refund(
     client: Client, scenario: Scenario, amount: Decimal, currency: str, ipn_url: str
 ) -> Mapping[str, str]:
-    """Refunds a new payment. Returns the notification's ids: `trx_id` is the payment's id."""
+    """Refunds a new payment. Returns the notification's ids, where `trx_id` is the payment's id."""
     payment = _pay(client, "success", amount, currency, ipn_url)
     made = client.initiate_refund(
         trx_id=payment["trx_id"], ref_trx=_new_reference(), reason=REASON, scenario=scenario
@@ -117,7 +117,7 @@ def _refund(
 
 
 def _payout_method(client: Client, currency: str) -> PayoutMethod:
-    """Returns an automatic method, because an administrator must complete a manual payout."""
+    """Returns an automatic method, because manual payouts must be completed by an administrator."""
     for method in client.payout_methods(currency).methods:
         if method.type == "auto":
             return method
