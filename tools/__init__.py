@@ -1,1 +1,1 @@
-"""Development tools: checks, the test runner, the installer and scripts that create pictures."""
+"""Development tools: code checks, the test runner, the installer and scripts for pictures."""

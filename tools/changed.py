@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Packages whose tests are also, or only, in a folder with another name.
+# Maps each package to its test folders, if they are not named like the package.
 TESTS = {
     "manilla/sql": ("tests/sql", "tests/ledger", "tests/payments", "tests/payouts"),
     "manilla/methods": ("tests/test_fees.py", "tests/payouts", "tests/payments"),

@@ -1,4 +1,4 @@
-"""Draws the twenty most used pages as one small picture for docs/design-pages.md."""
+"""Combines screenshots of the twenty most used pages into one picture for docs/design-pages.md."""
 
 import io
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 from playwright.sync_api import Page
 
-WIDTH = 250  # the width in pixels of each page in the picture
+WIDTH = 250  # the width of each page in the picture, in pixels
 COLUMNS, GAP, LABEL_HEIGHT = 5, 12, 18
 COLORS = 96
 DESKTOP, PHONE = (1280, 800), (390, 844)
@@ -46,7 +46,7 @@ class ContactSheet:
         self._pages.append((label, image))
 
     def save(self, path: Path) -> None:
-        """Draws the screenshots in rows, scaled to the same height, and saves the picture."""
+        """Arranges the screenshots in rows of the same height, and saves the picture."""
         height = WIDTH * DESKTOP[1] // DESKTOP[0]
         rows = -(-len(self._pages) // COLUMNS)
         size = (COLUMNS * (WIDTH + GAP) + GAP, rows * (height + LABEL_HEIGHT + GAP) + GAP)

@@ -14,11 +14,11 @@ from pathlib import Path
 FONTS = Path("manilla/web/static/fonts")
 INTER = "inter-ui@4.1.1"
 TOOLS = ("fonttools==4.68.0", "brotli==1.2.0")
-# The pages use font weights from 400 to 700. The optical size is the one for body text.
+# The pages use font weights from 400 to 700, and the optical size for body text.
 AXES = ("wght=400:700", "opsz=14")
 CHARACTERS = (
     "U+0020-007E,U+00A0-00FF",  # Latin and Latin-1
-    # Letters of Hausa, Igbo and Yoruba names
+    # These characters occur in Hausa, Igbo and Yoruba names.
     "U+0181,U+018A,U+0198,U+0199,U+01B3,U+01B4,U+0253,U+0257,U+0300-0304,U+1E44,U+1E45,U+1E62,"
     "U+1E63,U+1EB8,U+1EB9,U+1ECA-1ECD,U+1EE4,U+1EE5",
     "U+20A6,U+20AC",  # naira and euro

@@ -6,7 +6,8 @@ requirements file lists every dependency with its hash, so nothing has to be res
 pip processes can install in parallel.
 """
 
-from __future__ import annotations  # lets an older Python reach the error message about its version
+# With this import, an older Python can run the script up to its version check.
+from __future__ import annotations
 
 import argparse
 import os
@@ -22,7 +23,7 @@ from pathlib import Path
 
 OLDEST = (3, 11)
 PIPS_MAX = 4
-NOTE_SECONDS = 5  # seconds between two progress lines if the output is not a terminal
+NOTE_SECONDS = 5  # the interval in seconds between progress lines if the output is not a terminal
 ERROR_LINES = 20
 
 
@@ -67,14 +68,14 @@ def normalized(name: str) -> str:
 
 
 def parse(text: str) -> list[Requirement]:
-    """Splits a requirements file. Each requirement starts in the first column; hashes follow."""
+    """Splits a requirements file into requirements. Each requirement starts in the first column."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     blocks = re.split(r"^(?=[A-Za-z0-9])", "\n".join(lines), flags=re.MULTILINE)
     return [Requirement(block) for block in blocks if block.strip()]
 
 
 class Progress:
-    """Reports progress: in one line on a terminal, otherwise as a new line every few seconds."""
+    """Reports progress in one line on a terminal, otherwise with a new line every few seconds."""
 
     def __init__(self, environment: Environment, total: int) -> None:
         self.collected = 0
@@ -117,7 +118,7 @@ class Installer:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # uv must use the interpreter of this environment and not download another one.
+            # uv must use this environment's interpreter instead of downloading an interpreter.
             env={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
         )
         self._reader = threading.Thread(target=self._read)
@@ -144,7 +145,7 @@ class Installer:
 
 
 def run_together(commands: Iterable[Sequence[object]], progress: Progress) -> None:
-    """Runs the commands in parallel. If a command fails, stops the others and raises Failed."""
+    """Runs the commands in parallel. If one command fails, stops the others and raises Failed."""
     running = [Installer(command, progress) for command in commands]
     try:
         while any(each.is_running() for each in running):
@@ -163,7 +164,7 @@ def run_together(commands: Iterable[Sequence[object]], progress: Progress) -> No
 
 
 def find_uv() -> str | None:
-    """Returns uv's path, or None if uv is not installed or is a shim that does not run."""
+    """Returns the path of uv, or None if uv is not installed or cannot run."""
     path = shutil.which(os.environ.get("UV", "uv") or "none")
     return path if path and runs(path) else None
 
@@ -189,7 +190,7 @@ def with_pip(environment: Environment, file: Path, editables: list[str]) -> None
     install = [*pip, "--disable-pip-version-check", "install", "--no-compile", "--no-deps"]
     present = environment.installed()
     wanted = [each for each in parse(file.read_text()) if present.get(each.name) != each.version]
-    # To replace a package, pip must see the installed version, so replacements run in one process.
+    # One process installs all replacements, because pip must see the versions to be replaced.
     added = [each for each in wanted if each.name not in present]
     replaced = [each for each in wanted if each.name in present]
     pips = min(PIPS_MAX, (os.cpu_count() or 1) + 1)

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 SUFFIXES = {".py", ".md", ".html", ".js", ".sql", ".yml", ".toml", ".sh", ".txt", ".css"}
-# These files quote the expressions on purpose, or are third-party texts.
+# The check skips files that quote the expressions on purpose, and third-party texts.
 SKIPPED = (
     *("tools/language.py", "tests/tools/test_language.py", "CHANGELOG.md", "LICENSE"),
     *("requirements", "manilla/people/common_passwords.txt"),
@@ -58,7 +58,7 @@ WORDS = {
     r"too poor": "insufficient balance",
     r"vitals": "health",
 }
-# These names are stored in the database or published, so they cannot change.
+# These names are published or stored in the database, so they cannot change.
 KEPT = (
     *("parked_at", "job_parked", "jobs_parked", "NOT_PARKED", "only_look", "payout_desk"),
     *("payments_were_told", "refunds_were_told", "payouts_were_told", "payout_by_hand"),
@@ -102,7 +102,7 @@ def check(name: str, text: str) -> Iterator[str]:
             yield f"{name}:{number}: {problem}"
 
 
-@cache  # many lines are the same in several files
+@cache  # The cache helps because many lines occur in several files.
 def _problems(line: str) -> tuple[str, ...]:
     if not PATTERN.search(line):
         return ()

@@ -25,12 +25,15 @@ def main() -> None:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of orphaned descendants, which lets it count their CPU time."""
+    """Makes this process the parent of orphaned descendants, so that their CPU time is counted."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def wait_for_orphans() -> None:
-    """Waits for orphaned processes to add their CPU time, up to ORPHAN_SECONDS_MAX."""
+    """Waits for orphaned processes to end, so that their CPU time is counted.
+
+    The wait ends after ORPHAN_SECONDS_MAX.
+    """
     latest = time.monotonic() + ORPHAN_SECONDS_MAX
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < latest:

@@ -1,7 +1,7 @@
 """Draws the packages and their imports into `docs/images/packages.svg`: `make docs`.
 
-Each row of the picture is a floor: its packages import only packages on lower floors. With
-`--check`, the command fails if the picture is outdated.
+The packages in each row of the picture import only packages in lower rows. With `--check`, the
+command fails if the picture is outdated.
 """
 
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 from tools import structure
 
 PICTURE = Path("docs/images/packages.svg")
-# The packages that process a payout, in order, from the request to the notification.
+# The packages that process a payout, in order from the request to the notification.
 PAYOUT = ("api", "payouts", "ledger", "kit", "transfers", "providers", "notify")
 WIDTH, ROW, HEIGHT, GAP, LETTER = 980, 52, 28, 14, 8
 STYLE = """
@@ -28,7 +28,7 @@ STYLE = """
   }
 """
 
-Place = tuple[float, float]  # the center of a package's box
+Place = tuple[float, float]  # the coordinates of the center of a package's box
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def floors() -> list[list[str]]:
-    """Returns the packages of each floor in the import contract, highest floor first."""
+    """Returns the packages of each layer in the import contract, highest layer first."""
     settings = tomllib.loads(Path("pyproject.toml").read_text())
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(each["layers"] for each in contracts if each["type"] == "layers")

@@ -25,10 +25,10 @@ from tools.contact_sheet import DESKTOP, PHONE
 IMAGES = Path("docs/images")
 BYTES_MAX = 200_000
 COLORS = 192
-# The picture on the front page.
+# The path and size of the picture on the site's front page.
 FRONT, FRONT_SIZE = Path("manilla/pages/static/front.png"), (1280, 760)
 READY_SECONDS = 900
-# The pictures in docs/design-pages.md: name, page, width and height.
+# The name, page, width and height of each picture in docs/design-pages.md.
 COMPONENTS = (
     ("design-list-390", "/payments", (390, 560)),
     ("design-list-768", "/payments", (768, 480)),
@@ -140,7 +140,7 @@ def _check_size(path: Path) -> None:
 
 
 def _sign_in(page: Page, url: str) -> None:
-    """Signs in as the demo user if the page asks for it."""
+    """Signs in as the demo user if the page requires a sign-in."""
     if "/sign-in" in page.url:
         page.get_by_role("button", name="Continue").click()
         page.goto(url)

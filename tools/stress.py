@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STOP_SECONDS_MAX = 3.0
-PAUSE_SECONDS_MAX = 1.0  # time between two stopped processes
+PAUSE_SECONDS_MAX = 1.0  # the maximum time between pausing two processes
 BUSY_SECONDS_MAX = 20.0
-# A busy loop also idles, so that the tests run on both a fast and a slow machine.
+# A busy loop has idle phases, so that the tests also run at full speed.
 IDLE_SECONDS_MAX = 10.0
 
 
@@ -84,7 +84,7 @@ def _loop(chance: random.Random) -> None:
 
 @contextlib.contextmanager
 def _stopping(root: int, chance: random.Random) -> Iterator[None]:
-    """Pauses random descendants of the process `root`, one at a time."""
+    """Pauses random descendants of the process `root`, one process at a time."""
     ended = threading.Event()
     thread = threading.Thread(target=_stop_some, args=(root, chance, ended))
     thread.start()
@@ -104,7 +104,7 @@ def _stop_some(root: int, chance: random.Random, ended: threading.Event) -> None
 def _stop(pid: int, seconds: float) -> None:
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        if state in "TZ":  # the process has ended, or a test has stopped it and relies on that
+        if state in "TZ":  # Skip a process that has ended, or that a test has stopped on purpose.
             return
         os.kill(pid, signal.SIGSTOP)
         time.sleep(seconds)

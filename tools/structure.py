@@ -15,13 +15,15 @@ from tools.table_owners import find_foreign_tables
 ROOT = Path("manilla")
 MODULES_MAX = {"manilla/payouts": 20}
 MODULES_MAX_DEFAULT = 25
-FAMILY_MIN = 3  # minimum number of modules sharing the first or last word of their names
-# Migrations are numbered, and the reference shows each sample as a separate file.
+# Modules form a family if at least this many share the first or last word of their names.
+FAMILY_MIN = 3
+# Migrations are numbered files, and the API reference shows each sample as a separate file.
 EXEMPT = ("manilla/sql/migrations", "manilla/reference/samples")
 
 
 def main() -> None:
-    gc.disable()  # the syntax trees of all modules stay in memory until the end
+    # The script needs all syntax trees until its end, so garbage collection is useless.
+    gc.disable()
     found = [line for check in CHECKS for line in check()]
     print(*found, sep="\n", end="\n" if found else "")
     raise SystemExit(1 if found else 0)
@@ -35,7 +37,7 @@ def count_modules() -> Iterator[str]:
 
 
 def find_families() -> Iterator[str]:
-    """Finds modules whose names share a word. They belong in a package with that name."""
+    """Finds modules whose names share a word. Such modules belong in a package with that name."""
     for folder, names in _packages().items():
         words = [name.split("_") for name in names if "_" in name]
         for label, position in (("{}_*", 0), ("*_{}", -1)):
@@ -81,7 +83,7 @@ def package_imports() -> dict[str, set[str]]:
     return imports
 
 
-# Nouns and verbs that end in "ed" but are not participles.
+# These words end in "ed", but are not participles.
 _NOT_PARTICIPLES = frozenset({"feed", "need", "seed", "speed"})
 _IRREGULAR = frozenset(
     {"bound", "built", "chosen", "done", "found", "given", "held", "hidden", "kept", "known"}
@@ -90,7 +92,7 @@ _IRREGULAR = frozenset(
 
 
 def find_participles() -> Iterator[str]:
-    """Finds public functions named by a participle. A function's name is a verb or a noun."""
+    """Finds public functions whose name is a participle instead of a verb or a noun."""
     for path, tree in _modules():
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -118,7 +120,7 @@ def _modules() -> list[tuple[Path, ast.Module]]:
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Yields all statements but not their expressions, five times as fast as `ast.walk`."""
+    """Yields all statements without their expressions. This is five times as fast as `ast.walk`."""
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()

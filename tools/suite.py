@@ -18,7 +18,7 @@ from tools import measured
 REPORT = Path(".reports/tests.xml")
 SLOWEST = 10
 
-# These checks take about a second and fail most often, so they run before the tests start.
+# These checks take about a second and fail most often, so they run before the tests.
 QUICK_CHECKS = (["-m", "ruff", "format", "--check", "."], ["-m", "ruff", "check", "."])
 CHECKS = (
     ["-m", "mypy"],

@@ -1,7 +1,7 @@
-"""Lists which package may use which table in its SQL.
+"""Lists which packages may use which database table in their SQL statements.
 
-Only the package that owns a table writes to the table, which keeps a table's rules in one package.
-The functions in `manilla/sql/functions` write on behalf of their callers.
+Only the package that owns a table writes to the table, so that one package contains all rules for
+the table. The functions in `manilla/sql/functions` write on behalf of their callers.
 """
 
 import re
@@ -18,11 +18,11 @@ _READING = ("FROM", "JOIN")
 
 class TableUse(msgspec.Struct, frozen=True):
     owner: str
-    readers: str  # packages that read the table, besides the owner
+    readers: str  # names of the packages, besides the owner, that read the table
     writers: str = ""
 
 
-# Tables that several packages use. Any other table belongs to the only package that uses it.
+# Tables that several packages use. Every other table belongs to the only package that uses it.
 SHARED = {
     "audit": TableUse("audit", "approvals people"),
     "charge": TableUse("payments", "lookup providers reconciliation"),
@@ -30,7 +30,7 @@ SHARED = {
     "entry": TableUse(
         "ledger", "console lookup payments payouts providers reconciliation refunds resolutions"
     ),
-    # One statement inserts a webhook and its job.
+    # The package `providers` inserts a webhook and its job in one statement.
     "job": TableUse(
         "kit",
         "instance_metrics payments payouts proofs reconciliation routing transfers",
@@ -43,7 +43,7 @@ SHARED = {
         "cases", "instance_metrics ledger payments payouts providers reconciliation"
     ),
     "payment": TableUse("payments", "approvals lookup notify reconciliation"),
-    # The session id from a webhook is saved before the webhook's job runs, for the notification.
+    # The package `providers` saves a webhook's session id early, so that the notification has it.
     "payout": TableUse(
         "payouts",
         "bulk instance_metrics ledger lookup notify proofs reconciliation routing transfers",
@@ -64,7 +64,7 @@ SHARED = {
 
 
 def find_foreign_tables() -> Iterator[str]:
-    """Finds packages that use another package's table, and entries in SHARED that are obsolete."""
+    """Finds packages that use another package's table, and outdated entries in SHARED."""
     for table, (writers, readers) in sorted(_uses().items()):
         if table in SHARED:
             use = SHARED[table]
