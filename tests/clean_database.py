@@ -9,11 +9,11 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from tests.invariants import ALL
 
-# Copies the rows that the migrations insert to temporary tables, to restore them for each module.
+# Stores a copy of the rows that migrations insert, so that each test module can restore them.
 _KEEP = "CREATE TEMPORARY TABLE initial_{table} AS TABLE {table}"
 _RESTORE = "INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE initial_{table}"
 
-# Makes processes reload their caches, because the cached rows no longer exist.
+# Makes all processes reload their caches, because the cached rows have been deleted.
 _CHANGED = "UPDATE change SET version = version + 1"
 
 _BROKEN = " UNION ALL ".join(
@@ -26,8 +26,8 @@ class CleanDatabase:
 
     def __init__(self, connection: asyncpg.Connection, initial: list[str], used: str) -> None:
         self._connection = connection
-        self._initial = initial  # tables into which migrations insert rows
-        self._used = used  # query that finds the tables with rows
+        self._initial = initial  # the tables into which migrations insert rows
+        self._used = used  # the SQL query that finds the tables with rows
 
     @staticmethod
     @contextlib.asynccontextmanager

@@ -23,7 +23,7 @@ class Reply(msgspec.Struct, frozen=True):
     status: int
     headers: dict[str, str]  # header names in lower case
     body: bytes
-    location: str = ""  # the Location header exactly as it was sent
+    location: str = ""  # the value of the Location header, exactly as the server sent it
     cookies: dict[str, str] = {}
 
     @property

@@ -49,7 +49,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
 
-# Time limits are long in the tests and in their processes, so a busy machine changes no result.
+# The tests and their processes use long time limits, so a busy machine does not change results.
 time_limits.use(limits.PATIENT)
 os.environ.update(limits.as_variables())
 
@@ -65,10 +65,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Without stored bytecode, each test process would compile every module again.
+    # Store bytecode, so that not every test process compiles every module again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    gc.disable()  # nothing is garbage until all tests are collected
+    gc.disable()  # Disable garbage collection, because collecting the tests creates no garbage.
     _log_plain_tracebacks()
     _configure_hypothesis(is_short=config.option.markexpr == "not long")
     templates = ExitStack()
@@ -194,7 +194,7 @@ def _templates_are_compiled_once() -> Iterator[None]:
     make = jinja2.Environment
 
     def environment(**options: Any) -> jinja2.Environment:
-        # The same source compiles to different code.
+        # With and without autoescape, the same template source compiles to different code.
         kind = "html" if options.get("autoescape") else "text"
         compiled = jinja2.FileSystemBytecodeCache(str(folder), f"{kind}-%s")
         return make(bytecode_cache=compiled, **options)
@@ -291,7 +291,7 @@ async def _starts_with_an_empty_database() -> AsyncIterator[None]:
         assert await database.broken_invariants() == []
 
 
-# The `services` fixture and its database, once a test has used the fixture.
+# Contains the `services` fixture and its database after a test has requested the fixture.
 _shared: list[tuple[Services, CleanDatabase]] = []
 
 

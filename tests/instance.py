@@ -70,8 +70,9 @@ class Instance(InstanceFolder):
             self.process = subprocess.Popen(
                 [
                     *(*MANILLA, "up", "--port", str(self.port), "--data", str(folder)),
-                    *("--workers", "1"),  # one worker, unless a test needs several
-                    "--no-demo-history",  # unless the test is about the demo history
+                    # The instance has one worker, unless a test needs several.
+                    *("--workers", "1"),
+                    "--no-demo-history",  # Only tests of the demo history enable it.
                     *options,
                 ],
                 stdout=output,
@@ -133,7 +134,7 @@ def free_port() -> int:
     still listen on them, because it sets SO_REUSEADDR and this process does not listen.
     """
     while True:
-        port = random.randrange(20_000, 32_000, 2)  # below the ephemeral port range
+        port = random.randrange(20_000, 32_000, 2)  # Choose a port below the ephemeral port range.
         pair = [socket.socket(), socket.socket()]
         try:
             for number, each in enumerate(pair):

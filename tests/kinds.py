@@ -30,17 +30,19 @@ Sign = Callable[[str, bytes], str]  # takes the key and the body
 class Reversal(StrEnum):
     """What a provider reports about a transfer that is returned after its delivery."""
 
-    NAMED = "named"  # a separate status: the merchant gets a refund
-    # Status failed, which contradicts the delivery: opens a case, no refund.
+    # The provider has a separate status for reversals, and the merchant gets a refund.
+    NAMED = "named"
+    # The provider reports `failed`, which contradicts the delivery: a case opens, without a refund.
     AS_FAILURE = "as_failure"
 
 
 class WrongPayment(StrEnum):
     """What a provider does if a customer transfers a wrong amount to a virtual account."""
 
-    KEPT = "kept"  # reports the payment with its amount, which we hold in suspense
-    RETURNED = "returned"  # returns the money, and the charge stays open
-    PARTLY_KEPT = "partly_kept"  # returns a smaller amount, and keeps a larger amount
+    # The provider keeps the payment and reports its amount, and we hold it in suspense.
+    KEPT = "kept"
+    RETURNED = "returned"  # The provider returns the money, and the charge stays open.
+    PARTLY_KEPT = "partly_kept"  # The provider returns a smaller amount and keeps a larger amount.
 
 
 class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,32 +51,37 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
     __test__ = False
 
     rail: str
-    account: Account  # the simulator's account, including the credentials
-    bank_code: str  # code of the beneficiaries' bank
-    settings: Mapping[str, str] = {}  # our settings, in addition to the credentials
+    account: Account  # the account at the simulator, including its credentials
+    bank_code: str  # the code of the beneficiaries' bank
+    settings: Mapping[str, str] = {}  # our own settings, in addition to the credentials
 
     signature_header: str
-    signed_with: str  # the credential that is the signing key
+    signed_with: str  # the name of the credential that signs webhooks
     sign: Sign
-    charge_event: Callable[[str, Any, str], Document]  # arguments: reference, amount and currency
-    # Also takes the status. None: the provider sends no webhooks about transfers.
+    # The arguments are the reference, the amount and the currency.
+    charge_event: Callable[[str, Any, str], Document]
+    # The second argument is the status. The value is None if the provider sends no such webhooks.
     transfer_event: Callable[[str, str, Any, str], Document] | None
     in_kobo: bool = False
-    lower_case_references: bool = False  # transfer references are in lower case
+    lower_case_references: bool = False  # The provider requires transfer references in lower case.
 
-    signs_body: bool = True  # False: the header authenticates the sender, but not the body
-    reports_transfer_amounts: bool = True  # status queries return the amount
-    resends_transfers: bool = True  # False: a transfer unknown to the provider opens a case
-    # Keyed by the provider's status.
+    # If False, the header authenticates the sender but does not protect the body.
+    signs_body: bool = True
+    reports_transfer_amounts: bool = True  # If True, status queries return the transfer's amount.
+    # If False, a transfer that the provider does not know opens a case.
+    resends_transfers: bool = True
+    # Maps the provider's statuses for a returned transfer to the expected result.
     reversals: tuple[tuple[str, Reversal], ...] = (("", Reversal.NAMED),)
-    # Whether status `reversed` can also mean that a transfer was never delivered. If no delivery
-    # was reported before, `reversed` then counts as a failure.
+    # If True, the status `reversed` can also mean that a transfer was never delivered.
+    # In this case `reversed` counts as a failure, unless a delivery was reported before.
     reverses_failures: bool = False
-    # None: the provider has no virtual accounts.
+    # None means that the provider has no virtual accounts.
     wrong_payment: WrongPayment | None = WrongPayment.KEPT
     refunds: bool = True
-    resends_refunds: bool = False  # a refund unknown to the provider is sent again
-    queries_refunds: bool = True  # False: a refund with an unknown outcome is resolved manually
+    # If True, a refund that the provider does not know is sent again.
+    resends_refunds: bool = False
+    # If False, an administrator must resolve a refund with an unknown outcome.
+    queries_refunds: bool = True
 
     @property
     def provider(self) -> str:
@@ -127,7 +134,7 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
         return self.sign(key or getattr(self.account, self.signed_with), raw)
 
 
-# The credential fields of the simulator's accounts. The other fields are switches.
+# The fields of the simulator's accounts that are credentials. The other fields are settings.
 CREDENTIALS = frozenset(
     ("api_key", "secret_key", "webhook_secret", "business_id", "contract_code")
     + ("source_account_number", "secret_hash")
@@ -255,7 +262,7 @@ _ALL = (
         charge_event=_successful_charge,
         transfer_event=_named_transfer,
         resends_refunds=True,
-        # Kora documents no status for a returned payout.
+        # Kora's documentation has no status for a returned payout.
         reversals=(("", Reversal.AS_FAILURE), ("reversed", Reversal.NAMED)),
         reverses_failures=True,
     ),
@@ -283,16 +290,16 @@ _ALL = (
         charge_event=_completed_charge,
         transfer_event=_completed_transfer,
         signs_body=False,
-        # It is not proven that Flutterwave rejects a reference that was used before.
+        # We have no proof that Flutterwave rejects a duplicate reference.
         resends_transfers=False,
-        # Flutterwave documents no status for a returned transfer.
+        # Flutterwave's documentation has no status for a returned transfer.
         reversals=(("", Reversal.AS_FAILURE), ("REVERSED", Reversal.NAMED)),
         reverses_failures=True,
         queries_refunds=False,
     ),
     TestedKind(
         rail="monnify",
-        # A live account, because the sandbox signs no webhooks; see `faults/test_accounts.py`.
+        # Use a live account, because Monnify's sandbox signs no webhooks.
         account=MonnifyAccount(),
         bank_code="058",
         signature_header="monnify-signature",
@@ -307,7 +314,7 @@ _ALL = (
 BY_RAIL = {kind.rail: kind for kind in _ALL}
 BY_PROVIDER = {kind.provider: kind for kind in _ALL}
 ALL = tuple(BY_RAIL)
-SEEDED = ("a", "b", "c")  # kinds whose methods are active in a new installation
+SEEDED = ("a", "b", "c")  # The methods of these provider kinds are active in a new installation.
 WITH_TRANSFER_WEBHOOKS = tuple(kind.rail for kind in _ALL if kind.has_transfer_webhooks)
 WITH_TRANSFER_AMOUNTS = tuple(kind.rail for kind in _ALL if kind.reports_transfer_amounts)
 REVERSALS = [(kind.rail, *reversal) for kind in _ALL for reversal in kind.reversals]

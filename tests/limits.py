@@ -9,11 +9,11 @@ from manilla.kit import time_limits
 from manilla.kit.time_limits import TimeLimits
 
 LONG_SECONDS = 80
-# `clock.advance` moves by this time when a call gets no response. It is shorter than the other
-# limits, so nothing else times out.
+# When a call gets no response, `clock.advance` moves the clock by this time.
+# CALL_SECONDS is shorter than the other limits, so that nothing else times out.
 CALL_SECONDS = 40
-# These limits keep an order: a process exits before it is killed, and no call to a provider takes
-# longer than a charge may take to be created.
+# These limits keep their order, for example a process exits before it is killed.
+# Creating a charge may take longer than any call to a provider.
 OTHERS = {
     "provider_call_seconds": CALL_SECONDS,
     "notification_seconds": CALL_SECONDS,

@@ -8,7 +8,7 @@ _STREAM = re.compile(rb"stream\n(.*)\nendstream", re.DOTALL)
 _FONT = re.compile(rb"/(F\d+) (\d+) 0 R")
 _TO_UNICODE = re.compile(rb"/ToUnicode (\d+) 0 R")
 _CHARACTER = re.compile(rb"<([0-9A-Fa-f]{4})> <([0-9A-Fa-f]+)>")
-# Matches a font change, or a text in parentheses.
+# The pattern matches a font change or a text in parentheses.
 _SHOWN = re.compile(rb"/(F\d+) [\d.]+ Tf|\(((?:\\.|[^\\()])*)\) ?Tj", re.DOTALL)
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}

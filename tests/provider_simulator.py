@@ -156,7 +156,7 @@ async def _postpone_jobs(services: Services) -> None:
 async def _mark_rails_up(services: Services) -> None:
     """Marks all rails as up, because failed calls of an earlier test may have changed that."""
     health = services.rails.health
-    # Without these locks, a running task could write or read the earlier state.
+    # Without these locks, a running task could read or write the earlier state.
     async with services.watch._looking, health._flushing:
         for rail in health._rails.values():
             rail.reset()

@@ -22,10 +22,10 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.process import Supervisor
 from manilla.sql import migrate
 
-# The process that starts a test run sets this variable, and its test processes inherit it.
+# The process that starts a test run sets this variable, and the test processes inherit it.
 FOLDER_VARIABLE = "MANILLA_TEST_TEMPLATES"
 
-# A migrated database in every copied cluster, used as a template for more databases.
+# Every copied cluster contains this migrated database, from which more databases are created.
 DATABASE = "migrated"
 
 
@@ -66,19 +66,20 @@ def _copy(name: str, build: Callable[[Path], None], to: Path) -> None:
     templates = Path(os.environ[FOLDER_VARIABLE])
     template = templates / name
     with (templates / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the first test process builds the template
+        # The first test process builds the template while the others wait.
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not template.exists():
             unfinished = templates / f"{name}.unfinished"
             build(unfinished)
             unfinished.rename(template)
-    # `cp` keeps the owner: when run as root, PostgreSQL's files belong to another user account.
+    # `cp` preserves the files' owner, because PostgreSQL may run under another user account.
     subprocess.run(["cp", "-a", "--reflink=auto", str(template), str(to)], check=True)
 
 
 def _migrated(folder: Path) -> None:
     folder.mkdir(mode=0o700)
     instance.ensure_master_key(folder)
-    # A thread is needed because this process may already run an event loop.
+    # Use a thread, because this process may already run an event loop.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, _initialize_and_migrate(folder)).result()
 

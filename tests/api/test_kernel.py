@@ -347,8 +347,7 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
     request = f"GET /api/v1/look/a?currency=NGN HTTP/1.1\r\nHost: m\r\n{lines}\r\n".encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
     for _ in range(3):
-        # The second request is pipelined: the client sends it without waiting for the first
-        # response.
+        # The client pipelines the second request: it does not wait for the first response.
         writer.write(request * 2)
         for _ in range(2):
             head = await reader.readuntil(b"\r\n\r\n")
@@ -410,7 +409,7 @@ async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
         for head, sent in (whole, chunked):
             writer.write(head + sent)
             assert (await answer())["reference"] == "a"
-            # The headers arrive first, and the body later.
+            # The client sends the headers first and the body later.
             for piece in (head[:40], head[40:], sent[:5], sent[5:]):
                 writer.write(piece)
                 await asyncio.sleep(0.02)

@@ -402,6 +402,5 @@ async def test_rotating_the_merchants_own_key_leaves_further_keys_valid(
     assert (await key.get(PATH)).status == 200
     assert (await merchant.get(PATH)).status == 401
     caller = await services.directory.of(merchant.environment, merchant.new.id)
-    # Notifications are signed with the merchant's own secret, never with an additional key's
-    # secret.
+    # Notifications are signed with the merchant's own secret, not with an additional key's secret.
     assert caller.live_credentials()[0].generation == 2

@@ -194,7 +194,8 @@ async def test_a_credential_shows_when_it_was_last_used(
     assert first is not None
     assert first > before
     await kept.merchant.get(SITE_INFO)
-    assert await kept.last_used_at() == [first]  # the time is updated at most once a minute
+    # The time of last use is updated at most once a minute.
+    assert await kept.last_used_at() == [first]
     bearer = await new_merchant(site, db, keyring)
     headers = {"Authorization": f"Bearer {bearer.credentials.api_key}", "X-Environment": "sandbox"}
     await bearer.site.send("POST", LEGACY, headers, b"{}")

@@ -69,7 +69,7 @@ async def test_merchants_and_wallets(db: Database, keyring: Keyring, merchant: M
     wallet = f"wallet:{number}:production:NGN"
     assert [(line.action, line.subject) for line in lines] == [
         ("merchant.create", f"merchant:{number}"),
-        # No second entry, because the second call changed nothing.
+        # The second call changed nothing, so the audit log has no second entry.
         ("merchant.change", f"merchant:{number}"),
         ("merchant.rotate", f"merchant:{number}"),
         ("wallet.fund", wallet),

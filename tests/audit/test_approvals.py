@@ -305,7 +305,7 @@ async def test_a_setting_that_weakens_security_waits_for_approval(
     try:
         assert settings.render(getattr(await settings.load(approving.db), key)) == value
     finally:
-        # Restoring the setting's safe value needs no approval.
+        # Resetting the setting to its safe value needs no approval.
         safe = settings.render(getattr(before, key)) if getattr(before, key) is not None else "true"
         assert await apply_or_ask(approving, SettingChange(key, safe)) is None
         # Delete the setting, because other tests in this process rely on its default.

@@ -48,7 +48,7 @@ def test_every_bank_of_a_simulated_provider_is_matched(kind: str) -> None:
         ("090405", "Rolez Microfinance Bank", "50515", MatchedBy.CODE),
         ("100004", "PAYCOM", "999992", MatchedBy.CODE),
         ("MFB51322", "Uhuru MFB", "51322", MatchedBy.CODE),
-        # "Guaranty" occurs only in this bank's name.
+        # The word "Guaranty" occurs in the name of only one bank.
         ("058", "Guaranty Holding", "058", MatchedBy.CODE),
         ("35", "Zenith Bank", "057", MatchedBy.NAME),
         ("gtb", "Guaranty Trust Bank", "058", MatchedBy.NAME),
@@ -61,19 +61,19 @@ def test_a_bank_is_matched_by_its_code_and_otherwise_by_its_name(
     assert single(code, name) == Match(name, bank, by)
 
 
-# These entries are, or were, in real bank lists.
+# Real providers' bank lists contain or have contained these entries.
 @pytest.mark.parametrize(
     ("code", "name"),
     [
         ("501", "Fortis Microfinance Bank"),  # 501 is the code of FSDH
-        ("303", "ChamsMobile"),  # 303 is the code of Lotus Bank
+        ("303", "ChamsMobile"),  # 303 is Lotus Bank's code
         ("302", "Eartholeum"),  # 302 is the code of TAJBank
         ("562", "Ekondo Microfinance Bank"),  # 562 is the code of Greenwich
         ("090175", "Test bank"),  # 090175 is the code of Rubies
         ("044", "Zenith Bank"),
         ("058", ""),
         ("058", "\u0415cobank"),
-        ("058", "First Trust Bank"),  # "Trust" occurs in the names of several banks
+        ("058", "First Trust Bank"),  # The word "Trust" occurs in several bank names.
     ],
 )
 def test_a_code_with_a_name_that_is_not_the_banks_is_not_matched(code: str, name: str) -> None:

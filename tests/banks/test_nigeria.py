@@ -72,7 +72,7 @@ def test_every_sandbox_bank_has_all_codes_that_the_sandbox_needs() -> None:
         ("GTB", "058"),
         ("Guaranty Trust Bank (GTBank)", "058"),
         ("  guaranty   trust  ", "058"),
-        # The words outside the parentheses are not a bank name.
+        # Without the part in parentheses, this text is not a bank's name.
         ("UNITED BANK FOR AFRICA (UBA) PLC", None),
         ("United Bank For Africa (UBA)", "033"),
         ("FCMB", "214"),
@@ -98,8 +98,8 @@ def test_every_sandbox_bank_has_all_codes_that_the_sandbox_needs() -> None:
         ("Zenit Bank", None),
         ("Zénith Bank", None),
         ("Zen\u0456th Bank", None),  # contains a Cyrillic i
-        ("Zen\u200bith Bank", None),  # contains an invisible character
-        ("\uff3aenith Bank", "057"),  # a full-width Z is treated like a Z
+        ("Zen\u200bith Bank", None),  # The name contains an invisible character.
+        ("\uff3aenith Bank", "057"),  # A full-width Z is treated like an ordinary Z.
         ("Bank of Nigeria", None),
         ("Bank", None),
         ("", None),

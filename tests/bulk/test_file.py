@@ -59,7 +59,7 @@ def test_a_decimal_comma_without_quotation_marks_does_not_shift_columns(
 ) -> None:
     [row] = _check(methods, f"{HEADER}\n1500,50,{TO}July")
     assert "more values than" in _error(row)
-    # If optional columns are empty, the row still has as many values as the header.
+    # A row with empty optional columns still has as many values as the header.
     for code in ("providera_ngn_transfer", "platform"):
         [row] = _check(methods, f"{HEADER}\n1500,50,GTBank,0123456789", code)
         assert row.error is not None

@@ -89,7 +89,7 @@ async def test_rows_are_either_paid_or_refused_while_workers_run(payer: PayoutMe
     steps = [pay_step(payer, batch_id) for _ in range(3)]
     await asyncio.gather(*steps, _stop(payer, batch_id))
     rows = await rows_of(payer, batch_id)
-    # A job step that ran after the stop has already canceled some of the payouts.
+    # After the stop, a job step has already canceled some of the payouts.
     payouts = await payer.services.db.number(
         "SELECT count(*) FROM payout WHERE merchant_id = $1 AND status = 'pending'",
         payer.merchant.new.id,

@@ -82,7 +82,8 @@ async def _reset_providers(request: pytest.FixtureRequest) -> AsyncIterator[None
         await shop.provider("reset", {})
         health = shop.services.rails.health
         if rails := health.rails_down():
-            await health.flush()  # otherwise a later flush would mark the rail as down again
+            # Flush now, because a later flush would mark the rail as down again.
+            await health.flush()
             for rail in rails:
                 await health.mark_up(rail)
             await shop.services.watch.look()

@@ -8,8 +8,7 @@ from playwright.async_api import Browser, Page, Request, Route
 
 SHOP_PAGE = '<!doctype html><link rel="icon" href="data:,"><title>The shop</title>'
 
-# Browser messages that are expected: the status of a page with status 400 or higher, and blocked
-# autofocus because the user is already in a field.
+# The browser logs pages with a status of 400 or higher, and autofocus that it has blocked.
 EXPECTED_MESSAGES = (
     "Failed to load resource: the server responded with a status of",
     "Autofocus processing was blocked because a document already has a focused element",
@@ -63,7 +62,7 @@ async def accessibility_violations(page: Page, *rules: str) -> list[str]:
 
     `rules` limits the check to these rules.
     """
-    await page.wait_for_load_state()  # a click returns before the next page has loaded
+    await page.wait_for_load_state()  # A click returns before the next page has loaded.
     # A sandboxed frame runs no scripts, so axe cannot check its content.
     options: dict[str, object] = {"resultTypes": ["violations"], "iframes": False}
     if rules:

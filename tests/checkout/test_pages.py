@@ -199,7 +199,7 @@ PAGES: dict[str, tuple[Callable[[Shop], Awaitable[str]], str]] = {
     "link expired": (_link_expired, "This link has expired"),
     "link altered": (_link_altered, "This link is not valid"),
 }
-# The page has parts that no other page has.
+# `make test` opens only this page in a browser, because its elements occur on no other page.
 IN_SHORT_BROWSER_TESTS = ("methods",)
 
 
@@ -221,7 +221,8 @@ async def test_every_page_is_accessible_and_fits_every_screen(
     arrange, heading = PAGES[name]
     address = await arrange(shop)
     async with opened(browser, address, scheme=scheme) as page:
-        await page.keyboard.press("Shift")  # a key press stops the automatic redirect to the shop
+        # Any key press stops the automatic redirect to the shop.
+        await page.keyboard.press("Shift")
         await expect(page.get_by_role("heading", name=heading)).to_be_visible()
         await expect(page.get_by_role("note").first).to_have_text(
             "Development mode: no real money moves here."
@@ -241,7 +242,7 @@ async def test_pages_have_their_heading_are_small_and_load_from_one_host(
     assert heading in [re.sub(r"<[^>]+>", "", each).strip() for each in headings]
     assert not markup.problems(page.body.decode())
     files = re.findall(rb'(?:src|<link [^>]*href)="([^"]+)"', page.body)
-    assert len(files) == 5  # logo, style sheet, script, and the font with its style sheet
+    assert len(files) == 5  # The files are the logo, two style sheets, the script and the font.
     sizes = [len((await shop.site.send("GET", file.decode())).body) for file in files]
     assert 1_000 < len(page.body) + sum(sizes) < WEIGHT_MAX
 

@@ -20,7 +20,7 @@ from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 from tests.rows import first_short
 from tests.waiting import until_true
 
-# Each test chooses a gateway by its name. The tests of ways to pay are in test_ways.py.
+# The tests in this module choose a gateway by name. test_ways.py tests ways to pay.
 pytestmark = pytest.mark.usefixtures("every_gateway")
 
 scripts_or_not = pytest.mark.parametrize(
@@ -311,7 +311,7 @@ async def test_a_method_disabled_meanwhile_is_rejected_with_a_reason(
         await press(page, ON_A)
         await expect(page.get_by_role("alert")).to_contain_text("no longer available")
         await expect(page.locator(".method")).to_have_count(1)
-        await page.goto(page.url)  # a direct request, without submitting the form
+        await page.goto(page.url)  # The test sends the request directly, without the form.
         assert page.url == checkout.url
 
 

@@ -38,7 +38,7 @@ class InProcessCommand:
     async def printed(self, *words: str, given: str = "") -> Any:
         done = await self.run(*words, given=given)
         assert done.exit_code == 0, (done.output, done.exception)
-        # Log lines may precede the output, because only `main` redirects them.
+        # The output may start with log lines, because only `main` redirects the log.
         return json.loads(done.stdout.splitlines()[-1])
 
     async def refused(self, *words: str, given: str = "") -> str:

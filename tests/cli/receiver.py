@@ -13,7 +13,8 @@ from tests.timeouts import TIMEOUT_SECONDS
 class Shop:
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.statuses: dict[str, int] = {}  # response status for each path; the default is 200
+        # maps paths to response statuses; the default status is 200
+        self.statuses: dict[str, int] = {}
         self.port = 0
 
     def url(self, path: str = "/ipn") -> str:

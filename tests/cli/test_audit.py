@@ -132,7 +132,7 @@ async def test_commands_that_direct_money_to_another_provider_wait(
             assert list(await command(*words, "--json")) == ["approval"], words
         insecure = ("provider", "set", "kora", "base_url=http://127.0.0.1:9")
         assert "https://" in await command(*insecure, code=1)
-        await command("rail", "drain", "providerc")  # stopping a rail's payouts needs no approval
+        await command("rail", "drain", "providerc")  # Stopping a rail's payouts needs no approval.
         await command("rail", "undrain", "providerc")
         assert (await credentials.load(db, keyring))["kora"].given == {}
         old = {"base_url": "http://10.0.0.1"}

@@ -82,7 +82,8 @@ def _read_until(terminal: int, wanted: bytes | None) -> bytes:
     while wanted is None or not re.search(wanted, said):
         try:
             chunk = os.read(terminal, 4096)
-        except OSError:  # Linux raises this error if the other end of the terminal was closed
+        # Linux raises this error after the other end of the terminal has been closed.
+        except OSError:
             break
         if not chunk:
             break

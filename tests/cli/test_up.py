@@ -46,7 +46,7 @@ def gone(pids: list[int], seconds: float = TIMEOUT_SECONDS) -> bool:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    # Only the owner can access this directory, as with a private home directory.
+    # Only its owner can access this directory, like a private home directory.
     parent = tmp_path_factory.mktemp("up")
     parent.chmod(0o700)
     prepare_folder(parent / "data")
@@ -120,7 +120,7 @@ def test_an_orphaned_database_server_is_stopped_and_its_data_reused(folder: Path
     first = Instance(folder).wait()
     created = first.command("merchant", "create", "Orphan", "o@example.com")
     orphan = first.postmaster()
-    os.kill(orphan, signal.SIGSTOP)  # a suspended server cannot exit with its parent
+    os.kill(orphan, signal.SIGSTOP)  # A suspended server cannot exit when its parent process ends.
     first.process.kill()
     first.process.wait()
     second = Instance(folder)
@@ -153,8 +153,7 @@ async def test_a_killed_database_is_restarted(folder: Path) -> None:
             os.kill(before, signal.SIGKILL)
             deadline = time.monotonic() + TIMEOUT_SECONDS
             status = 0
-            # Connections to the killed server may still respond for a moment, so wait for the new
-            # server.
+            # Wait for the new server, because connections to the killed server may still respond.
             while status != 200 or _is_server(instance, before):
                 assert time.monotonic() < deadline
                 reply = await get(instance, merchant)

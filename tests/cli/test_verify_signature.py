@@ -118,7 +118,8 @@ def test_a_matching_signature_exits_0(instance: InstanceFolder, merchant: Any, f
     assert found["signed_string"].encode().decode("unicode_escape").encode("latin-1") == string
     assert (found["signed_hex"], found["first_difference"]) == (string.hex(), None)
     assert found["secret"] == "sandbox, generation 1, in use"
-    assert "seconds ago" in found["note"]  # the signature matches, but is too old for the API
+    # The signature is correct, but its timestamp is too old for the API.
+    assert "seconds ago" in found["note"]
 
 
 @pytest.mark.parametrize("name", first_short(REQUEST_MISTAKES))

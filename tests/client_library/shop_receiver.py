@@ -72,7 +72,8 @@ class Proxy:
     """Forwards requests to the platform, except for those that the proxy itself refuses."""
 
     def __init__(self) -> None:
-        self.refusals: list[tuple[int, dict[str, str]]] = []  # the proxy's own next responses
+        # the responses that the proxy sends itself to the next requests
+        self.refusals: list[tuple[int, dict[str, str]]] = []
         self.port = 0
 
 

@@ -124,7 +124,7 @@ def stop(listener: "subprocess.Popen[str]", number: int = signal.SIGINT) -> tupl
     listener.send_signal(number)
     assert listener.stdout is not None
     assert listener.stderr is not None
-    # `communicate` would miss what reading the first line has buffered.
+    # Read the pipes directly, because `communicate` would miss data that is already buffered.
     out, err = listener.stdout.read(), listener.stderr.read()
     listener.wait(TIMEOUT_SECONDS)
     assert (listener.returncode, "Traceback" in err) == (0, False)
@@ -195,7 +195,7 @@ def test_an_event_is_sent_again_if_listen_is_killed_before_it_remembers(seller: 
         os.kill(listener.pid, signal.SIGSTOP)
         return 200
 
-    # `listen` is suspended when the response arrives, and killed before it can store the position.
+    # Suspend `listen` when the response arrives, and kill it before it can store the position.
     seller.shop.answering[FORWARD] = freeze
     seller.shop.after_answer = lambda received: (
         listener.kill() if received.path == FORWARD else None

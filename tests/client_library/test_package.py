@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-# This program runs in an environment without Manilla. It imports the whole client library and makes
-# a call, which must fail only because it cannot connect.
+# The program runs without Manilla, imports the whole client library and makes a call.
+# The call must fail only because the program cannot connect.
 PROGRAM = """
 import importlib.util, pathlib, sys
 import manilla_client as library

@@ -18,7 +18,7 @@ from manilla_client.command import main
 
 from tests.timeouts import TIMEOUT_SECONDS
 
-# For tests that need a process, to send it signals or to connect it to a terminal.
+# Tests start this command in a process to send signals or to attach a terminal.
 TOOL = [sys.executable, "-m", "manilla_client"]
 
 

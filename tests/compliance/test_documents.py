@@ -145,7 +145,7 @@ async def test_a_new_master_key_reads_documents_that_were_rewrapped(
     try:
         about = services.db, Keyring([new]), merchant.new.id, number
         assert (await documents.read(*about))[1] == PDF
-    finally:  # other tests in this process use the old key
+    finally:  # Restore the old key, because other tests in this process use it.
         await crypto.rewrap_column(services.db, Keyring([old, new]), documents.SEALED)
     assert (await documents.read(services.db, services.keyring, merchant.new.id, number))[1] == PDF
 

@@ -40,7 +40,7 @@ def table() -> list[Route]:
     return console.ROUTES
 
 
-# Each module has separate users, because a test that ends all sessions must affect no other module.
+# Each module creates its own users, so that a test that ends all sessions affects no other module.
 @pytest.fixture(scope="module")
 async def people(services: Services, site: Site) -> dict[ConsoleRole, SignedInUser]:
     return await _new_people(services, site)

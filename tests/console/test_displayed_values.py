@@ -12,7 +12,7 @@ from tests.payments.orders import INITIATE, order
 async def test_money_held_by_a_provider_is_shown_as_positive(
     populated: PopulatedConsole, services: Services
 ) -> None:
-    # After this payment the sandbox holds money, whatever other tests have paid out.
+    # This payment leaves money in the sandbox, regardless of the payouts of other tests.
     reply = await populated.merchant.post(INITIATE, order(payment_amount=50_000_000))
     trx_id = reply.headers["x-transaction-id"].upper()
     await services.checkout.pretend(trx_id, SandboxOutcome.PAY)
@@ -27,7 +27,7 @@ async def test_money_held_by_a_provider_is_shown_as_positive(
     assert ledger.EXPLANATIONS["clearing"] in page
     adjusted = re.search(r">Adjustment</td>.*?</tr>", page, re.DOTALL)
     assert adjusted
-    # Only clearing accounts are displayed with the opposite sign.
+    # The page reverses the sign only for clearing accounts.
     assert in_the_ledger not in adjusted.group(0)
 
 

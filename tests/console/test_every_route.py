@@ -14,7 +14,7 @@ from tests.web.route_urls import address, shown
 from tests.web.signed_in_user import member
 
 SIGN_IN = "/console/sign-in"
-# Read-only users may send these POST requests, for example to verify the audit log.
+# With these permissions, read-only users may send some POST requests.
 LOOKING = (Permission.CONSOLE_VIEW, Permission.SUPPORT_TOOLS)
 
 

@@ -129,7 +129,7 @@ async def test_merchants_are_found_by_name_email_id_and_key(
         rows = list(csv.DictReader(io.StringIO(unchunked(reply).decode())))
         assert "Zuma Rock Traders" in [row["name"] for row in rows], query
     both = await populated.administrator.get("/merchants?format=csv&q=zuma+rock&status=approved")
-    assert unchunked(both).decode().count("\n") == 1  # the export has only the header row
+    assert unchunked(both).decode().count("\n") == 1  # The export contains only the header row.
     first = (await populated.administrator.get("/merchants")).body
     assert b"for approval:" in first
     assert first.index(b"for approval:") < first.index(b"<table")

@@ -111,7 +111,7 @@ async def test_in_production_a_second_factor_is_required(
         assert reply.status == 403, path
         assert b"A second factor is required" in reply.body
         assert b'href="/console/account">Your account' in reply.body
-    # The pages for enrolling a second factor stay accessible.
+    # The pages for enrolling a second factor remain accessible.
     assert (await plain.get("/account")).status == 200
     assert (await plain.post("/merchants/new", {"name": "x"})).status == 403
     await plain.enroll(services)
@@ -133,8 +133,8 @@ async def test_in_production_an_administrator_cannot_create_their_own_approver(
         assert "only the operator can do this" in await visitor.follow(reply), path
     page = (await visitor.get("/people")).body.decode()
     assert f"/people/{in_production['second'].person_id}/link" not in page
-    # Adding a support user needs no approval, because support users can neither request nor approve
-    # changes. Reducing a user's permissions needs no approval either.
+    # Support users can neither request nor approve changes, so adding one needs no approval.
+    # Reducing a user's permissions needs no approval either.
     added = await visitor.post("/people/add", {**form, "role": "support"})
     assert "/console/invitation/" in added.body.decode()
     efe = await administrator(services, site, "lower@console.example")

@@ -109,7 +109,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     assert bad.status == 400
     assert SECRET not in bad.body.decode()
 
-    # An empty secret field keeps the stored secret. A checkbox deletes it.
+    # An empty secret field keeps the stored secret, and a checkbox deletes the stored secret.
     fields = {"api_key": "", "business_id": "b-1", "webhook_secret": ""}
     await visitor.post(f"{at}/credentials", {**fields, "forget_webhook_secret": "on"})
     now = (await credentials.load(services.db, services.keyring))["providerb"]
@@ -118,8 +118,8 @@ async def test_credentials_can_be_set_and_are_never_shown(
     for line in await audit.list_entries(services.db, AuditFilter(subject="provider:providerb")):
         assert SECRET not in str(line.detail)
 
-    # In production mode another administrator must approve new credentials. Disabling payouts needs
-    # no approval.
+    # In production mode another administrator must approve new credentials.
+    # Disabling payouts needs no approval.
     real = in_production[str(ConsoleRole.ADMINISTRATOR)]
     asked = await real.post(f"{at}/credentials", {"secret_key": "another"})
     assert "Another administrator must approve" in await real.follow(asked)
@@ -128,8 +128,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     assert now.value("secret_key") == SECRET
     assert (now.is_on("pay_in_enabled"), now.is_on("pay_out_enabled")) == (True, False)
 
-    # If payouts were disabled while a form was open, saving another field of that form does not
-    # enable payouts again.
+    # If payouts were disabled after a form was opened, saving the form does not enable them again.
     seen = {"was_pay_in_enabled": "true", "was_pay_out_enabled": "true", "was_sandbox": "true"}
     await visitor.post(f"{at}/switches", {**seen, "pay_out_enabled": "on", "sandbox": "on"})
     fields = {"business_id": "b-0", "was_business_id": "b-0", "base_url": "", "was_base_url": "x"}
@@ -232,7 +231,7 @@ async def test_a_method_is_changed_completely_or_not_at_all(
     assert methods[CODE].fee.percent == Decimal("1.5")
     assert methods[CODE].fee.maximum_minor == 2000_00
 
-    # Saving a form is rejected if another administrator has saved it since it was opened.
+    # A form is rejected if another administrator has saved the same form since it was opened.
     [seen] = re.findall(r'name="seen" value="(\w+)"', (await visitor.get(at)).body.decode())
     assert (await visitor.post(at, {**METHOD, "fee_percent": "2", "seen": seen})).status == 303
     late = await visitor.post(at, {**METHOD, "name": "Late", "seen": seen})
@@ -382,12 +381,13 @@ async def test_one_worker_checks_the_ledger_on_request(
     assert proved.is_sound
     assert not proved.is_coming
     await prove.run()
-    assert await proofs.last(services.db) == proved  # the next check is not due for an hour
+    # The next check of the ledger is due in an hour.
+    assert await proofs.last(services.db) == proved
 
     assert (await visitor.post("/ledger/proof", {})).status == 303
     assert b"Checking the ledger" in (await visitor.get("/ledger")).body
     assert await proofs.is_mine(services.db)
-    # The previous call has claimed this check, so no other worker may run it.
+    # The previous call has claimed the ledger check, so no other worker may run the check.
     assert not await proofs.is_mine(services.db)
     await visitor.post("/ledger/proof", {})
     await prove.run()

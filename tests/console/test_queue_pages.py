@@ -279,7 +279,7 @@ async def test_a_failed_notification_is_resent_and_delivered(
         assert "is being sent again" in await support.follow(reply)
         await deliveries.deliver()
         assert "Attempt 4: HTTP 200" in text(await support.get(path))
-        # The merchant's second failed notification.
+        # This is the merchant's second failed notification.
         failed = {"merchant": str(merchant.new.id), "since": "2026-01-01T00:00"}
         reply = await support.post("/notifications/redeliver-failed", failed)
         assert "Resending 1 notification." in await support.follow(reply)

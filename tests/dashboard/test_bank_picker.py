@@ -71,7 +71,7 @@ async def test_a_bank_is_found_by_alias_and_code_and_chosen_with_the_keyboard(
         await field.press("Enter")
         await expect(field).to_have_value(GTBANK_TEXT)
         assert await _chosen(page) == GTBANK
-        # The account name appears as it does with an ordinary select.
+        # The account name appears, as it does with an ordinary select element.
         await page.get_by_label("Account number").press_sequentially("0123456789")
         await page.get_by_text("SANDBOX BENEFICIARY").wait_for()
 
@@ -105,8 +105,10 @@ async def test_text_that_is_no_bank_chooses_nothing_and_is_not_sent(
         field = page.get_by_role("combobox", name="Bank")
         await field.fill(GTBANK)
         await field.press("Tab")
-        await expect(field).to_have_value(GTBANK_TEXT)  # an exact bank code selects the bank
-        await field.fill("Guaranty Trust")  # a part of a bank's name does not select the bank
+        # Typing an exact bank code selects the bank.
+        await expect(field).to_have_value(GTBANK_TEXT)
+        # Typing a part of a bank's name does not select the bank.
+        await field.fill("Guaranty Trust")
         await page.get_by_label("Account number").fill("0123456789")
         await page.get_by_label("Amount").fill("1000")
         assert await _chosen(page) == ""

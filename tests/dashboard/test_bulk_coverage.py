@@ -100,7 +100,7 @@ async def test_a_wallet_drained_meanwhile_stops_the_file_at_that_row(
 ) -> None:
     batch = await draft(dashboard, [_row(300_000), _row(500_000), _row(1_000)])
     await dashboard.owner.post(f"{batch}/confirm", {})
-    # An API payout debits the wallet after the file is confirmed, but before its rows are paid.
+    # An API payout debits the wallet between the file's confirmation and the payment of its rows.
     payout = {
         "payout_amount": 400_000,
         "currency_code": "NGN",

@@ -15,7 +15,7 @@ from tests.web.route_urls import address, parameters, shown
 from tests.web.signed_in_user import administrator
 
 SIGN_IN = "/dashboard/sign-in"
-# Route parameters that identify an object of one merchant.
+# These route parameters identify an object that belongs to one merchant.
 BELONGINGS = {
     "trx_id",
     "payout",

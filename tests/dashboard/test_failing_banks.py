@@ -29,7 +29,7 @@ async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDas
         money = Money.of("100000", "NGN")
         await wallets.fund(services.db, made.merchant.new.id, Environment.PRODUCTION, money, "test")
         yield made
-    # Other tests expect that no bank codes have been learned.
+    # Delete the learned bank codes, because other tests expect that there are none.
     services.banks._kept.clear()
     await services.db.execute("DELETE FROM provider_bank")
     await services.registry.load()
@@ -68,7 +68,7 @@ async def test_the_review_warns_about_the_providers_own_method(
     await fail(dashboard.services, "providera")
     page = await review(dashboard, "providera_ngn_transfer")
     assert FAILING.format("Provider A") in page
-    assert "Pay " in page  # the warning does not block the payout
+    assert "Pay " in page  # The user can still confirm the payout in spite of the warning.
 
 
 async def test_the_automatic_method_warns_only_if_every_rail_fails(

@@ -70,7 +70,7 @@ async def test_the_chart_shows_the_chosen_figure_by_day(dashboard: MerchantDashb
         for period, days in (("7days", 7), ("90days", 90)):
             page = await home(dashboard, f"?period={period}&show={name}")
             assert f'role="img" aria-label="{label} by day' in page
-            assert page.count("<tr><td>") == days  # the table has the same figures as the chart
+            assert page.count("<tr><td>") == days  # The table shows the same figures as the chart.
             assert "Figures by day" in page
 
 

@@ -144,7 +144,7 @@ async def test_an_owner_secures_the_account_and_rotates_the_keys(
         await _sign_in(page, email)
         await expect(page.get_by_role("heading", level=1)).to_have_text("Home")
         codes = await _protects_the_account(page, base, email)
-        # Allows the current codes again instead of waiting for new codes.
+        # Allow the authenticator's current code to be used again instead of waiting for a new one.
         await services.db.execute("UPDATE person SET totp_last_step = NULL WHERE email = $1", email)
         await page.goto(f"{base}/sandbox/credentials")
         await page.get_by_role("button", name="Rotate keys").click()
@@ -258,7 +258,7 @@ async def _moves_a_gateway(page: Page) -> None:
     await _sees(page, "Checkout now uses this order.")
     assert await shown() == [second, first, *others]
     await page.get_by_role("button", name=re.compile("^Move .* up$")).nth(1).click()
-    # Wait for the new order, because both moves show the same message.
+    # Wait for the new order, because the page shows the same message after both moves.
     await expect(page.locator("input[name=gateway]").first).to_have_attribute("value", first or "")
     assert await shown() == [first, second, *others]
     await expect(page.get_by_role("button", name=re.compile("^Move .* up$")).first).to_be_disabled()

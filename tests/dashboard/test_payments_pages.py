@@ -46,7 +46,7 @@ async def test_an_export_has_exactly_the_rows_of_the_filtered_list(
     assert await dashboard.rows(PAYMENTS, until="2020-01-01") == []
 
     [row] = await dashboard.rows(PAYMENTS, q=paid)
-    assert row[1] == f"'{evil}"  # without the apostrophe a spreadsheet would run the formula
+    assert row[1] == f"'{evil}"  # Without the apostrophe, a spreadsheet would run the formula.
     assert row[5] == "1234.50"
     assert "'+2348012345678" in row
     shown = await dashboard.owner.get(f"{PAYMENTS}?q={paid}")
@@ -84,7 +84,7 @@ async def test_a_payment_is_shown_with_its_history_only_to_its_merchant(
         "Notification created",
     ):
         assert part in story
-    assert "clearing" not in story  # merchants do not see the platform's own accounts
+    assert "clearing" not in story  # Merchants do not see the platform's own accounts.
 
     other_merchant = await new_dashboard(services, site)
     theirs = await other_merchant.owner.get(f"{PAYMENTS}/{trx_id}")

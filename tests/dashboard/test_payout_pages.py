@@ -36,7 +36,7 @@ PAYOUTS, ACCOUNTS = "/sandbox/payouts", "/sandbox/accounts"
 async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDashboard]:
     async with running_simulator(
         services
-    ):  # a rail is offered only if it has credentials, even in the sandbox
+    ):  # A rail is offered only if it has credentials, even in the sandbox.
         yield await new_dashboard(services, site)
 
 
@@ -143,11 +143,12 @@ async def test_a_rejected_payout_shows_the_reason_and_debits_nothing(
 ) -> None:
     before = await dashboard.balance()
     fields = await _order(dashboard, **changed)
-    for path in (f"{PAYOUTS}/new", PAYOUTS):  # first the review, then the confirmation
+    # The first request reviews the payout, and the second confirms it.
+    for path in (f"{PAYOUTS}/new", PAYOUTS):
         reply = await dashboard.owner.post(path, fields)
         assert reply.status in (400, 422), path
         assert reason in reply.body.decode(), path
-        # The form keeps its reference when it is shown again.
+        # When the form is shown again, it has the same reference.
         assert fields["once"].encode() in reply.body
     assert await dashboard.balance() == before
 
@@ -184,7 +185,7 @@ async def test_a_rail_that_does_not_respond_is_shown_before_it_is_chosen(
         live = await dashboard.owner.get("/production/payouts/new")
         assert live.body.count(b"Currently unavailable") == 1
         sandbox = await dashboard.owner.get(f"{PAYOUTS}/new")
-        assert b"Currently unavailable" not in sandbox.body  # the sandbox calls no provider
+        assert b"Currently unavailable" not in sandbox.body  # The sandbox calls no provider.
     finally:
         await health.mark_up(rail)
 
@@ -265,7 +266,7 @@ async def test_a_row_paid_before_a_crash_is_not_paid_again(
     after = await dashboard.balance()
     count = await dashboard.count("payout")
 
-    # Simulates a crash before the results of the rows and of the batch were saved.
+    # Simulate a crash before the results of the rows and the file were saved.
     batch_id = batch.rsplit("/", 1)[1]
     await _forget(dashboard, batch_id)
     await dashboard.run_jobs()
@@ -275,7 +276,7 @@ async def test_a_row_paid_before_a_crash_is_not_paid_again(
     assert await dashboard.count("payout") == count
     assert before - after >= 2500_00
 
-    # If the file is uploaded again, rows that have a reference are recognized as duplicates.
+    # If the same file is uploaded again, rows with a reference are recognized as duplicates.
     second_upload = await draft(dashboard, [f"1000,{GTBANK},{new_account()},Ada,{own},July"])
     assert (
         b"A payout with this reference already exists."
@@ -304,7 +305,7 @@ async def test_the_file_page_shows_each_payouts_status_until_all_are_final(
     assert unchanged.status == 204
     changed = await dashboard.owner.get(f"{batch}/progress?known=running-2-0")
     assert changed.status == 200
-    # This file has its columns in a different order.
+    # The columns of this file are in a different order.
     for text in ("2 of 3 payouts finished", "Paid (3)", "Completed"):
         assert text in changed.body.decode()
 
@@ -409,7 +410,7 @@ async def test_a_user_pays_an_account_whose_name_appears_while_typing(
         assert "SANDBOX BENEFICIARY" in await page.inner_text("main")
         assert not await accessibility_violations(page)
         await dashboard.run_jobs()
-        # The page updates without a reload.
+        # The page updates itself without being reloaded.
         await page.get_by_text("The bank transfer was delivered.").first.wait_for()
 
 
@@ -501,7 +502,7 @@ async def test_a_payout_of_an_ended_session_returns_to_its_form_with_the_same_re
             user.person_id,
         )
         page = "/sandbox/payouts/new"
-        # The page that asks for the password has the same URL as the form.
+        # The page that requests the password has the same URL as the form.
         sent = await browser.post("/sandbox/payouts", fields, referer="/sandbox/payouts")
         assert sent.headers["Location"].endswith("sandbox%2Fpayouts%2Fnew")
         entered = await browser.sign_in(user.email, PASSWORD, f"/dashboard{page}")

@@ -18,7 +18,7 @@ ACCOUNT = "0123456789"
 async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDashboard]:
     async with running_simulator(
         services
-    ):  # a rail is offered only if it has credentials, even in the sandbox
+    ):  # A rail is offered only if it has credentials, even in the sandbox.
         yield await new_dashboard(services, site)
 
 
@@ -82,7 +82,7 @@ async def test_a_refunded_payments_receipt_says_so(
     # The refund is still pending.
     assert "refunded" not in (await site.send("GET", address)).body.decode()
     await dashboard.run_jobs()
-    await services.db.execute(  # later events do not change the payment date
+    await services.db.execute(  # Later events do not change the payment date on the receipt.
         "UPDATE payment SET updated_at = updated_at + interval '3 days' WHERE trx_id = $1", trx_id
     )
     now = (await site.send("GET", address)).body.decode()

@@ -16,7 +16,7 @@ from tests.payouts.payout_merchant import ACCOUNT
 from tests.web.signed_in_user import member
 
 SESSION = "000015260101120000123456789012"
-# Changes the text while another element has the focus, as a slow response does.
+# Changes the search text while another element has the focus, like a slow response.
 CHANGE_TEXT = """(text) => {
     const field = document.getElementById("search-text");
     field.value = text;
@@ -145,7 +145,7 @@ async def test_search_opens_by_key_and_enter_opens_the_first_result(
         await expect(dialog).to_be_hidden()
 
         field = page.get_by_role("searchbox", name="Search")
-        await field.press("/")  # a slash that is typed into a field opens no search
+        await field.press("/")  # Typing a slash into a text field does not open the search.
         await expect(field).to_have_value("/")
         await expect(dialog).to_be_hidden()
         await field.press("Control+k")

@@ -252,7 +252,7 @@ async def test_an_owner_sets_the_account_with_the_keyboard(
         await page.keyboard.press("Enter")
         await page.get_by_label("Method").select_option(str(await dashboard.method_id()))
         await page.get_by_role("button", name="Continue").press("Enter")
-        # The field is a select until the page's script replaces it.
+        # The field is a select element until the page's script replaces it.
         await page.get_by_placeholder("Type a name or code").fill(GTBANK)
         await page.get_by_label("Account number").fill(number)
         assert await accessibility_violations(page) == []

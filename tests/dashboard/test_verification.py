@@ -160,7 +160,7 @@ async def test_a_file_that_is_not_a_document_is_rejected(
 async def test_a_large_document_is_never_written_to_a_temporary_file(
     dashboard: MerchantDashboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No temporary file can be created.
+    # Simulate that the server cannot create a temporary file.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(FileNotFoundError):
         tempfile.TemporaryFile()  # noqa: SIM115

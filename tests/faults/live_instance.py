@@ -66,7 +66,7 @@ class LiveInstance:
                 words = [f"{name}={text}" for name, text in given]
                 self.instance.command("provider", "set", kind.provider, *words)
                 await self._activate_methods(kind.provider)
-        # Afterwards, no process uses cached data from before the change.
+        # After this call, no process uses data that was cached before the change.
         await asyncio.sleep(changes.STALE_AFTER_SECONDS)
 
     async def _activate_methods(self, provider: str) -> None:
@@ -140,7 +140,7 @@ class LiveInstance:
                     if await is_so():
                         return
                 except (OSError, urllib.error.URLError, IndexError, KeyError):
-                    pass  # a process has just died, and the supervisor is starting a new one
+                    pass  # A process has just died, and the supervisor is starting its replacement.
                 await asyncio.sleep(0.1)
 
     async def end_leases(self) -> None:

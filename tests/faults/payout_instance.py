@@ -17,14 +17,15 @@ from tests.invariants import ALL
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, CODES, INITIATE, MANUAL
 
 GTBANK = "058"
-FAILS_LATER = "0000000001"  # the simulator accepts transfers to this account and fails them later
+# The simulator first accepts transfers to this account and later fails them.
+FAILS_LATER = "0000000001"
 
 _numbers = itertools.count(time.time_ns())
 
 
 class PayoutInstance(LiveInstance):
     def __init__(self, folder: Path) -> None:
-        # With one API process, a test kills the process whose caches it has filled.
+        # With only one API process, a test kills the process whose caches it has filled.
         super().__init__(folder, "--workers", "1")
         words = ("NGN", "1000000", "--environment", "production")
         self.instance.command("wallet", "fund", str(self.merchant["id"]), *words)

@@ -9,14 +9,14 @@ from urllib.parse import parse_qs, urlsplit
 from tests.timeouts import TIMEOUT_SECONDS
 
 READY_FOR_QUERY = (
-    # ReadyForQuery without an open transaction: everything before this message is committed.
+    # PostgreSQL sends this message when no transaction is open, so earlier writes are committed.
     b"Z\x00\x00\x00\x05I"
 )
 
 
 class Cut(StrEnum):
-    BEFORE = "before"  # the server never receives the message
-    AFTER = "after"  # the server has executed the message; its response is lost
+    BEFORE = "before"  # The server never receives the message.
+    AFTER = "after"  # The server has executed the message, but its response is lost.
 
 
 class Proxy:
@@ -73,7 +73,7 @@ class Proxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = asyncio.current_task()
         assert link is not None
-        # The connection was accepted before the freeze, for example to cancel a statement.
+        # A connection can be accepted just before the proxy closes, such as a cancel request.
         if self._is_closed:
             writer.transport.abort()
             return
@@ -85,7 +85,7 @@ class Proxy:
             self._links.discard(link)
             return
         answers = asyncio.create_task(self._pass_on(server_reader, writer))
-        is_in_transaction = False  # True in a transaction that `after` selects
+        is_in_transaction = False  # True within a transaction that contains the text `after`
         try:
             while data := await reader.read(1 << 20):
                 is_in_transaction = self._after in data or (
@@ -109,8 +109,7 @@ class Proxy:
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
-            # Close the connections first: the test may end and cancel this task while it awaits
-            # `answers`.
+            # Close the connections first, as this task may be canceled while it awaits `answers`.
             for each in (writer, server_writer):
                 each.transport.abort()
             answers.cancel()
@@ -139,7 +138,7 @@ class Proxy:
         for link in links:
             link.cancel()
         await asyncio.gather(*links, return_exceptions=True)
-        await asyncio.sleep(0)  # aborted connections are closed in the next event-loop iteration
+        await asyncio.sleep(0)  # Aborted connections are closed in the next event-loop iteration.
 
 
 async def _until_done(reader: asyncio.StreamReader) -> None:

@@ -13,11 +13,12 @@ from tests.instance import free_port
 
 RELEASE = re.compile(r"^(\w+) release: \d+\.\d+\.\d+$", re.MULTILINE)
 FIRST = (
-    # Version 0.1.0, committed before there were release commits.
+    # This commit is version 0.1.0, which has no release commit.
     "b11925c3f803fb9da1a382cca696316a1af269ea"
 )
 STOP_SECONDS = 30
-ADDITIONAL = ("simulator", "clients/python")  # packages whose code is in `src`
+# paths of the packages whose code is in a folder `src`
+ADDITIONAL = ("simulator", "clients/python")
 REQUIREMENTS = "requirements.txt"
 ENVIRONMENT = ".venv"
 
@@ -41,7 +42,7 @@ def unpack(project: Path, commit: str, folder: Path) -> Path:
     code.mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", code], check=True)
     installer = project / "tools" / "install.py"
-    # The tests' environment may have no pip, so its base interpreter installs the packages.
+    # Install with the base interpreter, because the tests' environment may not contain pip.
     interpreter = Path(sys.base_prefix) / "bin" / "python3"
     command = [interpreter, installer, code / ENVIRONMENT, code / REQUIREMENTS]
     subprocess.run(command, check=True)

@@ -15,7 +15,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long
 
-SIZE = "192m"  # enough for one database and little else
+SIZE = "192m"  # The disk has enough space for one database and little else.
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.payments.orders import VERIFY
 pytestmark = pytest.mark.long
 
 CALLERS = 8
-# Short time limits for requests that wait for a hanging primary.
+# These time limits are short for requests that wait for a hanging primary.
 SHORT = {
     "host_connect_seconds": 3,
     "acquire_seconds": 5,
@@ -71,7 +71,7 @@ async def test_38_losing_the_primary_loses_no_data_and_the_standby_takes_over(
     await asyncio.gather(*calling)
     for trx_id in acknowledged:
         assert (await running.call("GET", VERIFY + trx_id)).json["status"] == "pending"
-    await running.db.close()  # this connection is to the old primary
+    await running.db.close()  # This connection still leads to the old primary.
     await running.open()
     assert await running.invariants_hold()
 

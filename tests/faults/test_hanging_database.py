@@ -29,8 +29,8 @@ from tests.timeouts import TIMEOUT_SECONDS
 from tests.waiting import until
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
-# The time that a request may wait for a hanging database. Every other time limit is longer than
-# ANSWER_SECONDS, so a request that waits for anything else fails the test.
+# A request may wait this long for a hanging database.
+# All other time limits exceed ANSWER_SECONDS, so a request that waits for anything else fails.
 REQUEST_SECONDS = 0.3
 ANSWER_SECONDS = LONG_SECONDS - 10
 
@@ -108,12 +108,12 @@ async def _all_get_an_error(callers: Callers) -> None:
 async def test_every_kind_of_request_gets_a_response_while_the_database_hangs(
     fragile: PayoutMerchant, proxy: Proxy, callers: Callers
 ) -> None:
-    # These requests open the connections and fill the caches.
+    # These requests open the database connections and fill the caches.
     first = await asyncio.gather(*callers.asking().values())
     assert 503 not in {reply.status for reply in first}
     proxy.freeze()
     await _all_get_an_error(callers)
-    # The connections are closed now, and no new connections can be opened.
+    # All connections are closed now, and no new connection can be opened.
     await _all_get_an_error(callers)
     assert (await fragile.merchant.site.send("GET", "/healthz")).status == 200
 
@@ -129,7 +129,8 @@ async def _succeeds(asking: Awaitable[Reply]) -> bool:
 async def test_a_payout_whose_database_response_is_delayed_is_debited_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy
 ) -> None:
-    await fragile.pay_out(MANUAL)  # fills the caches, so that the next request only debits
+    # The first payout fills the caches, so that the next request only debits the wallet.
+    await fragile.pay_out(MANUAL)
     before, orders = await payer.balance(), [await fragile.order(MANUAL) for _ in range(3)]
     proxy.freeze()
     async with asyncio.timeout(ANSWER_SECONDS):
@@ -190,7 +191,8 @@ async def test_the_log_names_the_hanging_host_and_never_the_password(
             proxy.freeze()
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 while not {"database_hangs", "changes_not_seen"} <= {e["event"] for e in lines}:
-                    await asyncio.sleep(0.5)  # enough time for the next statement to be sent
+                    # The wait gives the process enough time to send the next statement.
+                    await asyncio.sleep(0.5)
                     clock.advance(10)
             proxy.thaw()
     about = [each for each in lines if each["event"] in ("database_hangs", "changes_not_seen")]

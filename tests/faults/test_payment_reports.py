@@ -69,7 +69,7 @@ async def test_18_a_hundred_copies_of_a_webhook_cause_one_credit(
     await shop.pay(charge)
     copies = [{**kind.paid(charge.reference), "n": n % 10} for n in range(100)]
     replies = await asyncio.gather(*(webhooks.send(site, kind.provider, copy) for copy in copies))
-    # On a busy machine a webhook may get 503; a real provider would send it again.
+    # A busy server may respond with 503, and a real provider would then send the webhook again.
     assert {200} <= {reply.status for reply in replies} <= {200, 503}
     await shop.until(started, "success")
     await shop.simulator.run_jobs()

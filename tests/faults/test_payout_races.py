@@ -25,7 +25,7 @@ from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
 from tests.rows import first_short
 
 FULL, DEBITED = 1_000_000, 900_000
-MINIMUM = 500  # an amount that every method accepts
+MINIMUM = 500  # Every payout method accepts this amount.
 FAILED = SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
 
 
@@ -65,7 +65,7 @@ async def test_23_of_64_concurrent_requests_with_one_reference_one_succeeds(
     order = await payer.order(rail)
     if rail == "a":
         order["beneficiary"]["account_number"] = (
-            f"7{payer.merchant.new.id:09d}"  # an account that no other test uses
+            f"7{payer.merchant.new.id:09d}"  # No other test uses this account.
         )
     if is_known:
         await payer.pay_out(rail, beneficiary=order["beneficiary"])
@@ -95,7 +95,7 @@ async def test_23_64_concurrent_requests_beyond_the_balance_are_all_rejected(
 async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exactly(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    # In total, these amounts far exceed the balance of 10,000.00.
+    # The total of these amounts far exceeds the balance of 10,000.00.
     amounts = [700 + 13 * number for number in range(40)]
     orders = [await payer.order(rail, payout_amount=amount) for amount in amounts]
     replies = await _request_concurrently(payer, orders)
@@ -167,7 +167,7 @@ async def test_25_of_two_administrators_deciding_a_payout_one_gets_an_error(
         [notified] = await payer.notifications(trx_id)
         assert notified["status"] == (await payer.payout(trx_id)).status == winner.status
         assert await payer.balance() == before - (100_000 if winner.status == "completed" else 0)
-    # After the refund, a report that the transfer was paid opens a case.
+    # A report that the transfer was paid, which arrives after the refund, opens a case.
     assert {kind for kind, _ in await payer.cases()} <= (set() if both_agree else {"contradiction"})
 
 
@@ -183,10 +183,10 @@ async def test_30_a_worker_stalled_past_its_lease_cannot_act_on_a_job_taken_over
     await stalled.resume()
     assert (
         await _job(payer, trx_id) == job
-    )  # the worker that lost the lease neither finished nor rescheduled the job
+    )  # The worker without the lease neither finished nor rescheduled the job.
     [transfer] = await payer.transfers()
     assert (transfer["reference"], transfer["amount"]) == (trx_id, 1000)
-    # Only the worker that saved the start of the send may still send, with the same reference.
+    # Only a worker that has saved the start of the send may still send, with the same reference.
     assert transfer["duplicates"] == (1 if step is Step.BEFORE_SEND else 0)
     assert (await payer.payout(trx_id)).status == "pending"
     assert await payer.balance() == DEBITED
@@ -212,7 +212,7 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
     assert await sending.mark(db, PAYOUTS, [Mark(stalled, None, "providera")]) == [False]
     assert (await payer.payout(trx_id)).began_at is None
     assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [True]
-    # The same worker cannot start the send a second time.
+    # The same worker cannot start a second send.
     assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [False]
 
 
@@ -235,7 +235,7 @@ async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_ano
     if step is Step.BEFORE_SAVE:
         await payer.simulator.control("a/faults", {"next": [refusal]})
     await stalled.stall()
-    # Another worker queries the transfer, does not find it and sends the transfer.
+    # Another worker queries the transfer, does not find it, and sends it again.
     await payer.simulator.run_jobs()
     assert [transfer["reference"] for transfer in await payer.transfers()] == [trx_id]
     if step is Step.BEFORE_SEND:

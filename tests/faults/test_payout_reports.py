@@ -290,7 +290,7 @@ async def test_14_a_hundred_concurrent_copies_of_a_failed_webhook_cause_one_refu
     replies = await asyncio.gather(
         *(transfer_webhooks.send_webhook(site, rail, message) for message in messages)
     )
-    # On a busy machine a webhook may get 503; a real provider would send it again.
+    # A busy server may respond with 503, and a real provider would then send the webhook again.
     assert {200} <= {reply.status for reply in replies} <= {200, 503}
     await asyncio.gather(*workers)
     await payer.until(trx_id, "failed")

@@ -17,7 +17,7 @@ from tests.rows import first_short
 
 pytestmark = pytest.mark.long
 
-PAYABLE = 100_000  # the payable amount of every payout in this file, without a fee
+PAYABLE = 100_000  # Every payout in this module has this payable amount, which includes no fee.
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +197,7 @@ async def test_6_a_crash_after_a_final_status_keeps_its_notification_unchanged(
     [(notification_id, notified, _)] = await live.notifications(trx_id)
     assert notified == status
     await live.end_leases()
-    # Waits until the new worker is running.
+    # Wait until the new worker is running.
     await live.until_status(await live.pay_out(), "completed")
     assert [id_ for id_, *_ in await live.notifications(trx_id)] == [notification_id]
 
@@ -239,7 +239,8 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
 
     The provider accepts only one of the two requests.
     """
-    await live.pay_out()  # caches the account name, so that the next payout need not resolve it
+    # This payout caches the account name, so that the next payout does not resolve it.
+    await live.pay_out()
     await live.control("a/faults", {"latency_seconds": 1.5 if has_arrived else 6})
     trx_id = await live.pay_out()
 
@@ -279,7 +280,7 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
         past = "SELECT began_at + interval '7 seconds' < now() FROM payout WHERE trx_id = $1"
         return bool(await live.db.value(past, trx_id))
 
-    # Otherwise, the delayed request would trigger a fault that the next test sets up.
+    # Wait for the delayed request, which would otherwise trigger a fault of the next test.
     await live.until(has_arrived_late)
 
 

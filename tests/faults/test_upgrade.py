@@ -28,7 +28,7 @@ from tests.signing import sign
 pytestmark = pytest.mark.long
 
 CALLERS = 4
-ENOUGH = 12  # rounds of calls that must succeed in each phase of the upgrade
+ENOUGH = 12  # In each phase of the upgrade, this many rounds of calls must succeed.
 WAIT_SECONDS = 120
 
 
@@ -62,7 +62,8 @@ class Callers:
     def __init__(self, keys: dict[str, str], method_id: int) -> None:
         self._keys = keys
         self._method_id = method_id
-        self.ports: list[int] = []  # ports of the processes to which the proxy sends requests
+        # the ports of the processes that receive requests from the proxy
+        self.ports: list[int] = []
         self.rounds = 0
         self.refusals: list[bytes] = []
         self.payouts: list[str] = []
@@ -149,7 +150,7 @@ async def test_an_upgrade_from_the_previous_release_under_load_answers_no_5xx(
             await callers.until_more()
             before = callers.rounds
             await asyncio.to_thread(new.command, "migrate")
-            assert callers.rounds > before  # requests were made during the migration
+            assert callers.rounds > before  # The callers made requests during the migration.
             assert await migrate.is_current(on.database_url)
             await callers.until_more()
             new.start()

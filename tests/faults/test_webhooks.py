@@ -23,7 +23,7 @@ from tests.rows import first_short
 
 RAILS = kinds.ALL
 TELLING = kinds.WITH_TRANSFER_WEBHOOKS
-# Pairs of neighboring kinds: each kind appears as the transaction's owner and as the sender.
+# Pairs of provider kinds: the kind that owns the transaction, and the kind that sends the webhook.
 OTHERS = [(own, RAILS[number - 1]) for number, own in enumerate(RAILS)] + [
     (RAILS[number - 1], own) for number, own in enumerate(RAILS)
 ]
@@ -174,7 +174,7 @@ async def test_a_transfer_webhook_with_a_wrong_amount_opens_a_case_and_settles_n
     assert await payer.balance() == DEBITED
     assert await payer.cases() == [("webhook_disagrees", trx_id)]
 
-    # The next scheduled status query returns the same status, which settles the payout.
+    # The next scheduled status query returns the webhook's status and settles the payout.
     await _pass_time(payer, trx_id)
     await payer.check_now(trx_id)
     expected = {"success": ("completed", DEBITED), "failed": ("failed", FULL)}[status]

@@ -27,7 +27,8 @@ class SentRequest(NamedTuple):
 class RawServer:
     def __init__(self) -> None:
         self.requests: list[SentRequest] = []
-        self.answers: list[bytes | Answer] = []  # for the next requests; OK after that
+        # the responses to the next requests; later requests get 200
+        self.answers: list[bytes | Answer] = []
         self.connections = 0
         self.open: set[asyncio.StreamWriter] = set()
         self.most_open = 0

@@ -68,7 +68,7 @@ def _disconnect(db: Database) -> None:
 
 
 async def _read(db: Database) -> None:
-    # Each query text is new, so that asyncpg prepares it first.
+    # Each query has a new text, so that asyncpg must prepare it first.
     await db.value(f"SELECT $1::int + {next(_numbers)}", 1)
 
 

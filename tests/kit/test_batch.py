@@ -125,7 +125,7 @@ async def test_concurrent_callers_are_batched_and_a_single_one_does_not_wait() -
     batcher = Batcher(recorder.run, gather_seconds=40)
     assert await batcher.submit(1) == 2
     await asyncio.gather(*(batcher.submit(number) for number in (2, 3)))
-    # The first statement is done, and the batcher waits for more items.
+    # The first statement has finished, and the batcher waits for more items.
     late = [asyncio.create_task(batcher.submit(number)) for number in (4, 5)]
     await asyncio.sleep(0)
     late.append(asyncio.create_task(batcher.submit(6)))
@@ -160,7 +160,8 @@ async def test_a_submitter_that_times_out_does_not_hold_back_the_others() -> Non
             await late
     release.set()
     assert await patient == 2
-    assert calls == [[1], [2]]  # the running call continued; the queued call was canceled
+    # The batcher finished the running call and canceled the queued call.
+    assert calls == [[1], [2]]
     with deadline.limited(0.01):
         with contextlib.suppress(Unavailable), deadline.counted():
             await asyncio.sleep(0.02)

@@ -120,7 +120,7 @@ def test_a_copy_is_removed_when_no_server_uses_it(
     second = Server(tmp_path / "second", private, cache)
     new = second.binaries()
     assert old != new
-    assert old.exists()  # the first process still uses the old copy
+    assert old.exists()  # The first process still uses the old copy of PostgreSQL.
     first.end()
     second.end()
     third = Server(tmp_path / "third", private, cache)
@@ -155,7 +155,7 @@ def test_programs_next_to_files_that_only_root_can_read_are_not_used(
         path.chmod(0o755)
     assert binaries.is_readable(installation)
     for secret in (next(installation.rglob("postgres.bki")), next(libraries.iterdir())):
-        secret.chmod(0o711)  # pip leaves this mode on programs with a umask of 077
+        secret.chmod(0o711)  # With a umask of 077, pip installs programs with this mode.
         assert not binaries.is_readable(installation)
         secret.chmod(0o755)
 
@@ -166,7 +166,7 @@ def test_a_cache_writable_by_others_is_not_used(private: Path, cache: Path, tmp_
     cache.parent.chmod(0o755)
     temporary = cache.with_name("temporary")
     temporary.mkdir()
-    temporary.chmod(0o1777)  # the same mode as /tmp, regardless of the umask
+    temporary.chmod(0o1777)  # The directory has the same mode as /tmp, regardless of the umask.
     server = Server(tmp_path / "data", private, cache, TMPDIR=str(temporary))
     used = server.binaries()
     server.end()

@@ -125,7 +125,7 @@ async def test_sessions_move_to_another_host_when_theirs_hangs(
             with limited(host_connect_seconds=10):
                 while not await _in_moved_time(_answers(db)):
                     pass
-            # This also covers connections that were idle when the host began to hang.
+            # These queries also use connections that were idle when the host stopped responding.
             await asyncio.gather(*(db.value("SELECT pg_sleep(0.1)") for _ in range(4)))
             assert await kept.rows(_One, "SELECT 1 AS one") == [_One(1)]
         finally:

@@ -14,10 +14,10 @@ PROXIES = [ip_network("10.0.0.0/8"), ip_network("::1/128")]
             "203.0.113.9",
             b"1.2.3.4",
             "203.0.113.9",
-        ),  # the peer is not one of our proxies, so its forwarded header is ignored
+        ),  # The peer is not one of our proxies, so the X-Forwarded-For header is ignored.
         ("10.0.0.1", None, "10.0.0.1"),
         ("10.0.0.1", b"1.2.3.4", "1.2.3.4"),
-        # Our proxy added only the last address.
+        # Only the last address in the header was added by our proxy.
         ("10.0.0.1", b"6.6.6.6, 1.2.3.4", "1.2.3.4"),
         ("10.0.0.1", b"1.2.3.4, 10.0.0.2", "1.2.3.4"),
         ("10.0.0.1", b"10.0.0.3, 10.0.0.2", "10.0.0.3"),

@@ -44,7 +44,7 @@ COMPLETE: dict[str, tuple[bytes | Answer, int, bytes]] = {
 }
 NO_RESPONSE = "the connection was closed without a response"
 INCOMPLETE = "the response was incomplete"
-# What the client raises, its description, and the status that had arrived.
+# Each row has the response, the client's error and its description, and the received status.
 BROKEN: dict[str, tuple[bytes | Answer, type[HttpError], str, int | None]] = {
     "nothing": (closes(), Disconnected, NO_RESPONSE, None),
     "half a head": (closes(HEAD + b"Content-Le"), Disconnected, NO_RESPONSE, None),
@@ -184,7 +184,7 @@ async def test_an_endless_body_is_read_no_further_than_the_limit(
     reply = await get(client, server.url, body_max=100_000)
     assert len(reply.body) == 100_000
     await until_closed(server)
-    assert sent < 20 * 1024 * 1024  # what fits into the buffers of both sockets
+    assert sent < 20 * 1024 * 1024  # This much data fits into the buffers of both sockets.
 
 
 async def test_a_compressed_body_is_returned_as_received(
@@ -268,7 +268,7 @@ async def test_a_cancelled_call_lets_the_next_one_pass(server: RawServer) -> Non
             await asyncio.sleep(0.01)
         second = asyncio.create_task(post(client, server.url))
         await asyncio.sleep(0.05)
-        assert len(server.requests) == 1  # the second waits for the connection
+        assert len(server.requests) == 1  # The second request waits for the connection.
         first.cancel()
         assert (await second).status == 200
     assert [each.connection for each in server.requests] == [1, 2]
@@ -283,7 +283,7 @@ async def test_closing_the_client_ends_calls_in_progress_as_unknown(server: RawS
     await asyncio.sleep(0.05)
     await client.close()
     errors = await asyncio.gather(*calls, return_exceptions=True)
-    # A body without a length is not complete because we closed the connection.
+    # When the client closes the connection, a body without a length counts as incomplete.
     assert {type(each) for each in errors} == {Disconnected, IncompleteReply}
     await until_closed(server)
 
@@ -377,7 +377,7 @@ async def test_a_closed_connection_is_not_used_even_if_the_event_loop_has_not_se
         first.sendall(OK)
         assert (await call).status == 200
         first.sendall(sent)
-        first.close()  # and no iteration of the event loop before the next request
+        first.close()  # The event loop runs no iteration before the next request.
         call = asyncio.create_task(post(client, url))
         second, _ = await asyncio.to_thread(listener.accept)
         assert b"POST" in await asyncio.to_thread(second.recv, 65536)

@@ -153,7 +153,8 @@ async def test_an_address_is_checked_whenever_a_connection_is_opened(
         with pytest.raises(AddressRefused):
             await post_with(client, url)
         assert await post_with(client, url) == 200
-    assert asked == ["shop.example"] * 3  # merchants' names are not cached
+    # The client does not cache the addresses of merchants' host names.
+    assert asked == ["shop.example"] * 3
     assert len(server.requests) == 2
 
 

@@ -143,7 +143,7 @@ async def test_a_stopping_runner_lets_its_jobs_finish(db: Database, kind: str) -
     task = asyncio.create_task(Runner(db, {kind: Work(handler, concurrency=4)}).run(stop))
     await begun.wait()
     stop.set()
-    # Gives the runner time to see that it must stop.
+    # Wait until the runner has noticed that it must stop.
     await asyncio.sleep(2 * runner_module.POLL_SECONDS)
     assert not task.done()
     may_end.set()

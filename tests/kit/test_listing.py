@@ -106,7 +106,7 @@ def test_values_are_never_interpolated_into_sql() -> None:
 
 def test_an_id_contains_its_creation_time() -> None:
     now = datetime.now(UTC)
-    # Ids have a resolution of milliseconds.
+    # Ids contain the time in milliseconds.
     before = now.replace(microsecond=now.microsecond // 1000 * 1000)
     trx_id, notification_id = trx_ids.new(7), notification_ids.new(7)
     for moment in (trx_ids.moment_of(trx_id), NOTIFICATION_IDS.moment_of(notification_id)):

@@ -16,7 +16,7 @@ from uvicorn import Server
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-# Attributes of a request that uvicorn's protocol reads. `DirectCycle` must have them too.
+# uvicorn's protocol reads these attributes of a request, so `DirectCycle` must have them too.
 CYCLE = (
     *("body", "disconnected", "keep_alive", "message_event", "more_body"),
     *("response_complete", "response_started"),

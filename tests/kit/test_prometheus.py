@@ -36,7 +36,7 @@ def _run(program: str, folder: Path, **environment: str) -> str:
 def test_metrics_files_of_ended_processes_are_merged_without_losing_counts(tmp_path: Path) -> None:
     for waiting in ("7", "4"):
         _run(COUNT, tmp_path, WAITING=waiting)
-    for _ in range(2):  # the second pass has nothing left to merge
+    for _ in range(2):  # The second pass finds no more files to merge.
         lines = _run(READ, tmp_path).splitlines()
         assert 'manilla_notifications_total{state="delivered"} 4.0' in lines
         assert 'manilla_request_seconds_count{endpoint="/x"} 2.0' in lines
@@ -45,7 +45,7 @@ def test_metrics_files_of_ended_processes_are_merged_without_losing_counts(tmp_p
     kinds = [file.name for file in tmp_path.glob("*_0.db")]
     assert sorted(kinds) == ["counter_0.db", "gauge_mostrecent_0.db", "histogram_0.db"]
     others = {file.stem.rsplit("_", 1)[1] for file in tmp_path.glob("*.db")} - {"0"}
-    assert len(others) <= 1  # the file of the most recent process is not merged yet
+    assert len(others) <= 1  # Only the most recent process's file may remain unmerged.
 
 
 MANY = """

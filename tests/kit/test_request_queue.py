@@ -115,7 +115,7 @@ async def test_while_many_wait_for_the_database_no_request_begins_and_soon_all_a
     await asyncio.sleep(0)
     queue = Queue()
     queue.add(0)
-    queue.loop.turn()  # checks the waiting submissions
+    queue.loop.turn()  # This iteration checks the waiting submissions.
     queue.add(1)
     step = RequestQueue.TURN_SECONDS_MAX / 2
     for _ in range(int(time_limits.current.queue_wait_seconds / step)):

@@ -15,7 +15,7 @@ from manilla.kit.server.limits import HEAD_BYTES_MAX, HEADERS_MAX
 from manilla.kit.server.pacing import PART_BYTES
 from manilla.kit.server.request_queue import RequestQueue
 
-READ_BYTES = 256 * 1024  # the event loop reads this much at once
+READ_BYTES = 256 * 1024  # The event loop reads this many bytes at once.
 ENDLESS_BYTES = 16 * 1024 * 1024
 
 API, PAGE = b"/api/v1/order", b"/page"
@@ -93,7 +93,7 @@ class Connection:
             queue=queue,
         )
         self.protocol.connection_made(self.transport)
-        self.parsed: list[int] = []  # the size of each input passed to the parser
+        self.parsed: list[int] = []  # the size of each input that the server passed to the parser
         self.protocol.parser = _Counting(self.protocol.parser, self.parsed)  # type: ignore[assignment]
 
     async def send(self, data: bytes) -> int:

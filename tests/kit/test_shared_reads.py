@@ -63,6 +63,6 @@ async def test_a_lost_connection_is_opened_again(own_db: Database) -> None:
          WHERE application_name = $1 AND pid <> pg_backend_pid()""",
         NAME,
     )
-    # The first request may be the request that detects the lost connection.
+    # The lost connection may be detected only by the first request.
     await asyncio.gather(reads.records(UP_TO, 1), return_exceptions=True)
     assert len(await reads.records(UP_TO, 2)) == 2

@@ -27,7 +27,7 @@ async def test_a_call_is_refused_at_once_if_too_many_wait() -> None:
     await until(has_begun)
     with pytest.raises(Unavailable):
         await threads.run(work, 3)
-    calls[1].cancel()  # a caller that stops waiting leaves its call in the queue
+    calls[1].cancel()  # A caller that stops waiting leaves its call in the queue.
     with pytest.raises(Unavailable):
         await threads.run(work, 4)
     assert running == [1]

@@ -113,5 +113,5 @@ async def test_a_commit_that_takes_too_long_is_not_canceled(
     async def is_waiting() -> bool:
         return hasty.unconfirmed.are_waiting
 
-    await until(is_waiting)  # the abandoned session still waits for the standby
+    await until(is_waiting)  # The abandoned session still waits for the standby's confirmation.
     await hasty.close()

@@ -22,7 +22,8 @@ class SharedRows:
     def __init__(self, owner: Database, tables: dict[str, str]) -> None:
         self._owner = owner
         self._tables = tables
-        self._looking = asyncio.Lock()  # needed because the check itself locks rows too
+        # Checks run one at a time, because a check itself locks rows.
+        self._looking = asyncio.Lock()
         self.found: set[str] = set()
 
     @contextlib.asynccontextmanager
@@ -42,8 +43,7 @@ class SharedRows:
 
     async def _look(self) -> None:
         for table, condition in self._tables.items():
-            # A key-share lock, which a foreign key takes, does not block other sessions. So only
-            # stronger locks count.
+            # Ignore the key-share locks of foreign keys, because they do not block other sessions.
             is_locked = f"""
                 SELECT count(*) FROM {table} WHERE {condition}
                    AND ctid NOT IN (SELECT ctid FROM {table} WHERE {condition}

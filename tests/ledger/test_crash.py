@@ -53,7 +53,8 @@ async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically
         load = [asyncio.create_task(merchant_pays_in(merchant)) for merchant in MERCHANTS]
         for _ in range(3):
             before = len(acknowledged)
-            while len(acknowledged) < before + 200:  # the load continues after the kill
+            # The load continues after PostgreSQL was killed.
+            while len(acknowledged) < before + 200:
                 await asyncio.sleep(0.01)
             killed = instance.postmaster()
             os.kill(killed, signal.SIGKILL)
@@ -71,7 +72,7 @@ async def test_no_acknowledged_posting_is_lost_and_service_resumes_automatically
 def _is_restarted(instance: Instance, killed: int) -> bool:
     try:
         return instance.postmaster() != killed
-    except (OSError, IndexError):  # the server is still writing its file
+    except (OSError, IndexError):  # The server is still writing its process id file.
         return False
 
 
@@ -81,7 +82,7 @@ async def _are_in_the_books(db: Database, trx_ids: list[str]) -> bool:
             found: int = await db.value(
                 "SELECT count(*) FROM posting WHERE trx_id = ANY($1::text[])", trx_ids
             )
-        except Unavailable:  # the server may still be recovering from the previous kill
+        except Unavailable:  # The server may still be recovering from the previous crash.
             return None
         return found
 

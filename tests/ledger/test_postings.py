@@ -132,7 +132,7 @@ async def test_the_database_rejects_a_posting_that_does_not_sum_to_zero(db: Data
     merchant = next(_merchants)
     await open_wallets(db, merchant)
     crooked = move(merchant, 10)
-    # Bypass the struct's own assertion, as a faulty caller might.
+    # Bypass the struct's assertion, to simulate a faulty caller.
     msgspec.structs.force_setattr(crooked, "lines", (Line(posting.ADJUSTMENT, -9),))
     with pytest.raises(asyncpg.RaiseError, match="sum to zero"):
         await posting.post(db, [crooked])
@@ -225,7 +225,7 @@ async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
         assert outcomes == {PostingOutcome.POSTED: 1, PostingOutcome.DUPLICATE: 1}
 
 
-# A debit or credit: wallet, direction and amount. Some orders share a transaction id.
+# An order has a merchant, an environment, an amount, and a number that identifies the transaction.
 Order = tuple[int, str, int, int]
 orders = st.lists(
     st.tuples(
@@ -240,8 +240,7 @@ orders = st.lists(
 
 
 def as_postings(merchants: Sequence[int], chosen: Sequence[Order]) -> list[Posting]:
-    # The number identifies the transaction. A merchant's postings with the same number are
-    # duplicates.
+    # A merchant's postings with the same number have the same transaction id and are duplicates.
     return [
         move(merchants[who], minor, Environment(where), trx_id=f"TXN{merchants[who]}{number:02}")
         for who, where, minor, number in chosen

@@ -49,7 +49,7 @@ async def test_payouts_payments_and_refunds_lock_no_row_that_merchants_share(
     payer = PayoutMerchant(services, simulated_providers, merchant)
     shop = Shop(services, simulated_providers, merchant)
     await payer.fund("10000")
-    await _pay_out(payer)  # the first payout inserts rows that later payouts only update
+    await _pay_out(payer)  # The first payout inserts rows that later payouts only update.
     await _take_and_refund(shop)
     await services.deliveries.flush()
     async with watching(owner) as rows:

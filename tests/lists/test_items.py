@@ -20,7 +20,7 @@ from tests.payments import steps
 from tests.payments.orders import new_reference
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
 
-# Text that JSON escapes in different ways.
+# JSON can escape these characters in different ways.
 ODD_TEXT = 'Ọja "fresh" \\ fish / <b> & 😀'
 CREATED_AT = re.compile(rb',"created_at":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"\}$')
 FAILURES = {
@@ -40,7 +40,7 @@ class ItemKind(msgspec.Struct, frozen=True):
     list_path: str
     verify_path: str
     statuses: type[StrEnum]
-    # Creates at least one transaction for each status.
+    # Create at least one transaction with each status.
     make: Callable[[PayoutMerchant], Awaitable[None]]
 
 
@@ -122,6 +122,6 @@ async def test_an_item_is_the_text_of_the_verify_response(
         verified = (await sandbox_payer.from_new_ip().merchant.get(kind.verify_path + trx_id)).body
         if b'"created_at":' in verified:
             assert bytes(item) == verified
-        else:  # only the list item has the creation time
+        else:  # Only list items contain the creation time.
             assert CREATED_AT.sub(b"}", bytes(item)) == verified
             assert CREATED_AT.search(item)

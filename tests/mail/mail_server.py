@@ -28,11 +28,11 @@ class MailServer:
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, EmailMessage]] = []
-        # Responses to the next recipients, instead of accepting them.
+        # The server sends these responses to the next RCPT commands.
         self.recipient_answers: list[str] = []
         self.data_answers: list[str] = []
         self.hangs = asyncio.Event()
-        self.offers = 0  # number of recipients that clients have named
+        self.offers = 0  # the number of recipients that clients have sent
         self.port = 0
 
     def to(self, recipient: str) -> list[EmailMessage]:
@@ -115,7 +115,8 @@ async def mail_server(
 
     def protocol() -> SMTP:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the library does not detect TLS below its protocol
+            # The library warns because it cannot detect TLS on the connection.
+            warnings.simplefilter("ignore")
             return SMTP(
                 state,
                 hostname="mail.test",

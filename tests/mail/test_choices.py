@@ -66,7 +66,7 @@ async def test_a_link_in_the_email_unsubscribes_in_one_step(
         opened = await browser.get(path)
         assert (opened.status, "A payout failed" in opened.text) == (200, True)
         await put_failed_payout(services, owner.merchant_id)
-        # Opening the page changes nothing.
+        # Opening the page does not change the email preferences.
         assert len(await mails_to(services.db, owner.email)) == 2
         done = await browser.post(path, {"List-Unsubscribe": "One-Click", "csrf": ""})
         assert (done.status, "You have unsubscribed" in done.text) == (200, True)

@@ -26,7 +26,8 @@ from tests.rows import first_short
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 WIDTHS = first_short([390, 1280])
-PICTURES = os.environ.get("MANILLA_PICTURES")  # the folder for screenshots of the pages
+# the folder in which screenshots of the pages are saved
+PICTURES = os.environ.get("MANILLA_PICTURES")
 
 
 async def _picture(page: Page, name: str) -> None:

@@ -66,7 +66,7 @@ async def test_a_hundred_concurrent_first_requests_cause_one_load(
         asyncio.create_task(directory.of(merchant.environment, merchant.new.id)) for _ in range(100)
     ]
     await loads.begun(1)
-    asking.pop().cancel()  # a canceled caller does not cancel the load for the other callers
+    asking.pop().cancel()  # Canceling one caller does not cancel the load for the other callers.
     loads.advance.set()
     found = await asyncio.gather(*asking)
     assert {caller.merchant_id for caller in found} == {merchant.new.id}

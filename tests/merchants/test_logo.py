@@ -58,7 +58,7 @@ async def test_metadata_and_trailing_bytes_do_not_survive() -> None:
         picture("BMP", (10, 10)),
         bomb(4_001),
         bomb(60_000),
-        bomb(2_000),  # has fewer pixels than its header declares
+        bomb(2_000),  # The image has fewer pixels than its header declares.
         bytes(logo.FILE_BYTES_MAX + 1),
     ],
     ids=["empty", "svg", "header", "cut", "gif", "bmp", "large", "bomb", "short", "bytes"],

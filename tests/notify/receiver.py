@@ -28,7 +28,8 @@ class Receiver:
 
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.answers: list[Behave] = []  # behavior for the next requests, in order; afterwards 200
+        # The receiver's behavior for the next requests. Later requests get 200.
+        self.answers: list[Behave] = []
         self.port = 0
 
     @property

@@ -52,7 +52,7 @@ BAD: dict[str, Behave] = {
     "closes mid-body": raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
     "is no HTTP": raw(b"SSH-2.0-OpenSSH\r\n"),
 }
-# The text that is shown for each response: its HTTP status, if there is one, and our description.
+# The text that the page shows for each response, with the HTTP status if there is one.
 DISPLAYED = {
     "refuses": (500, "HTTP 500"),
     "not found": (404, "HTTP 404"),
@@ -107,7 +107,7 @@ async def test_an_attempt_has_one_deadline_for_the_whole_exchange(
     [kept] = await deliveries.attempts(trx_id)
     assert (kept.status, kept.error) == (status, error)
     assert (kept.answer or b"").strip(b"x") == b""
-    # The received part of the response is stored.
+    # Manilla stores the part of the response that it has received.
     assert bool(kept.answer) == (status is not None)
 
 
@@ -200,7 +200,7 @@ async def test_resending_a_transaction_starts_with_its_oldest_notification(
     assert (older.state, newer.state) == ("failed", "failed")
     assert older.decided_at is not None
     await redeliver.redeliver_failed(db, older.decided_at, deliveries.merchant.new.id)
-    # A worker may claim a notification as soon as it is stored, so check the order in the database.
+    # A worker may deliver a notification once it is stored, so check the order in the database.
     in_order = await db.records(
         "SELECT id FROM notification WHERE trx_id = $1 ORDER BY xmin::text::bigint", trx_id
     )

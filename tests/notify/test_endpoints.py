@@ -66,7 +66,7 @@ async def test_a_new_payment_has_a_pending_event_in_the_format_of_notifications(
     assert (received.json["event"], received.json["status"]) == ("payment", "pending")
     assert received.json["data"]["ref_trx"] == body["ref_trx"]
     assert received.json["data"]["trx_id"] == reply.headers["x-transaction-id"].upper()
-    # The event is not a notification: `ipn_url` receives the same messages as before.
+    # The event is no notification, so `ipn_url` receives only the messages that it received before.
     [notification] = await shop.deliveries.notifications(received.json["data"]["trx_id"])
     assert (notification.state, notification.url) == ("not_sent", "")
 
@@ -328,7 +328,7 @@ async def test_an_endpoint_gets_the_event_of_a_transaction_created_right_after_t
         path = f"{ENDPOINTS}/{created['id']}"
         await merchant.call("PATCH", path, b'{"status": "disabled"}')
     await services.watch.look()
-    await merchant.get("/api/v1/payments")  # caches the merchant without an endpoint
+    await merchant.get("/api/v1/payments")  # This lookup caches the merchant without an endpoint.
 
     async def look() -> None:
         """Simulates a process that refreshes its caches as late as allowed."""

@@ -150,8 +150,7 @@ async def test_a_reader_misses_nothing_when_transactions_commit_out_of_order(
         async with db.transaction() as late:
             second = await _write(late, merchant_id, "TXN-LATE")
         assert first < second
-        # The second transaction has committed and the first has not, so no event may be returned
-        # yet.
+        # No event may be returned yet, because an earlier transaction has not committed.
         assert await _events(deliveries.merchant) == []
     events = await _events(deliveries.merchant)
     assert [event["id"] for event in events] == [first, second]

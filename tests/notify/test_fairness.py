@@ -72,13 +72,13 @@ async def test_a_hanging_endpoint_does_not_delay_others(
             receiver.answers = [_hang_until(released)] * 200 if number == 0 else []
             receivers.append(receiver)
             merchant = await new_merchant(site, db, keyring)
-            # The hanging endpoint has the most notifications.
+            # The endpoint that hangs has the most notifications.
             await _notifications(db, merchant.new.id, receiver.url, 150 if number == 0 else 5)
         async with _working(services, db, released):
             await asyncio.gather(*(receiver.until(5) for receiver in receivers[1:]))
             await receivers[0].until(1)
             hanging = len(receivers[0].received)
-        # Calls to the hanging endpoint were limited to its concurrency.
+        # The number of concurrent calls to the hanging endpoint was limited.
         assert hanging <= 2 * host_limits.AT_ONCE
     await db.execute("DELETE FROM job WHERE kind = 'notify'")
 
@@ -141,7 +141,7 @@ def test_each_host_has_a_concurrency_limit_lower_when_it_is_slow() -> None:
     assert [limits.enter("a", 1) for _ in range(3)] == [(True, True), (True, True), (False, True)]
     assert [limits.enter("a", 2) for _ in range(3)] == [
         (True, False)
-    ] * 3  # other endpoints on the slow host keep the normal limit
+    ] * 3  # Other endpoints on the slow host still have the normal limit.
     limits.leave("a", 1, was_slow=True, seconds=0.1)
     assert limits.enter("a", 1) == (True, False)
 

@@ -45,7 +45,7 @@ async def test_notifications_are_found_by_every_filter_and_reference(
     assert await found(until=began) == []
     await db.execute(
         "UPDATE notification SET event = 'payment.success' WHERE merchant_id = $1 AND trx_id = $2",
-        *(merchant.new.id, second),  # the second notification is in the legacy format
+        *(merchant.new.id, second),  # The second notification has the legacy format.
     )
     assert await found(event="payment") == [third, second, first]
     [stored] = await listing.of_transaction(db, merchant.new.id, first)

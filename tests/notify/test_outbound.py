@@ -88,7 +88,8 @@ async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
 
     def looked_at(address: str) -> bool:
         made.append(address)
-        return False if address == "8.8.8.8" else real(address)  # prevents calls to external hosts
+        # Reject this address, so that the test calls no external host.
+        return False if address == "8.8.8.8" else real(address)
 
     monkeypatch.setattr(outbound, "is_public", looked_at)
     for _ in range(2):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Hides these packages from the interpreter, as if they were not installed.
+# This code hides packages from the interpreter, as if they were not installed.
 WITHOUT = """
 import sys
 class Hidden:

@@ -148,7 +148,7 @@ def test_every_command_in_the_manual_exists_with_its_options(project: Path) -> N
 
 def test_the_shell_scripts_pass_shellcheck(project: Path) -> None:
     for script in sorted((project / "deploy").glob("*.sh")):
-        # Sourced scripts have no interpreter line and are not executable.
+        # Scripts that other scripts source have no interpreter line and are not executable.
         assert bool(script.stat().st_mode & 0o111) is script.read_text().startswith("#!")
         subprocess.run(["sh", "-n", script], check=True)
 
@@ -227,7 +227,8 @@ def test_the_tour_names_buttons_that_exist_and_an_account_without_a_warning(proj
     pages = "".join(page.read_text() for page in folder.glob("*.html"))
     names = set(re.findall(r"(?<!\*)\*([A-Z][^*]+)\*(?!\*)", tour))
     assert {"New payout", "Review payout", "Pay"} <= names
-    for name in names - {"Provider A bank transfer"}:  # this is a method, not a button
+    # This text is the name of a payout method and not of a button.
+    for name in names - {"Provider A bank transfer"}:
         assert re.search(rf"[ >]{name}[ <]", pages), f"no page has the button {name}"
     [account] = re.findall(r"account `(\d{10})`", tour)
     assert beneficiary.check_digit_fits("058", account)

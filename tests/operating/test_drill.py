@@ -79,7 +79,7 @@ async def test_nothing_is_paid_twice_after_restoring_an_older_backup(
         taken, waiting = await payer.pay_out(), await payer.pay_out()
         await script(project, "backup.sh", tmp_path / "backup", cluster, before)
 
-        # After the backup, two payouts are sent: one is in the backup, and the other is not.
+        # Two payouts are sent after the backup, and the backup contains only one of them.
         await old.db.execute("UPDATE job SET due_at = 'infinity' WHERE subject = $1", waiting)
         await simulator.run_job_now("transfer", taken)
         lost = await payer.pay_out()
@@ -119,7 +119,7 @@ async def check_restored(
     assert line_of[taken][-3:] == ["will", "be", "queried"]
     assert line_of[waiting][-4:] == ["will", "be", "sent", "on", "release"][-4:]
 
-    # During the hold, new payouts are accepted but not sent. Payouts already sent are queried.
+    # During the hold, new payouts are accepted but not sent, and sent payouts are queried.
     new = await payer.pay_out()
     for reference in (under_way, taken):
         await payer.settle("a", reference, "success")

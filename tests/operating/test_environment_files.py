@@ -93,7 +93,7 @@ class Server:
                 try:
                     with self._context.wrap_socket(plain, server_side=True) as secure:
                         self.heard.append(secure.recv(1024))
-                except OSError:  # the client does not trust the certificate
+                except OSError:  # The client does not trust the server's certificate.
                     continue
 
     def close(self) -> None:

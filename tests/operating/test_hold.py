@@ -154,7 +154,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
 ) -> None:
     trx_id = await payer.pay_out()
     await outgoing.hold_all(db)
-    later = await payer.pay_out()  # a payout that was never sent does not block the release
+    later = await payer.pay_out()  # A payout that was never sent does not prevent the release.
     await payer.simulator.control("a/faults", {"next": [SILENT]})
     with pytest.raises(NotReleased, match="may have been sent"):
         await restored.release(db, services.rails)

@@ -28,7 +28,7 @@ async def measured(db: Database) -> dict[str, float]:
 async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    await payer.order()  # also postpones the jobs that earlier tests have left
+    await payer.order()  # The call also postpones the jobs of earlier tests.
     before = await measured(db)
     await outgoing.hold_all(db)
     trx_id = await payer.pay_out()
@@ -50,7 +50,7 @@ async def test_backlog_metrics_rise_and_fall_with_the_backlog(
     assert [after[name] - before[name] for name in (unsent, unknown, due)] == [0, 0, 0]
     assert after["manilla_payouts_held"] == 0
     decided = 'manilla_payouts_decided_total{event="delivered"}'
-    # The step may also complete payouts of other tests.
+    # Running the jobs may also complete payouts of other tests.
     assert after[decided] >= before.get(decided, 0) + 1
 
 
@@ -60,7 +60,7 @@ async def test_rail_metrics_say_which_rails_fail_and_which_are_drained(
     await forget_outcomes(services)
     await deliveries._add(db, ("providera", "058"), Outcomes(failed=3, delivered=1))
     await deliveries._add(db, ("providera", "044"), Outcomes(failed=1, delivered=3))
-    # Too few failures to count the bank as failing.
+    # Two failures are too few for the bank to count as failing.
     await deliveries._add(db, ("providerb", "058"), Outcomes(failed=2))
     await draining.drain(db, "providerb")
     try:

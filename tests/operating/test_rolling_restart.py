@@ -115,6 +115,6 @@ async def test_a_rolling_restart_drops_no_connection_and_loses_no_request(
     for backend in backends:
         await backend.restart()
     load.is_done = True
-    await asyncio.gather(*calling)  # raises if a connection was refused or reset
+    await asyncio.gather(*calling)  # The call raises if the connection was refused or reset.
     assert set(load.answers) == {"200 kept", "200 closed"}
     assert load.answers["200 closed"] >= CALLERS // 2

@@ -29,7 +29,7 @@ from tests.provider_simulator import ProviderSimulator
 PROVIDERS = {method: rail for rail in kinds.SEEDED for method in kinds.BY_RAIL[rail].methods}
 METHODS = tuple(PROVIDERS)
 
-# With these rules, an administrator decides on every payment of a wrong amount.
+# With these rules, every payment with a wrong amount needs an administrator's decision.
 HOLD = MerchantUpdate(overpaid=OverpaidRule.HOLD, underpaid=UnderpaidRule.HOLD)
 
 

@@ -62,7 +62,7 @@ async def test_a_declined_charge_is_the_reason_when_the_payment_expires(
     started = await shop.start()
     charge = await shop.choose(started, method)
     await shop.pay(charge, outcome="failed", reason=reason)
-    # Provider B sends no webhook about a failed charge, so the worker queries the status.
+    # Provider B sends no webhook about a failed charge, so the worker queries the charge's status.
     await shop.simulator.run_job_now("charge", charge.reference)
     await shop.until_charge(charge, "failed")
     assert await shop.status(started) == "pending"

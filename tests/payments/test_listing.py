@@ -98,7 +98,7 @@ async def new_factory(db: Database, owner: Database, keyring: Keyring) -> AsyncI
     async def make() -> PaymentFactory:
         new = await merchants.create(db, keyring, name="Lists", email="l@example.com")
         made.append(new.id)
-        # Make the merchant older than its oldest payment.
+        # The merchant must be older than its oldest payment.
         await db.execute(
             "UPDATE merchant SET created_at = now() - interval '60 days' WHERE id = $1", new.id
         )

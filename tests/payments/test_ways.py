@@ -95,7 +95,7 @@ async def test_another_way_needs_another_charge_even_at_the_same_gateway(shop: S
 async def test_a_customer_who_has_paid_and_chooses_again_is_not_charged_again(shop: Shop) -> None:
     started = await shop.start()
     charge = await shop.choose(started, PAGE)
-    await shop.pay(charge)  # the charge's webhook has not been processed yet
+    await shop.pay(charge)  # The webhook about the charge has not been processed yet.
     with pytest.raises(PaymentClosed):
         await shop.services.checkout.choose(started.trx_id, USSD, seen=charge.number)
     assert len(await charges_of(shop, started)) == 1
@@ -316,7 +316,8 @@ async def test_a_payment_has_a_limited_number_of_charges(
     with pytest.raises(TooManyCharges):
         await shop.choose(started, C)
     assert len(await charges_of(shop, started)) == 2
-    assert (await shop.choose(started, B)).number == 2  # the latest charge can still be paid
+    # The customer can still pay the latest charge.
+    assert (await shop.choose(started, B)).number == 2
 
 
 async def test_an_account_that_has_expired_is_not_offered_again(shop: Shop) -> None:

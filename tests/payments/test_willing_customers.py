@@ -16,9 +16,9 @@ from tests.payments.shop import PROVIDERS, Shop, Started
 SEED = 20_261_116
 FAILING = "a"
 FAULTS = ("refuse", "5xx_before", "5xx_after_accept", "garbage_after_accept")
-CUSTOMERS = 60  # number of customers for each fault
+CUSTOMERS = 60  # the number of customers for each fault
 AT_ONCE = 30
-CHOICES_MAX = 4  # a customer gives up after this many attempts
+CHOICES_MAX = 4  # Customers give up after this many attempts.
 PAGE = way_of(Channel.CARD)
 
 
@@ -99,7 +99,8 @@ async def test_at_least_99_percent_of_willing_customers_pay_and_none_is_credited
         await shop.simulator.control(f"{FAILING}/faults", {"next": [planned]})
         for number in range(phase * CUSTOMERS, (phase + 1) * CUSTOMERS, AT_ONCE):
             paid += await _send_customers(shop, number)
-            rail.reset()  # keeps the circuit breaker closed, because it would help the customers
+            # Close the circuit breaker, because an open breaker would help the customers.
+            rail.reset()
     assert paid >= 0.99 * CUSTOMERS * len(FAULTS)
     assert await shop.balance() == paid * 100_000
     twice = await _pay_uncertain_charges(shop)

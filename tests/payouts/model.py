@@ -12,8 +12,8 @@ from tests.payouts.payout_merchant import MANUAL
 FEE_FIXED, FEE_PERCENT = "25", "1.5"
 AT_FIRST, MIDDLING = 1_500_000, 150_000
 
-# Maps each result of a send to the simulator's fault, whether the provider accepted the transfer,
-# and whether its response proves a rejection.
+# Maps each result of a send to the simulator's fault and two flags.
+# The flags show whether the provider accepted the transfer, and whether it certainly rejected it.
 SENDS: dict[str, tuple[dict[str, Any] | None, bool, bool]] = {
     "accepted": (None, True, False),
     "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),
@@ -62,16 +62,16 @@ class Order:
     amount: int
     status: str = "pending"
     notified: list[str] = field(default_factory=list)
-    # A send may have started, so a rejection does not prove that nothing was paid.
+    # If a send may have started, a rejection does not prove that nothing was paid.
     is_begun: bool = False
     at_provider: str | None = None
-    # The statuses that the provider reported, in order.
+    # The statuses that the provider has reported, in chronological order.
     said: list[str] = field(default_factory=list)
     webhooks: set[str] = field(default_factory=set)
     recent_webhooks: set[str] = field(default_factory=set)  # cleared when a day passes
-    is_worked_on: bool = True  # a status query is still scheduled
+    is_worked_on: bool = True  # True while a status query is scheduled
     is_old: bool = False
-    # Incremented by each claim of the payout's job and by each new request to run it.
+    # Each claim of the payout's job, and each new request to run the job, increments this number.
     number: int = 0
     holder: int | None = None  # the number of the claim that currently holds the job
 
@@ -118,7 +118,7 @@ class Model:
         self.is_disabled, self.has_payouts_off = is_disabled, has_payouts_off
         if was_on_hold and not self.is_on_hold:
             for order in self.orders.values():
-                # Makes a worker that has just seen the hold check the payout again.
+                # A worker that has just seen the hold must check the payout again.
                 order.number += 1
 
     def claim(self, order: Order) -> int:
@@ -146,7 +146,7 @@ class Model:
                 self._wait(order)
                 return
             if claim != order.holder:
-                return  # the fence rejects this worker, because another worker has claimed the job
+                return  # The fence rejects this worker, because another worker has claimed the job.
             if not self._send(order, send):
                 self._wait(order)
         elif order.at_provider is None:
@@ -159,9 +159,9 @@ class Model:
     def _send_first(self, order: Order, send: str, claim: int) -> None:
         self._point("before_transfer_is_sent")
         if claim != order.holder or self.is_on_hold:
-            return  # the fence rejects this worker, or the payout is on hold
+            return  # The fence rejects this worker, or the payout is on hold.
         order.is_begun = True
-        order.is_old = False  # the provider's 24 hours to respond start now
+        order.is_old = False  # The provider's 24 hours to respond start now.
         self._point("after_send_is_begun")
         is_answered = self._send(order, send)
         self._point("after_transfer_is_sent")
@@ -185,7 +185,8 @@ class Model:
             case ("pending", "success"):
                 self._end(order, "completed", COMPLETED)
             case ("pending", "failed") if "success" in order.recent_webhooks:
-                pass  # the response may be older than the webhook, so the provider is queried again
+                # The provider is queried again, because its response may be older than the webhook.
+                pass
             case ("pending", "failed"):
                 self._end(order, "failed", FAILED)
             case ("pending" | "completed", "reversed"):
@@ -213,7 +214,7 @@ class Model:
         """Opens a case if a signed webhook contradicts the outcome."""
         against: dict[str, set[str]] = {
             COMPLETED: {"failed", "reversed"},
-            # `reversed` is consistent, because a returned transfer was delivered before.
+            # A webhook `reversed` is no contradiction: a returned transfer was delivered before.
             FAILED: {"success"},
         }
         if order.webhooks & against.get(order.notified[-1], set()):

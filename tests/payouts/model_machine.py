@@ -55,7 +55,7 @@ class Stage:
         self.numbers = itertools.count(1)
 
     async def open(self) -> "Stage":
-        # Reset the faults of earlier tests in all processes.
+        # Reset the faults that earlier tests have set in all processes.
         await self.services.db.execute("UPDATE rail_state SET is_down = false")
         await self.services.rails.health._refresh(0)
         for rail in (*RAILS, MANUAL):
@@ -71,7 +71,8 @@ class Machine:
 
     def __init__(self, stage: Stage, merchant: Merchant, rail: str, checks_every: int) -> None:
         self.stage = stage
-        self._checks_every = checks_every  # number of steps between two checks of the invariants
+        # the number of steps between two checks of the invariants
+        self._checks_every = checks_every
         self._steps = 0
         self.merchant = merchant
         self.rail = rail
@@ -113,7 +114,7 @@ class Machine:
         elif eligible := self._eligible(name):
             order = eligible[rest.pop("which") % len(eligible)]
             await getattr(self, name)(order, **rest)
-        # Creates a payout, so that the action is possible the next time.
+        # Otherwise, run a step that makes the action possible the next time.
         elif eligible := self._eligible("work"):
             await (self.freeze if name == "resume" else self.work)(eligible[0])
         else:
@@ -180,7 +181,7 @@ class Machine:
         has_ended = order.status in ("failed", "canceled")
         same("whether it says why", "error_code" in reply.json, has_ended)
 
-    # Actions of workers, and their faults.
+    # The following methods are the workers' actions and faults.
 
     async def work(self, order: Order, send: str = "accepted", is_asked: bool = True) -> None:
         await self._do(order, *await self._claim(order), send, is_asked)
@@ -256,7 +257,7 @@ class Machine:
         if planned:
             await self.stage.simulator.control(faults, {"next": []})
         if not self.model.is_down:
-            self._health.reset()  # repeated failures would open the circuit breaker
+            self._health.reset()  # Close the circuit breaker, which repeated failures would open.
 
     # Actions of providers.
 
@@ -282,7 +283,7 @@ class Machine:
         reply = await self._send_webhook(order, word, is_forged)
         same("the webhook's answer", reply.status, 401 if is_forged else 200)
         if not is_forged:
-            # Keeps the webhooks recent, however long the sequence takes.
+            # Move the webhooks' times, so that they stay recent however long the sequence takes.
             await self._date_webhooks(order, "1 hour")
             self.model.hook(order, word)
 
@@ -317,7 +318,7 @@ class Machine:
             if status == "completed":
                 await decisions.complete(db, trx_id, None)
             elif ("no_answer", order.ref_trx) in self.model.cases and order.is_begun:
-                raise Refusal  # other tests cover these decisions
+                raise Refusal  # Other tests cover these decisions.
             else:
                 await decisions.reject(db, self.stage.services.rails, trx_id, "By the machine.")
         except Refusal:
@@ -359,7 +360,7 @@ class Machine:
             *(self.merchant.new.id, self.trx_ids[order.ref_trx]),
         )
 
-    # The comparison of the model with Manilla.
+    # The following methods compare the model with Manilla.
 
     async def _compare(self) -> None:
         seen, model = await self.stage.books.seen(), self.model

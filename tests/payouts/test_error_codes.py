@@ -40,7 +40,7 @@ PROVIDER_FEES = {
     "a": "10.00",
     "b": "0.00",
     "c": "10.75",
-}  # transfer fees of the providers that report them
+}  # the transfer fee of each provider, or 0.00 if the provider does not report a fee
 
 
 def assert_refused(reply: Reply, code: str, words: str = "") -> None:
@@ -218,7 +218,7 @@ async def test_a_setting_a_process_has_not_seen_yet_applies_all_the_same(
         )
         await payer.change(
             MerchantUpdate(payouts_enabled=True)
-        )  # regardless of whether the process has reloaded the setting
+        )  # Enable payouts again, whether or not the process has reloaded the setting.
     assert await payer.balance() == 900_000
     assert (await payer.verify(trx_id)).json["status"] == "pending"
 
@@ -464,7 +464,8 @@ async def test_credentials_rejected_by_the_provider_are_not_a_temporary_error(
 async def test_a_rail_that_is_down_rejects_before_the_debit_until_it_is_up_again(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    await payer.pay_out(rail)  # caches the beneficiary, so that only the rail can cause the error
+    # The first call caches the beneficiary, so that only the rail can cause the error.
+    await payer.pay_out(rail)
     await payer.simulator.control(f"{rail}/faults", {"outage": True})
     for _ in range(FAILURES_TO_TRIP):
         reply = await payer.ask(rail, beneficiary=unresolved_beneficiary(rail))

@@ -63,7 +63,7 @@ async def test_payouts_are_found_by_every_filter_and_reference(
     for search in (sent, "PR_1", "BR-1", "0123456789"):
         assert sent in await found(search=search)
     assert await found(search="7777777777") == [manual_id]
-    assert await found(search="777777777") == []  # a search finds only complete account numbers
+    assert await found(search="777777777") == []  # A search finds only complete account numbers.
     assert await found(search="PR%1") == await found(search="PRX1") == []
     assert await found(search="50%_of it") == await found(search="%_OF") == [manual_id]
 

@@ -90,11 +90,11 @@ async def test_a_worker_that_crashes_at_a_large_payout_causes_one_email(
     async with setting(payer.services, "large_payouts", "NGN:2000"):
         trx_id = await payer.pay_out(MANUAL, payout_amount=2000)
     write = worker.works(payer.services)[JobKind.LARGE_PAYOUT].handler
-    # Claimed by a worker that crashes before it writes the email.
+    # A worker claims the job and crashes before it writes the email.
     [lost] = await _claim(payer, trx_id)
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", trx_id)
     [job] = await _claim(payer, trx_id)
-    for each in (lost, job, job):  # the second `job` simulates a crash before the job's end
+    for each in (lost, job, job):  # The second `job` simulates a crash before the end of the job.
         await write(each)
     assert await _subjects(payer, owner) == ["Large payout: ₦2,000.00"]
     assert await db.number("SELECT count(*) FROM job WHERE subject = $1", trx_id) == 0

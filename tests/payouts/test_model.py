@@ -36,7 +36,7 @@ RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "32"))
 STEPS = 40
 IS_SHRUNK = bool(os.environ.get("MANILLA_MACHINE_SHRINK"))
 STEP_SECONDS_MAX = 60
-# Steps between two checks in `make test`, because checking all invariants takes 13 ms.
+# `make test` checks the invariants only every few steps, because a check takes 13 ms.
 INVARIANT_STEPS = 8
 
 Value = TypeVar("Value")
@@ -58,9 +58,9 @@ WORD = ["on", "on", "success", "failed", "reversed"]
 MERCHANT = ["enabled", "enabled", "disabled", "payouts off"]
 THEN = ["nothing", "webhook", "work", "both", "both, badly"]
 
-# The possible values of each argument. A value that is listed more often is more likely.
+# The possible values of each argument. A value that is listed several times is more likely.
 Choices = dict[str, Sequence[Any]]
-# The weight of each action, and its arguments.
+# Maps each action to its weight and its arguments.
 HAPPENS: dict[str, tuple[int, Choices]] = {
     "work": (6, {"which": WHICH, "send": SEND, "is_asked": IS_ASKED}),
     "pay_out": (3, {"is_manual": [False] * 5 + [True], "amount": AMOUNT}),
@@ -157,7 +157,7 @@ async def stage(
     simulator: ProviderSimulator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Stage]:
-    # Steps are faster than the minimum interval between status queries of one payout.
+    # Disable the minimum interval between status queries, because the test's steps are faster.
     monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
     codes = [RAILS.get(rail, rail) for rail in (*RAILS, MANUAL)]
     with_fee = MethodUpdate(fee_fixed=FEE_FIXED, fee_percent=Decimal(FEE_PERCENT))
@@ -192,8 +192,8 @@ async def _run(stage: Stage, story: type[Payouts]) -> None:
     )
 
 
-# A status query contradicts a signed webhook, and the worker dies as soon as the outcome is saved.
-# No job runs later, so the contradiction must be saved together with the outcome.
+# The status query contradicts a signed webhook, and the worker dies after saving the outcome.
+# No later job runs, so the worker must save the contradiction together with the outcome.
 CONTRADICTED = [
     Step("pay_out", {"is_manual": False, "amount": 150_000}),
     Step("work", {"which": 0}),
@@ -224,7 +224,7 @@ async def test_payouts_match_the_model_after_one_sequence_of_events(
     assert await stage.books.broken() == []
 
 
-# One class per rail lets pytest run the rails in parallel.
+# pytest runs the classes, one per rail, in parallel.
 
 
 @pytest.mark.long

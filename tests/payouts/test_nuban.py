@@ -6,10 +6,10 @@ from manilla.beneficiaries import beneficiary
 @pytest.mark.parametrize(
     ("bank", "account", "is_right"),
     [
-        ("011", "0000014579", True),  # the Central Bank of Nigeria's example
+        ("011", "0000014579", True),  # This is the Central Bank of Nigeria's example.
         ("011", "0000014578", False),
         ("058", "0000014579", False),
-        ("50211", "0000014579", None),  # the bank's code does not have three digits
+        ("50211", "0000014579", None),  # The bank's code does not have three digits.
         ("\u0660\u0661\u0661", "0000014579", None),  # Arabic digits are rejected
         ("011", "000001457", None),
     ],

@@ -327,7 +327,7 @@ async def test_a_pending_transfer_with_an_unknown_fee_is_not_compared_yet(
     assert found.balance == naira("100000000") - naira("1000") - naira(FEES[rail])
     assert (found.difference, found.result) == (None, "not comparable yet")
     assert await differences(services) == []
-    # The missing fee cannot explain a difference this large.
+    # The missing fee cannot explain such a large difference.
     await payer.simulator.control(f"{rail}/balance", {"available": 99_990_000})
     assert (await confirmed(services))[rail].difference == naira("-9000")
     assert len(await differences(services)) == 1

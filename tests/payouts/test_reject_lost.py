@@ -78,7 +78,7 @@ async def test_a_lost_payout_fails_with_one_refund_and_its_case_is_closed(
     assert await db.value(case, trx_id) == "resolved"
     assert (
         await db.value("SELECT count(*) FROM job WHERE subject = $1", trx_id) == 1
-    )  # the only remaining job sends the notification
+    )  # The only remaining job sends the notification.
     audited = "SELECT count(*) FROM audit WHERE action = 'payout.reject' AND subject = $1"
     assert await db.value(audited, f"payout:{trx_id}") == 1
     with pytest.raises(NotToDecide, match="failed already"):

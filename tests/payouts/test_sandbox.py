@@ -13,7 +13,7 @@ from tests.rows import first_short
 
 START = 100_000_000
 JOB = "payout.sandbox"
-# The status and error code that each test account number causes.
+# Maps each test account number to the resulting status and error code.
 ENDS = {
     "0000000000": ("completed", None),
     "0123456789": ("completed", None),

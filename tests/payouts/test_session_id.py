@@ -75,7 +75,7 @@ async def test_a_session_id_reported_after_completion_is_saved(
     before = await payer.payout(trx_id)
     if query == "reconciliation":
         await balances.compare_all(services.db, services.rails)
-    else:  # a webhook about a completed payout schedules a query
+    else:  # A webhook about a completed payout schedules a status query.
         event = WebhookEvent(EventKind.TRANSFER, trx_id)
         await services.inbox.store("providerb", event, b"{}")
         await payer.check_now(trx_id)
@@ -111,7 +111,7 @@ async def test_reconciliation_queries_the_reference_that_was_sent(
     )
     found = await balances.compare_all(services.db, services.rails)
     [report] = [each for each in found if each.provider == "providera"]
-    assert trx_id in report.transfers_differ  # the provider has no transfer with this reference
+    assert trx_id in report.transfers_differ  # The provider has no transfer with this reference.
 
 
 async def test_a_payout_is_found_by_its_session_id_and_the_providers_reference(

@@ -13,7 +13,7 @@ from tests.payments import webhooks
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
 from tests.rows import first_short
 
-# The rails that send webhooks about transfers. Provider B's transfers are queried instead.
+# Only these rails send webhooks about transfers. Provider B's transfers are queried.
 TELLING = ["a", "c"]
 WORDS = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}
 RETURNED = "Transfer was returned by the beneficiary bank"
@@ -262,7 +262,7 @@ async def test_a_hundred_copies_of_a_failed_webhook_cause_one_refund(
         [webhook] = (await payer.simulator.read(f"{rail}/webhooks"))["webhooks"]
         return (
             len(webhook["attempts"]) >= 100
-        )  # the simulator repeats a webhook that got no response
+        )  # The simulator repeats a webhook that got no response.
 
     await payer.simulator.until(all_arrived)
     await payer.simulator.run_jobs()

@@ -44,7 +44,7 @@ async def test_changes_to_console_users_are_logged(accounts: Accounts) -> None:
     assert [line.action for line in lines] == [
         "person.create",
         "person.invite",
-        "person.role",  # no second entry, because the second call changed nothing
+        "person.role",  # The second call changed nothing, so there is no second entry.
         "person.disable",
         "person.enable",
         "person.sign_out",
@@ -112,7 +112,7 @@ async def test_changes_to_a_users_own_account_are_logged(accounts: Accounts) -> 
     assert [line.action for line in lines] == [
         "person.second_factor_on",
         "person.password",
-        "person.second_factor_off",  # no second entry, because the second call changed nothing
+        "person.second_factor_off",  # The second call changed nothing, so there is no second entry.
     ]
     written = repr([line.detail for line in lines])
     assert all(secret not in written for secret in (app.secret, NEW_PASSWORD, *codes))

@@ -45,7 +45,7 @@ async def test_a_password_is_stored_as_an_argon2id_hash() -> None:
 def test_an_unknown_email_takes_as_long_as_a_wrong_password() -> None:
     hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
     assert not hasher.check_needs_rehash(passwords.NOBODYS)
-    # Verifying against a valid hash takes the full time. An invalid hash would fail immediately.
+    # Verifying against a valid hash takes the full time, but an invalid hash fails immediately.
     with pytest.raises(argon2.exceptions.VerifyMismatchError):
         hasher.verify(passwords.NOBODYS, PASSWORD)
 

@@ -154,7 +154,7 @@ async def test_step_up_attempts_are_limited(db: Database, accounts: Accounts) ->
             await sessions.step_up(db, accounts.keyring, owner.visitor, password="not this one")
     with pytest.raises(TooManyAttempts):
         await sessions.step_up(db, accounts.keyring, owner.visitor, password=PASSWORD)
-    # An attacker with a stolen session cannot lock the owner out of signing in.
+    # An attacker with a stolen session cannot prevent the owner from signing in.
     await accounts.sign_in(owner.email)
 
 

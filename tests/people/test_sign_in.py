@@ -195,8 +195,8 @@ async def test_past_the_limit_an_ip_and_a_user_have_few_attempts(
             await accounts.try_sign_in(owner.email, "a wrong password!", "000000", address=address)
     with pytest.raises(TooManyAttempts):
         await accounts.try_sign_in(owner.email, code=code_of(app), address=address)
-    # Wrong passwords do not count toward the limit on codes. Ten wrong codes with the right
-    # password do.
+    # Wrong passwords do not count toward the limit on codes.
+    # Ten wrong codes with the right password do count.
     for _ in range(10):
         with pytest.raises(SignInRefused):
             await accounts.try_sign_in(owner.email, code="12345")
@@ -224,8 +224,7 @@ async def test_a_locked_email_can_sign_in_after_the_window_ends(
     for n in range(12):
         with pytest.raises((SignInRefused, TooManyAttempts)):
             await accounts.try_sign_in(owner.email, f"guess number {n}", address=address)
-    # Rejected attempts do not extend the rate window, and the cleanup of windows does not shorten
-    # it.
+    # Rejected attempts do not extend the rate window, and the cleanup does not shorten the window.
     await ratelimit.delete_ended_windows(db)
     with pytest.raises(TooManyAttempts):
         await accounts.try_sign_in(owner.email, address=address)

@@ -51,7 +51,7 @@ class Scripted:
         self.port = 0
         self.recorded: list[Recorded] = []
         self.behaviour: Behaviour = answering(500, {})
-        # Fixed responses by path, for calls that must come first, such as a login.
+        # Maps paths to fixed responses, for calls that precede the tested call, such as a login.
         self.fixed: dict[str, Behaviour] = {}
 
     @property
@@ -77,7 +77,7 @@ class Scripted:
             behaviour = self.fixed.get(target, self.behaviour)
             await behaviour(writer)
             if behaviour is hang:
-                await reader.read()  # until the client closes the connection
+                await reader.read()  # The server waits until the client closes the connection.
         writer.close()
 
 

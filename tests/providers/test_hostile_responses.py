@@ -39,7 +39,7 @@ CALLS: dict[str, Ask] = {
     "transfer_state": lambda each: each.transfer_state("TXN1"),
     "statement": lambda each: each.statement(*PERIOD, "NGN"),
 }
-# The adapter rejects an operation that the contract does not have, without sending a request.
+# If the contract has no such operation, the adapter rejects the call without sending a request.
 NOT_CALLED = {
     *(("providerb", "refund"), ("providerc", "create_virtual_account")),
     *(("providera", "statement"), ("providerb", "statement"), ("providerc", "statement")),
@@ -97,7 +97,7 @@ UNREADABLE: dict[str, Behaviour] = {
     "redirect": raw_answer(_head(302, "Location: /elsewhere", "Content-Length: 0")),
     "redirect forever": raw_answer(_head(307, "Location: ", "Content-Length: 0")),
 }
-# The calls that must precede a transfer, and their responses.
+# The responses to the calls that the adapter makes before a transfer.
 NEEDED_FIRST: dict[str, Any] = {
     "/api/v1/auth/login": monnify.ok(monnify.DOCUMENTED["login"]),
     "/transferrecipient": {
@@ -140,7 +140,8 @@ async def test_an_unreadable_response_to_any_call_is_unknown(
     adapters: Adapters, server: Scripted, how: str
 ) -> None:
     server.behaviour = UNREADABLE[how]
-    sends = [(provider, "send") for provider in PROVIDERS]  # the other calls would take too long
+    # Testing the other calls would take too long.
+    sends = [(provider, "send") for provider in PROVIDERS]
     for provider, call in EVERY_CALL if how not in ("hang", "drip") else sends:
         adapters.close_breakers()
         answer = await CALLS[call](adapters.of(provider))
@@ -154,7 +155,7 @@ async def test_a_success_response_without_data_is_unknown(
     for data in EMPTY_DATA:
         lists_transfers = provider in ("providerc", "flutterwave") and call == "transfer_state"
         if data == [] and (call in ("banks", "statement") or lists_transfers):
-            continue  # an empty list is a valid list
+            continue  # An empty list is a valid response.
         server.answers(200, envelope(provider, data))
         answer = await CALLS[call](adapters.of(provider))
         assert isinstance(answer, Unknown), (data, answer)
@@ -184,7 +185,7 @@ async def test_only_documented_statuses_refuse_a_transfer(
         server.answers(status, refusal)
         assert isinstance(await adapters.of(provider).send(TRANSFER), Refused)
         for word in (None, status, 0, "blocked", "fail", "Error", False if has_word else "error"):
-            # The envelope is not the provider's, but that of a proxy in front of the provider.
+            # A proxy in front of the provider sent this envelope, not the provider.
             server.answers(status, {flag: word, text: "Insufficient funds"})
             assert isinstance(await adapters.of(provider).send(TRANSFER), Unknown), word
         for odd in ({text: "Insufficient funds"}, {flag: refusal[flag]}):

@@ -97,7 +97,7 @@ async def test_api_key_of_provider_c_is_an_alias_of_its_secret_key(
     ("provider", "name", "value"),
     [
         ("providera", "nonsense", "1"),
-        ("providera", "pay_in_enabled", "true"),  # provider A does not have this setting
+        ("providera", "pay_in_enabled", "true"),  # Provider A does not have this setting.
         ("providerb", "sandbox", "yes"),
         ("providerc", "base_url", "javascript:alert(1)"),
         ("providerc", "secret_key", "line\nbreak"),
@@ -279,7 +279,8 @@ async def test_statistics_counted_during_a_failed_or_slow_write_are_not_lost(
     may_end.clear()
     flushing = asyncio.create_task(rails.health.flush())
     await is_writing.wait()
-    asyncio.get_running_loop().call_soon(may_end.set)  # while the next flush waits for this flush
+    # This flush ends while the next flush waits for it.
+    asyncio.get_running_loop().call_soon(may_end.set)
     await rails.health.flush()
     monkeypatch.undo()
     [seen] = [r for r in await rails.health.overview() if r.calls]
@@ -307,8 +308,7 @@ async def test_concurrency_per_provider_is_bounded(
     server.behaviour = slow
     calls = [asyncio.create_task(a.banks()) for _ in range(CALLS_AT_ONCE + 20)]
     await is_full.wait()
-    # A call through another account does not wait. It is sent while calls of this account wait
-    # because of the limit.
+    # Only calls of the same account wait for the rate limit. Other accounts' calls are sent.
     server.answers(200, envelope("providerc", []))
     assert isinstance(await c.banks(), Done)
     server.behaviour = slow
@@ -341,7 +341,7 @@ async def test_secrets_never_appear_in_logs_errors_or_metrics(
 
     shown.append(prometheus.render().decode())
     captured = capfd.readouterr()
-    # The secret was sent, so it could have leaked.
+    # The secret may have leaked, because the request was sent.
     assert planted in str(server.recorded[0].headers)
     assert planted not in "".join([*shown, captured.out, captured.err])
 

@@ -17,7 +17,7 @@ def account(db: Database, owner: Database) -> Account:
 async def _no_statements(owner: Database) -> None:
     for table in TABLES:
         await owner.execute(f"DELETE FROM {table}")
-    # A restarted simulator reuses its ids, which Paystack never does. So remove the old ids.
+    # Delete the old ids, because a restarted simulator reuses its ids, which Paystack never does.
     for table in ("charge", "payout", "refund"):
         await owner.execute(
             f"UPDATE {table} SET provider_reference = NULL WHERE provider = 'paystack'"

@@ -49,7 +49,7 @@ class Account:
         )
         async with self.db.transaction() as connection:
             await posting.post(connection, [order])
-        # The ledger is append-only even for its owner, so the test disables the trigger.
+        # Disable the trigger, because even the ledger's owner may only append rows.
         async with self.owner.transaction() as connection:
             await connection.execute("ALTER TABLE posting DISABLE TRIGGER append_only")
             await connection.execute(

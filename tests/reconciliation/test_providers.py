@@ -22,8 +22,8 @@ from tests.rows import first_short
 
 pytestmark = pytest.mark.usefixtures("_no_statements")
 WITH_STATEMENTS = ("paystack", "kora", "monnify")
-EVERY_MOVEMENT = ("paystack", "kora")  # Monnify's statement has only transfers and their fees
-# Paystack's lines have only its own ids. The other providers' lines have our references.
+EVERY_MOVEMENT = ("paystack", "kora")  # Monnify's statement contains only transfers and their fees.
+# Paystack's statement lines contain only Paystack's ids. Other providers return our references.
 every_kind = pytest.mark.parametrize(
     "rail", first_short(WITH_STATEMENTS, of_each=lambda rail: rail == "paystack")
 )
@@ -148,7 +148,7 @@ async def test_a_fee_and_a_settlement_match_once_they_are_recorded(story: Provid
     provider = story.kind.provider
     for kind, amount in ((SettlementKind.FEE, fee), (SettlementKind.SETTLEMENT, settled)):
         await settlements.settle(story.db, kind, provider, amount, "from the statement")
-    # A file covers all types of movements, so Monnify's settlement is compared too.
+    # The file contains all types of movements, so Monnify's settlement is compared too.
     await importing.import_file(story.db, provider, _csv(extra))
     await story.report_later()
     assert await story.findings(trx_id) == []

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("site")
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "signatures.json").read_text())
 PHONE = 390
-# These pages contain every type of element. The slow contrast check skips the other pages.
+# These pages contain every type of element, so the slow contrast check skips all other pages.
 COLOURED = ("/docs", "/docs/authentication", "/docs/errors", "/docs/api/initiate-payment-legacy")
 NO_CONTRAST = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": False}}}
 ALL = {"resultTypes": ["violations"]}
@@ -48,7 +48,7 @@ async def test_every_page_is_accessible_on_phone_and_desktop(
         async with opened(
             browser, base_url + "/docs/quick-start", width=width, scheme=scheme
         ) as page:
-            # All pages use the same code colors, so this slow check runs once.
+            # This slow check runs only once, because all pages use the same colors for code.
             found += [f"{scheme}: {fault}" for fault in await accessibility_violations(page)]
             for each in [*(page.address for page in documentation.pages), "/docs/search?q=payout"]:
                 await page.goto(base_url + each)

@@ -110,7 +110,7 @@ async def test_list_responses_match_their_examples(product: Product) -> None:
     product.holds("siteInfo", "site", await get("/api/v1/site-info"))
     methods = await get("/api/v1/payout-methods?currency=NGN")
     product.holds("payoutMethods", "methods", methods)
-    # The ids in the examples are the ids of a new installation.
+    # The examples contain the ids of a new installation.
     assert [m["id"] for m in methods.json["methods"] if m["method_code"] == "platform"] == [9]
     product.holds("payoutBankList", "providerB", await get("/api/v1/payout/bank-list"))
     other = await get("/api/v1/payout/bank-list?method_code=providera_ngn_transfer")

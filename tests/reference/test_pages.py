@@ -49,7 +49,7 @@ async def test_every_link_and_anchor_resolves(site: Site, documentation: Documen
     while waiting:
         address = waiting.pop()
         reply = await site.send("GET", address)
-        # A page that needs a session redirects to sign-in, which shows that the URL exists.
+        # A page that needs a session redirects to the sign-in page, so its URL exists.
         assert reply.status in (200, 303), address
         if address.startswith("/docs"):
             texts[address] = reply.body.decode()
@@ -223,7 +223,7 @@ async def test_the_search_ranks_titles_before_headings_before_text(site: Site) -
 
 async def test_an_unchanged_page_is_not_sent_again(site: Site) -> None:
     first = await site.send("GET", "/docs")
-    # The test client converts headers to lower case.
+    # The test client converts header names to lower case.
     tag = first.headers["etag"].replace("w/", "W/")
     again = await site.send("GET", "/docs", {"If-None-Match": tag})
     assert (again.status, again.body) == (304, b"")

@@ -35,8 +35,8 @@ from tests.signing import sign
 
 pytestmark = pytest.mark.long
 
-# The number of generated cases per operation, in addition to the examples. With 100 or more, the
-# limits of every field and sequences of calls are tested too.
+# The number of generated cases per operation, in addition to the examples.
+# With 100 or more cases, the field limits and sequences of calls are tested too.
 CASES = int(os.environ.get("MANILLA_FUZZ_CASES", "12"))
 SEED = int(os.environ.get("MANILLA_FUZZ_SEED", "20260102"))
 LONG_FROM = 100
@@ -114,7 +114,7 @@ class Found(msgspec.Struct):
     def _add_calls(self, recorder: Any) -> None:
         for case_id, interaction in recorder.interactions.items():
             label = recorder.cases[case_id].value.operation.label
-            # Without a response, the server has closed the connection.
+            # If there is no response, the server has closed the connection.
             status = interaction.response.status_code if interaction.response else 0
             self.statuses[label, status] += 1
         for nodes in recorder.checks.values():
@@ -134,12 +134,11 @@ def _configuration(base_url: str) -> SchemathesisConfig:
             "seed": SEED,
             "suppress-health-check": ["all"],
             "continue-on-failure": True,
-            # Longer than a test delivery to an endpoint that does not respond.
+            # The timeout is longer than a test delivery to an endpoint that does not respond.
             "request-timeout": 3.0 * limits.LONG_SECONDS,
             "cache": {"enabled": False},
             "checks": {
-                # A valid request may be rejected because of a used reference, too many decimals or
-                # an unknown method.
+                # Valid requests can fail: used reference, too many decimals, unknown method.
                 "positive_data_acceptance": {"enabled": False},
             },
             "generation": {
@@ -148,7 +147,7 @@ def _configuration(base_url: str) -> SchemathesisConfig:
                 "database": "none",
                 "no-shrink": True,
                 "max-examples": CASES,
-                "with-security-parameters": False,  # the signer sets the security headers
+                "with-security-parameters": False,  # The signer sets the security headers.
             },
             "phases": {
                 "coverage": {"enabled": is_long},
@@ -183,7 +182,7 @@ async def test_every_response_matches_the_api_description(
         found = await asyncio.to_thread(_run, document, url, merchant)
     assert not found.problems, "\n\n".join(found.problems[:5])
     assert {status for _, status in found.statuses} >= {200, 400, 401, 404, 422}
-    # Check that every operation has succeeded and has been rejected at least once.
+    # Each operation must have succeeded and must have been rejected at least once.
     for label in {label for label, _ in found.statuses}:
         assert found.statuses[label, 200], label
         assert any(found.statuses[label, status] for status in (400, 401, 404, 422)), label

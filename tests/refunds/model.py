@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from tests.payouts.model import Killed
 
-PAID = 10_000_000  # the payment's amount in minor units, which is refunded in parts
+PAID = 10_000_000  # the payment's amount in minor units, which the test refunds in parts
 
-# Maps each result of a send to the simulator's fault, whether the provider accepted the refund, and
-# whether its response proves a rejection.
+# Maps each result of a send to the simulator's fault and two flags.
+# The flags show whether the provider accepted the refund, and whether it certainly rejected it.
 SENDS: dict[str, tuple[dict[str, object] | None, bool, bool]] = {
     "accepted": (None, True, False),
     "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),
@@ -35,15 +35,15 @@ class RefundInModel:
     trx_id: str
     amount: int
     status: str = "pending"
-    # A send may have started, so a rejection does not prove that nothing was paid.
+    # If a send may have started, a rejection does not prove that nothing was paid.
     is_sent: bool = False
     is_left: bool = False  # an administrator must decide
-    is_quiet: bool = True  # the refund was not sent within the last minutes
-    is_from_bank: bool = False  # an administrator has paid the refund from our bank
+    is_quiet: bool = True  # True if the refund was not sent within the last minutes
+    is_from_bank: bool = False  # True if an administrator has paid the refund from our bank
     at_provider: str | None = None
-    is_worked_on: bool = True  # a status query is still scheduled
+    is_worked_on: bool = True  # True while a status query is scheduled
     is_old: bool = False
-    # Incremented by each claim of the refund's job and by each new request to run it.
+    # Each claim of the refund's job, and each new request to run the job, increments this number.
     number: int = 0
     holder: int | None = None  # the number of the claim that currently holds the job
 
@@ -69,7 +69,7 @@ class RefundModel:
     def work(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:
         """Runs one step of the worker with this claim. A crash does not release the lease."""
         if refund.status == "pending" and not refund.is_sent and refund.is_left:
-            self._done(refund, claim)  # only an administrator decides the refund
+            self._done(refund, claim)  # Only an administrator can decide this refund.
         elif refund.status == "pending" and not refund.is_sent:
             self._send_first(refund, send, claim)
         else:
@@ -80,16 +80,16 @@ class RefundModel:
     def _send_first(self, refund: RefundInModel, send: str, claim: int) -> None:
         self._point("before_transfer_is_sent")
         if claim != refund.holder or self.is_on_hold:
-            return  # the fence rejects this worker, or the refund is on hold
+            return  # The fence rejects this worker, or the refund is on hold.
         refund.is_sent = True
         refund.is_quiet = False
-        refund.is_old = False  # the provider's three days to respond start now
+        refund.is_old = False  # The provider's three days to respond start now.
         self._point("after_send_is_begun")
         if self.rail != "b":
             self._send(refund, send)
         self._point("after_transfer_is_sent")
         if self.rail == "b":
-            refund.is_left = True  # provider B has no refund API, so nothing was sent
+            refund.is_left = True  # Provider B has no refund API, so nothing was sent.
             refund.is_sent = False
         elif SENDS[send][2]:
             self._end(refund, "failed")
@@ -103,7 +103,7 @@ class RefundModel:
 
     def _ask(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:
         is_open = refund.status == "pending"
-        if self.rail != "a":  # only provider A has a status query for refunds
+        if self.rail != "a":  # Only provider A has a status query for refunds.
             refund.is_left = refund.is_left or is_open
             self._done(refund, claim)
         elif not is_asked:
@@ -114,7 +114,7 @@ class RefundModel:
             self._hear(refund, claim)
         elif is_open:
             self._wait(refund, "still_open")
-        elif not refund.is_left:  # a refund that was paid from our bank is queried for some days
+        elif not refund.is_left:  # A refund that was paid from our bank is queried for some days.
             self._done(refund, claim)
 
     def _send_again(self, refund: RefundInModel, send: str, claim: int) -> None:
@@ -185,7 +185,7 @@ class RefundModel:
         if refund.holder is not None:
             return False
         refund.number += 1
-        refund.is_worked_on = True  # the job that the administrator claimed is released
+        refund.is_worked_on = True  # The administrator's claim of the job is released.
         if not (is_paid and is_sure) and not self._is_not_paid(refund, is_sure):
             return False
         refund.is_from_bank = is_paid

@@ -33,7 +33,8 @@ class RefundMachine:
         self, stage: Stage, shop: Shop, started: Started, rail: str, checks_every: int
     ) -> None:
         self.stage = stage
-        self._checks_every = checks_every  # number of steps between two checks of the invariants
+        # the number of steps between two checks of the invariants
+        self._checks_every = checks_every
         self._steps = 0
         self.shop = shop
         self.started = started
@@ -60,7 +61,8 @@ class RefundMachine:
         charge = await shop.choose(started, METHODS[rail])
         await shop.pay(charge)
         await shop.until(started, "success")
-        pending = "success" if rail == "c" else "pending"  # provider C decides in its response
+        # Provider C returns the final status in its response.
+        pending = "success" if rail == "c" else "pending"
         quiet = {"refunds": pending, "webhooks": {"mode": "lost"}}
         await stage.simulator.control(f"{rail}/faults", quiet)
         return cls(stage, shop, started, rail, checks_every)

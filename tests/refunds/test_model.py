@@ -39,7 +39,7 @@ WHICH = range(3)
 SEND = ["accepted"] * 2 + sorted(SENDS)
 IS_ASKED = [True, True, True, False]
 
-# The weight of each action, and its arguments.
+# Maps each action to its weight and its arguments.
 ACTIONS: dict[str, tuple[int, Choices]] = {
     "refund": (2, {"amount": range(100, 100_001)}),
     "work": (6, {"which": WHICH, "send": SEND, "is_asked": IS_ASKED}),
@@ -100,7 +100,7 @@ async def stage(
     simulator: ProviderSimulator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Stage]:
-    # Steps are faster than the minimum interval between status queries.
+    # Disable the minimum interval between status queries, because the test's steps are faster.
     monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
     async with PayoutObserver.opened(settings.migration_url) as books:
         yield await Stage(services, site, simulator, books).open()

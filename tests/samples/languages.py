@@ -11,7 +11,7 @@ import pytest
 
 SAMPLES = Path(__file__).parents[2] / "manilla" / "reference" / "samples"
 
-# The Debian package of each program that a sample needs.
+# Maps each program that a sample needs to its Debian package.
 PACKAGES = {
     "curl": "curl",
     "openssl": "openssl",
@@ -20,7 +20,7 @@ PACKAGES = {
     "go": "golang-go (1.22 or newer)",
     "javac": "default-jdk-headless",
 }
-# For each language: the required program, and the suffix of the samples' file names.
+# Maps each language to the required program and the suffix of its sample files.
 LANGUAGES = {
     "curl": ("curl", ".sh"),
     "python": (sys.executable, ".py"),
@@ -85,8 +85,7 @@ class Runner:
                 self._compiled(
                     java_class(sample) + ".class", "javac", "-d", str(self._folder), path
                 )
-                # These options shorten the JVM's startup, which takes most of a short program's
-                # time.
+                # These options shorten the JVM's startup, the longest part of a short program.
                 quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
                 return ["java", *quick, "-cp", str(self._folder), java_class(sample)]
             case _:

@@ -12,7 +12,7 @@ from tests.samples.languages import SAMPLES, skip_without
 
 SCRIPT = SAMPLES / "postman" / "sign.js"
 
-# A mock of the objects that Postman passes to a script. It prints the resulting request.
+# The script mocks the objects that Postman passes to a script, and prints the signed request.
 POSTMAN = """
 const crypto = require("node:crypto");
 const given = JSON.parse(process.argv[1]);

@@ -55,7 +55,7 @@ async def _back(_request: web.Request) -> web.Response:
 async def platform(_platform: Platform) -> Platform:
     """A platform with a simulator that has just been reset."""
     await _platform.control("reset", {})
-    await _platform.arrived()  # waits for webhooks of the previous test
+    await _platform.arrived()  # Wait until the webhooks of the previous test have arrived.
     _platform.received.clear()
     _platform.answers.clear()
     return _platform

@@ -25,7 +25,7 @@ class Dialect(Protocol):
     reversed: str
     charge_paid: str
     charge_failed: str
-    # The setting that makes transfers wait for approval, or an empty string if there is none.
+    # The name of the setting that makes transfers wait for approval, or an empty string.
     approval_switch: str
     insufficient: tuple[int, str]
     duplicate: tuple[int, str]

@@ -19,9 +19,9 @@ HEADERS: dict[str, dict[str, str]] = {
     "b": {"api-key": "sim_b_key", "api-secret": "Bearer sim_b_secret"},
     "c": {"Authorization": "Bearer sim_c_secret"},
 }
-BANK = {"a": "058", "b": "000013", "c": "C058"}  # the same bank on all three rails
+BANK = {"a": "058", "b": "000013", "c": "C058"}  # All three rails have this bank.
 
-# Each provider's status for an accepted transfer, and for each outcome.
+# Maps each provider to its status for an accepted transfer and for each outcome.
 ACCEPTED = {"a": "processing", "b": "pending", "c": "NEW"}
 PROCESSING = {"a": "processing", "b": "pending", "c": "PENDING"}
 SUCCESS = {"a": "success", "b": "success", "c": "SUCCESSFUL"}
@@ -65,7 +65,8 @@ class Platform:
         self.simulator = simulator
         self.url = ""
         self.received: list[Received] = []
-        self.answers: list[int] = []  # response statuses for the next webhooks; afterwards 200
+        # The response statuses for the next webhooks. Later webhooks get 200.
+        self.answers: list[int] = []
         self._session = session
 
     async def receive(self, request: web.Request) -> web.Response:

@@ -116,7 +116,8 @@ async def test_a_transfer_can_wait_for_a_person(platform: Platform, dialect: Dia
     await platform.control(f"{dialect.key}/account", {dialect.approval_switch: True})
     reply = await dialect.transfer(platform, REFERENCE)
     assert reply.status == 200
-    await platform.transfer("b", "TXN1")  # a transfer of another provider, which needs no approval
+    # This transfer belongs to another provider and needs no approval.
+    await platform.transfer("b", "TXN1")
     await platform.settled("b", "TXN1", "success")
     assert await dialect.transfer_status(platform, REFERENCE) == dialect.waiting
     assert await platform.sent_webhooks(dialect.key) == []

@@ -136,14 +136,14 @@ async def test_an_outage_affects_one_provider_only(platform: Platform) -> None:
     shown = await platform.send("GET", page.removeprefix(platform.simulator))
     assert shown.status == 503
     assert (await platform.transfer("b", "TXN2")).status == 200
-    # The provider sends its webhooks after the outage.
+    # The provider sends the delayed webhooks after the outage.
     await platform.control("a/transfers/TXN1/settle", {"status": "success"})
     assert [each["status"] for each in await platform.sent_webhooks("a")] == ["held"]
     assert not [each for each in platform.received if each.path.endswith("providera")]
     await platform.control("a/faults", {"outage": False})
     assert (await platform.webhooks(1))[0].json["event"] == "transfer.success"
     assert not await exists(platform, "a", "TXN2")
-    # Calls during the outage did not trigger the planned faults.
+    # The planned faults were not triggered by calls during the outage.
     assert (await platform.transfer("a", "TXN2")).refusal == (400, "No")
 
 

@@ -173,7 +173,7 @@ async def test_a_test_transfer_without_a_suffix_stays_pending(platform: Platform
     test = await sandbox(platform)
     await test.transfer(platform, REFERENCE)
     await test.transfer(platform, f"{REFERENCE}_PMCK")
-    await platform.webhooks(1)  # the webhook about the second transfer
+    await platform.webhooks(1)  # This webhook is about the second transfer.
     assert await test.transfer_status(platform, REFERENCE) == "PENDING"
 
 

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, Page, Request, expect
 
 from tests.simulator.merchant_platform import Platform
 
-# `make test` runs one combination of width and color scheme. The others are long.
+# `make test` runs one combination of width and color scheme. The other combinations are long tests.
 looks = pytest.mark.parametrize(
     ("width", "scheme"),
     [

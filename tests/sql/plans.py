@@ -18,7 +18,7 @@ SETTINGS = {
     "auto_explain.log_format": "json",
     "auto_explain.log_analyze": "on",
     "auto_explain.log_timing": "off",
-    # Use generic plans from the start, as long-lived connections do later.
+    # Use generic plans from the start, as PostgreSQL does later on long-lived connections.
     "plan_cache_mode": "force_generic_plan",
 }
 LOGGED = re.compile(r"ms  plan:\n((?:\t.*\n)+)")
@@ -64,7 +64,7 @@ class PlanLog:
 
 def _scans(node: dict[str, Any], query: str, table: str = "") -> Iterator[Scan]:
     index = node.get("Index Name")
-    # A bitmap index scan does not name its table; the heap scan above it does.
+    # A bitmap index scan does not contain the table's name, but the heap scan above it does.
     table = node.get("Relation Name", table)
     if index is not None or node["Node Type"] == "Seq Scan":
         condition = node.get("Index Cond", "")

@@ -13,7 +13,7 @@ from manilla.sql import migrate, runner
 from tests.databases import database
 from tests.sql.test_schema import SMALL
 
-# Migrations that remove objects which the previous version no longer uses, with the reason.
+# Migrations that remove objects, with the reason why the previous version does not need them.
 CONTRACTIONS: dict[str, str] = {
     "0043_events": "replaces a check by one that allows more values",
     "0047_write_costs": "replaces checks by cheaper ones that allow the same values",

@@ -29,17 +29,17 @@ from tests.sql.plans import PlanLog, Scan
 
 NAME = "plans"
 BLOCKS, BLOCK_REQUESTS = 4, 30
-DAY_HISTORY = 2_000  # number of a merchant's transactions before today
-POSTING_HISTORY = 50_000  # more postings than the index on their ids reads at once
+DAY_HISTORY = 2_000  # the number of a merchant's transactions before today
+POSTING_HISTORY = 50_000  # The history has more postings than the index on their ids reads at once.
 
-# Tables that grow with the number of transactions. WIDE has columns that select too many rows.
+# GROWING tables grow with the number of transactions. WIDE columns select too many rows.
 GROWING = {"payment", "payout", "charge", "refund", "posting", "entry", "timeline", "webhook"}
 GROWING |= {"notification", "delivery_attempt", "idempotency", "job", "operator_case"}
 GROWING |= {"api_request", "payment_link"}
 WIDE = {"merchant_id", "environment", "kind", "provider"}
-# Claiming jobs reads the first row of each merchant, one merchant after the other.
+# A claim of jobs reads the first row of each merchant, one merchant after the other.
 CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
-# A page with one item reads two rows, for each filter that has an index.
+# A page with one item reads only two rows, for each filter that has an index.
 LISTS = ("payments", "payouts", "refunds")
 LIST_QUERIES = (
     "limit=1",
@@ -160,7 +160,7 @@ State = Callable[[asyncpg.Connection], Awaitable[None]]
 STATES = [
     pytest.param(
         _analyze, id="analyzed while empty"
-    ),  # a cached plan once read a whole history here
+    ),  # In this state, a cached plan once read a merchant's whole history.
     pytest.param(_leave_new, id="new", marks=pytest.mark.long),
     pytest.param(_lose_statistics, id="restored", marks=pytest.mark.long),
     pytest.param(_fill, id="large", marks=pytest.mark.long),
@@ -189,7 +189,7 @@ async def test_every_statement_of_a_payment_and_a_payout_uses_a_full_key(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
     on, log = await _database(cluster, settings, state)
-    # The operating manual requires this step after a restore.
+    # The operating manual requires this upgrade after a restore.
     await migrate.upgrade(on.migration_url, on.database_url)
     start = log.position()
     async with business(on) as shop:
@@ -247,7 +247,7 @@ async def test_a_limit_of_the_day_reads_only_the_transactions_of_the_day(
 ) -> None:
     on, log = await _database(cluster, settings, state)
     async with business(on) as shop:
-        await shop.initiate()  # caches the plans, as every process does
+        await shop.initiate()  # The first call caches the query plans, as in every process.
         owner = await asyncpg.connect(on.migration_url)
         try:
             merchant_id = shop.payer.merchant.new.id
@@ -277,7 +277,7 @@ async def test_a_search_of_all_merchants_reads_only_what_it_finds(
     assert {"payment_reference_hash", "payout_reference_hash", "charge_account_hash"} <= {
         scan.index for scan in scans
     }
-    # In an almost empty table, the planner may read the only row.
+    # If a table has only one row, the planner may read that row.
     assert sum(scan.rows_read for scan in scans) <= 1, scans
 
 

@@ -13,7 +13,7 @@ STATEMENT = re.compile(
     r"\b(?:(DELETE) FROM|(UPDATE)|(INSERT) INTO) (?:ONLY )?([a-z_]+)\b(?! OF| SKIP)"
 )
 UPSERT = re.compile(r"INSERT INTO ([a-z_]+)(?:(?!INSERT INTO).)*?DO UPDATE", re.DOTALL)
-# These table names are chosen at run time, so the test cannot find them in SQL statements.
+# The code chooses these table names at run time, so its SQL statements do not contain them.
 NAMED_ELSEWHERE = {
     ("UPDATE", table)
     for table in (
@@ -25,9 +25,10 @@ NAMED_ELSEWHERE = {
         "person",
     )
 } | {("UPDATE", "provider_credentials"), ("DELETE", "invitation"), ("DELETE", "password_reset")}
-NAMED_ELSEWHERE |= {("INSERT", "event_epoch")}  # each process inserts a row (`sql/epochs.py`)
+# Each process inserts a row into this table (see `sql/epochs.py`).
+NAMED_ELSEWHERE |= {("INSERT", "event_epoch")}
 
-# Privileges that only the previous version needs.
+# Only the previous version needs these privileges.
 NEEDED_BEFORE: set[tuple[str, str]] = set()
 
 

@@ -13,7 +13,7 @@ from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.command import manilla
 
-# Tables that do not grow with the number of transactions.
+# The number of rows in these tables does not depend on the number of transactions.
 SMALL = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
 SMALL |= {"merchant", "merchant_key", "credential", "api_key", "gateway_order", "rate_window"}
 SMALL |= {
@@ -27,12 +27,13 @@ SMALL |= {
     "transfer_fee",
 }
 SMALL |= {"person", "invitation", "password_reset", "session"}
-SMALL |= {"audit", "audit_head", "approval"}  # grow only with users' actions
+SMALL |= {"audit", "audit_head", "approval"}  # These tables grow only with users' actions.
 SMALL |= {"dossier"}  # one row per merchant
 SMALL |= {"proof"}  # one row
-SMALL |= {"statement_day", "reported_balance"}  # one row per provider, currency and day
-SMALL |= {"day_sign_off"}  # grows only with users' actions
-SMALL |= {"clearing_difference"}  # one row per provider and currency
+# The tables have one row per provider, currency and day.
+SMALL |= {"statement_day", "reported_balance"}
+SMALL |= {"day_sign_off"}  # The table grows only with users' actions.
+SMALL |= {"clearing_difference"}  # The table has one row per provider and currency.
 SMALL |= {"event_epoch"}  # one row per restore
 SMALL |= {"shop_order", "shop_news"}  # tables of the demo shop
 

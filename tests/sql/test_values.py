@@ -25,7 +25,7 @@ async def owner(on: Settings) -> AsyncIterator[Any]:
     await connection.close()
 
 
-# The fields of a notification that the previous version writes, and its event type.
+# Each row has the previous version's event, status and message, and the expected event type.
 OLD_NOTIFICATIONS = [
     ("payment", "completed", "", "payment.success"),
     ("payment.success", "completed", "", "payment.success"),
@@ -64,7 +64,7 @@ NEXT = "Chose Provider B: next after Provider A, which did not create a charge."
 FEE = (
     "It saw Card. Chose Provider A: the lowest fee, ₦10.50; then Provider B: a higher fee, ₦12.00."
 )
-# An event with its details, and the part that merchants may read.
+# Each row has an event, its details, and the facts that merchants may read.
 OLD_EVENTS = [
     ("moved_to_another_rail", "a: rejected the transfer: no. Sent by b.", {"ended_as": "rejected"}),
     ("moved_to_another_rail", "Moved to b, which has it.", {"ended_as": "elsewhere"}),

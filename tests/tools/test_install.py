@@ -59,7 +59,7 @@ class Project:
     def install(self) -> "subprocess.CompletedProcess[str]":
         wheels = str(self.folder / "wheels")
         offline = {"PIP_NO_INDEX": "1", "UV_NO_INDEX": "1", "UV_NO_CACHE": "1"}
-        # pip splits this variable at spaces.
+        # pip splits the variable's value at spaces.
         links = {"PIP_FIND_LINKS": f"file://{wheels.replace(' ', '%20')}", "UV_FIND_LINKS": wheels}
         return subprocess.run(
             [str(BASE), str(Path(install.__file__)), ".venv", "requirements.txt"],

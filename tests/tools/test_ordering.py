@@ -45,7 +45,7 @@ def test_the_durations_of_a_modules_tests_are_added(tmp_path: Path) -> None:
 def test_the_cpu_time_of_orphans_is_counted() -> None:
     busy = "import time; end = time.process_time() + 1.5\nwhile time.process_time() < end: pass"
     orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {busy!r}])"
-    # The shell waits for the orphan by reading the pipe that the orphan keeps open.
+    # The shell waits for the orphan by reading from a pipe that the orphan keeps open.
     script = '"$0" -c "$1" | cat'
     run = subprocess.run(
         [sys.executable, "-m", "tools.measured", "sh", "-c", script, sys.executable, orphan],

@@ -17,14 +17,14 @@ SCREENS = [
     pytest.param(PHONE, "dark", False, id="phone", marks=LONG),
     pytest.param(1280, "light", False, id="desktop", marks=LONG),
 ]
-# One list and one form of each realm.
+# The routes of one list and one form, in the dashboard and in the console.
 TYPICAL = (
     "/{environment:str}/payments",
     "/{environment:str}/payouts/new",
     "/transactions",
     "/merchants/new",
 )
-# Accessibility rules whose result can change with the width and the color scheme.
+# The results of these accessibility rules can depend on the width and the color scheme.
 WIDE_RULES = ("color-contrast", "scrollable-region-focusable", "link-in-text-block", "target-size")
 
 

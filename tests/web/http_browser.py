@@ -36,7 +36,8 @@ class HttpBrowser:
     @classmethod
     @contextlib.asynccontextmanager
     async def of(cls, site: Site, root: str = "/dashboard") -> AsyncIterator[Self]:
-        jar = aiohttp.CookieJar(unsafe=True)  # also accepts cookies for an IP address
+        # With `unsafe`, the jar accepts cookies from an IP address.
+        jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
             yield cls(session, site.from_new_ip(), root)
 

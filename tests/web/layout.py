@@ -7,14 +7,14 @@ from playwright.async_api import Browser, Page
 from tests.web.signed_in_user import SignedInUser
 
 WIDTHS = (390, 1280, 1366)
-# Fills lists with the largest amounts and the longest names.
+# The script fills lists with the largest amounts and the longest names.
 FILL = """() => {
   for (const cell of document.querySelectorAll("td.num"))
     if (/^-?[₦$]/.test(cell.textContent.trim())) cell.textContent = "-₦9,999,999,999.99";
   const long = "Adebayo-Okonkwo and Daughters International Trading Company Limited";
   for (const link of document.querySelectorAll(".rows a.row-link")) link.textContent = long;
 }"""
-# Returns the elements that are cut off by themselves, by their table's box or by the window.
+# The script returns the elements that are cut off, by their own box, their table or the window.
 CUT = """() => {
   const cut = [];
   const shown = { contentVisibilityAuto: true, visibilityProperty: true };

@@ -10,12 +10,12 @@ class Effect(StrEnum):
 
     NOTHING = "no money leaves, and nothing is obtained that could move it"
     OWN = "changes how one's own account is protected"
-    # Effects of the dashboard's routes.
+    # The following effects occur in the dashboard.
     MONEY = "pays out, refunds, or saves an account that is paid later"
     KEYS = "shows an API secret, which pays out through the API"
     TEAM = "makes or unmakes somebody who can do any of it, or changes whose business it is"
     TERMS = "changes what this merchant earns; nobody outside the platform is paid"
-    # Effects of the console's routes.
+    # The following effects occur in the console.
     MERCHANT = "lets a merchant move its own money, or stops it"
     SETTLE = "records what happened to money that a merchant has already sent"
     REFUND = "returns a payment to who paid it, from the wallet of its merchant"
@@ -26,7 +26,7 @@ class Effect(StrEnum):
 DELIVERY = "/{environment:str}/webhooks/{endpoint:str}/deliveries/{notification:str}"
 WALLET = "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}"
 
-# The roles that may use routes with each effect in production. Other roles get 403.
+# Maps each effect to the roles that may use such routes in production. Other roles get 403.
 ROLES: dict[Effect, set[str]] = {
     Effect.OWN: {*Role, *ConsoleRole},
     Effect.MONEY: {Role.OWNER, Role.FINANCE},
@@ -40,8 +40,8 @@ ROLES: dict[Effect, set[str]] = {
     Effect.PLATFORM: {ConsoleRole.ADMINISTRATOR},
 }
 
-# Pages about a user's own account, in the dashboard and the console. Invitations and reset links
-# require their token.
+# Routes about a user's own account, in the dashboard and the console.
+# The routes for invitations and password resets require a token.
 ACCOUNT: dict[str, Effect] = {
     "POST /sign-in/demo": Effect.NOTHING,
     "GET /sign-in": Effect.NOTHING,

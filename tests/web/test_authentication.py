@@ -73,7 +73,7 @@ async def test_a_cookie_set_before_sign_in_never_becomes_the_session(
         assert "HttpOnly" in cookie
         assert "samesite=lax" in cookie.lower()
         assert await sessions.find(services.db, owner.realm, "planted") is None
-        # The CSRF token of a form that was rendered without a session is invalid within a session.
+        # A CSRF token from a form that was rendered without a session is invalid within a session.
         assert (await guest.post("/sign-out", {"csrf": before})).status == 403
         inside = (await guest.get("/account")).csrf
         assert (await guest.post("/sign-out", {"csrf": inside})).status == 303
@@ -215,7 +215,7 @@ async def test_a_step_up_expires(
         "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", owner.person_id
     )
     turned_off = await owner.post("/account/second-factor/off", {"step_up_secret": PASSWORD})
-    # The password in the form counts as a step-up for the same request.
+    # Entering the password in the form counts as a step-up for the same request.
     assert turned_off.status == 303
 
 
@@ -237,7 +237,7 @@ async def test_malformed_forms_are_rejected(site: Site, owner: SignedInUser) -> 
     assert await status(b"\xff\xfe=&&&===%%%", headers) == 403
     assert await status(b"--x\r\nContent-Disposition: form-data\r\n\r\n", parted) in (400, 403)
     assert await status(b'{"csrf": 1}', {**headers, "Content-Type": "application/json"}) == 403
-    # Invalid UTF-8 is stored as a replacement character and never causes a server error.
+    # Invalid UTF-8 becomes a replacement character, and never causes a server error.
     reply = await site.send("POST", path, headers, b"csrf=" + csrf + b"&name=a%ED%A0%80b")
     assert reply.status in (303, 400)
 

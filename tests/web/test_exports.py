@@ -133,7 +133,7 @@ async def test_an_export_has_exactly_the_rows_of_the_filtered_list(owner: Signed
 async def test_an_impossible_filter_returns_an_error_page(owner: SignedInUser, query: str) -> None:
     for format_ in ("", "&format=csv"):
         if "after" in query and format_:
-            continue  # an export always starts with the first row
+            continue  # An export always starts with the first row.
         reply = await owner.get(f"/sandbox/wallets/NGN?{query}{format_}")
         assert reply.status == 400
         assert b"<h1>Request failed</h1>" in reply.body

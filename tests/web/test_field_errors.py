@@ -37,7 +37,8 @@ def _error(page: str, field: str) -> str:
     assert re.search(rf'aria-describedby="h-{field}\b', control.group(0))
     text = re.search(rf'<p class="field-error" id="h-{field}">([^<]*)</p>', page)
     assert text, f"no error at {field}"
-    assert f'<a href="#f-{field}">' in page  # the summary at the top links to the field
+    # The summary at the top of the form links to the field.
+    assert f'<a href="#f-{field}">' in page
     return text.group(1)
 
 
@@ -77,7 +78,7 @@ async def test_errors_after_a_redirect_are_shown_at_their_field(
     adjusted = {"direction": "take", "amount": "1500,50", "reason": "A correction"}
     page = await operator.follow(await operator.post(f"{wallet}/adjust", adjusted))
     assert _error(page, "amount") == "Use a decimal point, not a comma. Write 1500.50."
-    assert 'value="1500,50"' in page  # the form keeps the value that the user typed
+    assert 'value="1500,50"' in page  # The form keeps the value that the user typed.
     assert 'value="A correction"' in page
     assert "field-error" not in (await operator.get(wallet)).body.decode()
 

@@ -12,7 +12,7 @@ from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import INITIATE, order
 
 BYTES_MAX = 80 * 1024
-# Naira amounts, and letters of Hausa, Igbo and Yoruba names.
+# The texts contain naira amounts, and letters of Hausa, Igbo and Yoruba names.
 TEXT = "₦1,500.50 Ọláyínká Ẹniọlá Ngozị Ɓala Ƙofa …"
 PRELOAD = re.compile(r'<link rel="preload" href="([^"]+)" as="font"')
 

@@ -30,7 +30,7 @@ NASTY = (
     "WyIwIl0",  # a pagination cursor of another list
     "WyI5OTk5LTEyLTMxVDIzOjU5OjU5WiIsICJ6Il0",  # a pagination cursor in the year 9999
 )
-# The number of values tried for each parameter of each page. The values rotate.
+# The number of hostile values to try for each page parameter. Parameters get different values.
 TRIED = [1, pytest.param(3, marks=pytest.mark.long)]
 ANYWHERE = frozenset({"after", "q", "currency"})
 ELSEWHERE = ("q", "currency", "amount", "next")

@@ -124,7 +124,7 @@ def client() -> Client:
         ("/a/team/+5/role", [PATHS[4], "/a/team/+5/role", {"realm": "a", "person": 5}]),
         ("/a/team/x/role", None),
         ("/a/team/5", None),
-        # A literal segment is preferred, even if no longer path matches.
+        # The router prefers a literal segment, even if no complete path then matches.
         ("/docs/team/5/role", None),
         ("/files", None),
         ("/files/a/../b", [FILES[0], "/files/a/../b", {"name": "a/../b"}]),
@@ -162,7 +162,8 @@ async def test_an_invalid_host_is_rejected(client: Client, host: str, status: in
     [
         ([], [b"12345", b"67890"], 200),
         ([], [b"12345", b"678901"], 413),
-        ([("content-length", "11")], [b""], 413),  # the request is rejected before its body is read
+        # The server rejects the request before it reads the body.
+        ([("content-length", "11")], [b""], 413),
     ],
 )
 async def test_a_body_has_a_maximum_size(

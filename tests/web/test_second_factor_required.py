@@ -26,7 +26,7 @@ from tests.web.route_urls import shown
 from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator, member
 
 NEEDED = b"Second factor required"
-# Parameter values that match no object, so permitted requests get 404.
+# No object has these parameter values, so a permitted request gets 404.
 NOWHERE = {"trx_id": "TXN0", "batch": "none", "person": "1", "session": "1", "currency": "NGN"}
 NOWHERE |= {"approval": "1", "account": "1"}
 _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')

@@ -65,10 +65,10 @@ async def test_sixty_wrong_passwords_from_one_ip_appear_in_log_audit_and_metrics
     assert known == {(owner.person_id, owner.email, mine)}
     assert WRONG not in repr(logs)
     kept = await audited(services, f"person:{owner.person_id}", "sign_in.failed")
-    # The IP address is first locked out of this account, and then of every account.
+    # Failed sign-ins lock the IP address out of this account first, and later out of every account.
     assert [line["outcome"] for line in kept] == ["wrong_password"] * 10 + ["locked_out"] * 2
     assert {line["address"] for line in kept} == {mine}
-    # Parallel test processes share these counters.
+    # Use `>=`, because parallel test processes share these counters.
     assert counted("sign_in", "wrong_password") >= before[0] + 10
     assert counted("sign_in", "locked_out") >= before[1] + 50
 
@@ -110,7 +110,7 @@ async def test_unknown_emails_are_logged_without_what_was_typed_and_limited_in_t
             await services.db.execute(set_used, bucket, used)
             await guest.sign_in("nobody@example.com", WRONG)
             more.append(len(await audited(services, subject, "sign_in.failed")) - len(kept))
-        # Beyond the limit, only the 100th and 1000th failures are audited.
+        # Above the limit, the audit log records only the 100th and the 1000th failure.
         assert more == [0, 1, 1, 2]
         await services.db.execute(set_used, bucket, 0)
 

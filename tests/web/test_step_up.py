@@ -14,7 +14,7 @@ from tests.web.signed_in_user import SignedInUser, administrator, member
 PASSWORD_FIELD = b'name="step_up_secret"'
 CHANGES = "SELECT count(*) FROM audit"
 
-# The path, a form with an error, the error, and a valid form.
+# Each row has a path, a form with an error, the error, and a valid form.
 MERCHANT_FORMS = [
     (
         "/sandbox/webhooks",

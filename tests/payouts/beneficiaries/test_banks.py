@@ -207,7 +207,7 @@ async def test_a_providers_own_code_always_means_itself_even_without_a_bank(
 ) -> None:
     listed = await services.banks.of_rail("providera", is_sandbox=False)
     assert listed is not None
-    # `501` is FSDH's central bank code, but this list uses it for another bank.
+    # The code `501` is FSDH's central bank code, but in this list it belongs to another bank.
     odd = [("501", "Fortis Microfinance Bank"), ("400001", "FSDH Merchant Bank")]
     await learning.learn(services.db, "providera", odd)
     await seen(services)

@@ -11,7 +11,7 @@ from manilla.beneficiaries.beneficiary import names_agree
         ("ADAÉ OKAFOR", "adae okafor", True),
         ("ADA OKAFOR", "ADA OKAFO", False),
         ("ADA OKAFOR", "BOLA OKAFOR", False),
-        ("ADA", "ADA OKAFOR", False),  # one matching word is not enough
+        ("ADA", "ADA OKAFOR", False),  # A single matching word is not enough.
         ("ADA STORES LTD", "ADA STORES LTD", True),
         ("ADA", "ADA", True),
         ("", "ADA OKAFOR", False),

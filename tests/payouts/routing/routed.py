@@ -54,7 +54,7 @@ class RoutedPayouts:
             )
             return list(await claims.claim(db, {"transfer": 1}))
 
-        # A claim skips a locked job, for example while a webhook is being stored.
+        # Repeat the claim, because a claim skips a job that is locked, for example by a webhook.
         [job] = await until(claimed)
         assert job.subject == trx_id
         return job

@@ -16,10 +16,10 @@ from manilla.services import Services
 from manilla.transfers.events import ProviderAnswer, SettlementEvent
 from tests.timeouts import TIMEOUT_SECONDS
 
-AFTER_FIND = "after_find"  # the worker has read the payout
-BEFORE_SEND = "before_send"  # the worker has saved that a send starts
+AFTER_FIND = "after_find"  # The worker has read the payout.
+BEFORE_SEND = "before_send"  # The worker has saved that a send starts.
 AFTER_SEND = "after_send"  # the rail has responded
-AFTER_ROUTE = "after_route"  # the worker has chosen the next rail
+AFTER_ROUTE = "after_route"  # The worker has chosen the next rail.
 BEFORE_SETTLE = "before_settle"
 STEPS = (AFTER_FIND, BEFORE_SEND, AFTER_SEND, AFTER_ROUTE, BEFORE_SETTLE)
 

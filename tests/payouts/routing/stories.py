@@ -36,7 +36,7 @@ NOWHERE = "http://127.0.0.1:1"
 NEVER_CONNECTED = "never connected"
 ANSWERS = [*SENDS, *["refused", "no funds", "not enabled", NEVER_CONNECTED, "accepted"] * 2]
 CRASH_POINTS = [*POINTS, *["before_move_commit", "after_move_commit"] * 2]
-WITH_WEBHOOKS = "ac"  # rail b sends no webhooks about transfers
+WITH_WEBHOOKS = "ac"  # Rail B sends no webhooks about transfers.
 WEIGHTS = {
     "work": 8,
     "crash": 4,
@@ -69,8 +69,8 @@ class RoutedStory:
         self.down: set[str] = set()
         self.broke_word: set[str] = (
             set()
-        )  # payouts that a rail paid after rejecting, or changed later
-        self.lied_about: set[str] = set()  # payouts for which a signed webhook was wrong
+        )  # payouts that a rail paid after a rejection, or whose final status a rail changed
+        self.lied_about: set[str] = set()  # payouts about which a rail sent a wrong signed webhook
         self.moves = 0
         self.is_ending = False
 
@@ -186,7 +186,8 @@ class RoutedStory:
         rail, naira = self.chance.choice(self.rails), self.chance.choice([10, 100_000_000])
         self.log.append(f"balance: {rail} {naira}")
         await self.routed.simulator.control(f"{rail}/balance", {"available": naira})
-        if self.chance.random() < 0.5:  # otherwise the router uses the earlier balance
+        # In the other half of the cases, the router uses the cached balance.
+        if self.chance.random() < 0.5:
             self.routed.services.router._funds._kept.clear()
 
     async def merchant_is(self) -> None:
@@ -225,7 +226,7 @@ class RoutedStory:
             return
         self.broke_word.add(trx_id)
 
-    # Rules that must hold after each step.
+    # The following rules must hold after each step.
 
     async def check(self) -> None:
         seen, transfers = await self.books.seen(), await self._transfers()
@@ -254,7 +255,7 @@ class RoutedStory:
             for trx_id in await self._pending():
                 await self._settle_all(trx_id)
                 await self._work_on(trx_id)
-        for trx_id in self.payouts:  # a status query finds transfers that were returned since
+        for trx_id in self.payouts:  # A status query finds transfers that the bank has returned.
             await jobs.put(self._db, self._merchant_id, JobKind.TRANSFER, trx_id)
             await self._work_on(trx_id)
         await self._compare_left_rails()
@@ -271,7 +272,7 @@ class RoutedStory:
         for stalled in self.stalled.values():
             await stalled.resume()
         self.stalled.clear()
-        # From now on, a status query overrides a contradicting webhook.
+        # Age the webhooks, so that a status query overrides a webhook that contradicts it.
         await self._db.execute(
             "UPDATE webhook SET last_received_at = last_received_at - make_interval(secs => $2)"
             " WHERE merchant_id = $1",

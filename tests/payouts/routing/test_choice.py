@@ -71,9 +71,10 @@ def test_rails_that_are_not_failing_come_first_then_the_order_then_the_fee() -> 
         (AMOUNT, AMOUNT, AMOUNT, 0, True),
         (AMOUNT + 1, None, None, 0, False),
         (1, AMOUNT - 1, None, 0, False),
-        (1, None, AMOUNT, 10, True),  # the fee is already deducted from the balance
+        # The balance must cover only the amount, because the fee is already deducted.
+        (1, None, AMOUNT, 10, True),
         (1, None, AMOUNT - 1, 10, False),
-        (1, None, None, 10, True),  # if the balance is unknown, the rail decides
+        (1, None, None, 10, True),  # If the balance is unknown, the rail itself decides.
     ],
 )
 def test_limits_and_balance_are_exact(

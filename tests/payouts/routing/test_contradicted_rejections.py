@@ -21,11 +21,12 @@ from tests.payouts.test_states import messages, send_webhook
 
 FIRST, SECOND, THIRD = "providera", "providerb", "providerc"
 DEBITED, FULL = 900_000, 1_000_000
-# The method, the rail's response, and the worker's step during which the webhook arrives.
+# Each row has a method, the rail's response, and the worker's step at which the webhook arrives.
 WINDOWS = [
     (AUTO, REFUSED, stalling.BEFORE_SEND),
     (AUTO, REFUSED, stalling.AFTER_SEND),
-    (AUTO, REFUSED, stalling.AFTER_ROUTE),  # while the next rail resolves the account name
+    # The webhook arrives while the next rail resolves the account name.
+    (AUTO, REFUSED, stalling.AFTER_ROUTE),
     (AUTO, BAD_ACCOUNT, stalling.BEFORE_SETTLE),
     ("a", REFUSED, stalling.BEFORE_SEND),
     ("a", REFUSED, stalling.AFTER_SEND),
@@ -105,7 +106,7 @@ async def test_a_webhook_between_the_move_and_the_next_send_stops_the_send(
     await worker.resume()
     assert await routed.rails(trx_id) == [FIRST, SECOND]
 
-    # The webhook arrives after the next worker has checked the rail that rejected the transfer.
+    # The webhook arrives after the next worker has queried the rail that rejected the transfer.
     tasks = stalling.StallingTasks
     check_left = tasks.check_left
 

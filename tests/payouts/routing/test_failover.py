@@ -76,7 +76,8 @@ async def test_after_an_unknown_answer_a_payout_stays_on_its_rail(
     await routed.plan("a", {"call": "transfer", "fault": fault})
     trx_id = await routed.pay_out()
     await routed.simulator.run_jobs()
-    await routed.plan("a", {**REFUSED, "times": None})  # a rejection is no longer conclusive
+    # After an unknown outcome, a rejection is no longer conclusive.
+    await routed.plan("a", {**REFUSED, "times": None})
     await routed.payer.check_now(trx_id)
     assert await routed.rails(trx_id) == [FIRST]
     assert set(await routed.transfers(trx_id)) <= {"a"}

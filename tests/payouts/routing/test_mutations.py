@@ -109,14 +109,15 @@ class Scene:
 Scenario = Callable[[Scene], Awaitable[bool]]
 
 
-# Conditions under which an attempt counts as failed.
+# The following scenarios test when an attempt counts as failed.
 
 
 async def _ended_meanwhile(scene: Scene) -> bool:
     trx_id, stalled = await scene.rejected()
     event = SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
     await states.settle(scene.db, stalled.job.merchant_id, trx_id, event)
-    await scene.give_job_back(stalled)  # A status change ends the job, so the fence protects too.
+    # Simulate a broken fence, because a status change also ends the job.
+    await scene.give_job_back(stalled)
     return not await scene.would_move(stalled)
 
 
@@ -167,7 +168,7 @@ async def _webhook_contradicts(scene: Scene) -> bool:
     trx_id, stalled = await scene.rejected()
     await scene.routed.send_directly("a", trx_id)
     assert (await send_webhook(scene.site, "a", trx_id, "success")).status == 200
-    # The first rail cannot be queried when the next rail is about to be used.
+    # The status query to the first rail fails when the worker is about to use the next rail.
     await scene.routed.plan("a", {"call": "transfer_status", "fault": "5xx_before", "times": None})
     await stalled.resume()
     return await scene.is_kept(trx_id)
@@ -205,7 +206,7 @@ async def _failed_but_left_rail_pays(scene: Scene) -> bool:
     return await scene.is_not_refunded(trx_id)
 
 
-# Responses that end an attempt.
+# The following scenarios test responses that end an attempt.
 
 
 async def _bad_account(scene: Scene) -> bool:
@@ -244,7 +245,7 @@ async def _other_holder(scene: Scene) -> bool:
     return SECOND not in await scene.routed.rails(trx_id)
 
 
-# Rails that have a payout which our database assigns to another rail.
+# In the following scenarios, another rail has the payout than our database records.
 
 
 async def _left_rail_pays(scene: Scene) -> bool:
@@ -381,7 +382,7 @@ RUNS = [
     pytest.param(
         *(scenario, removed, removed == rules),
         id=f"{scenario.__name__}-{len(removed)}",
-        # A row without a rule only shows that the scenario needs the rule, so it is a long test.
+        # Runs without some rules only show that the scenario needs the rules, so they are long.
         marks=pytest.mark.long if removed else (),
     )
     for scenario, rules in CASES

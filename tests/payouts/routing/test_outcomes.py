@@ -41,11 +41,11 @@ def test_a_rail_fails_with_three_failures_and_fewer_than_half_delivered() -> Non
         ([minute(30, failed=3)], None),  # the failures are too old
         ([minute(30, failed=1), minute(3, failed=2)], None),
         ([minute(2, failed=1), minute(9, failed=1), minute(20, failed=1)], 20),
-        # Failures more than 30 minutes ago set the start of the problem, unless there was a pause.
+        # A problem starts with the first failure that is not followed by a pause of 30 minutes.
         ([minute(n, failed=1) for n in range(0, 90, 10)], 80),
         ([minute(5, failed=3), minute(34, failed=9)], 34),
         ([minute(5, failed=3), minute(35, failed=9)], 5),
-        # The rail delivered until 20 minutes ago.
+        # The rail delivered payouts until 20 minutes ago.
         ([minute(5, failed=3), minute(20, delivered=2), minute(25, failed=1)], 25),
         ([minute(5, failed=3), minute(40, delivered=50), minute(50, failed=2)], 5),
         # Many deliveries in the last 30 minutes outweigh the failures.

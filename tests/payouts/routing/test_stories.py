@@ -81,14 +81,14 @@ async def stage(
     simulator: ProviderSimulator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> StoryStage:
-    # Steps are faster than the minimum interval between status queries of one payout.
+    # Disable the minimum interval between status queries, because the test's steps are faster.
     monkeypatch.setattr(inbox, "QUERY_INTERVAL_SECONDS", 0.0)
     await services.db.execute("UPDATE rail_state SET is_down = false")
     await services.rails.health._refresh(0)
     return StoryStage(services, keyring, site, simulator)
 
 
-# One class per number of rails lets pytest run them in parallel.
+# pytest runs the classes, one per number of rails, in parallel.
 
 
 class TestTwoRails:

@@ -25,7 +25,7 @@ OWN = {
     "flutterwave": {"filter by reference", "end of a one-time account", "rejected transfer"},
     "monnify": {"several tokens", "end of a one-time account", "currency of a transfer"},
 }
-# The simulator's names of the calls that create nothing and move no money.
+# The simulator uses these names for calls that create nothing and move no money.
 QUERIES = {
     *("token", "balance", "banks", "resolve", "charge_status", "transfer_status"),
     *("refund_status", "statement"),
@@ -80,7 +80,7 @@ async def test_the_report_has_neither_credentials_nor_personal_data(
         ),
         ("flutterwave", {"transfers_need_approval": True}, {"transfer"}),
         ("monnify", {"transfers_need_otp": True}, {"transfer"}),
-        # Monnify's response does not show whether the transfer is the first transfer.
+        # Monnify's response does not show whether a transfer is the account's first transfer.
         ("monnify", {"duplicate_transfer_returns_first": True}, {"used transfer reference"}),
     ],
 )

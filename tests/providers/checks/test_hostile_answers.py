@@ -27,7 +27,7 @@ NONSENSE: dict[str, Behaviour] = {
 }
 
 
-# Each behavior and each provider kind runs once in `make test`. The other pairs are long.
+# `make test` runs each behavior and each provider kind once. The other pairs are long tests.
 SHORT = {*(("kora", behavior) for behavior in NONSENSE), *((kind, "no HTTP") for kind in KINDS)}
 
 
@@ -57,7 +57,8 @@ async def test_a_silent_provider_ends_the_check_after_a_few_calls(
     report = await providers.check("paystack")
     assert {each.result for each in report.checks} == {CheckResult.NOT_ANSWERED}
     assert "no answer in time" in shown(report)
-    assert len(server.recorded) <= 10  # five requests in each direction
+    # The check sends at most five requests about charges and five about transfers.
+    assert len(server.recorded) <= 10
 
 
 @pytest.mark.parametrize("provider", KINDS)

@@ -96,7 +96,7 @@ DOCUMENTED: dict[str, Any] = {
     "transfers": success([TRANSFER], "Transfers fetched", meta=PAGE_INFO),
 }
 DERIVED: dict[str, Any] = {
-    # The sandbox's mock account expires at its creation time.
+    # In Flutterwave's sandbox, the mock account's expiry time equals its creation time.
     "mock_account": {**AUTHORIZATION, "account_expiration": 1689847855598},
     "no_transfers": success([], "Transfers fetched", meta={"page_info": {"total": 0}}),
     "balances": success(

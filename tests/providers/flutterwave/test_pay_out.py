@@ -241,7 +241,8 @@ class TestTransferState:
     ) -> None:
         transfer = {**TRANSFER, "status": word, "complete_message": "DISBURSE FAILED: x"}
         expected = TransferState(status, AMOUNT, FEE, "DISBURSE FAILED: x", "190626")
-        for listed in ([transfer], transfer):  # the second response has an object instead of a list
+        # In the second response, `data` is an object instead of a list.
+        for listed in ([transfer], transfer):
             server.answers(200, success(listed, meta={"page_info": {"total": 1}}))
             assert await flutterwave.transfer_state("TXN1") == Done(expected)
         sent = server.recorded[0]
@@ -284,7 +285,7 @@ class TestTransferState:
 
     async def test_a_list_with_others(self, flutterwave: Adapter, server: Scripted) -> None:
         others = [{**TRANSFER, "reference": each, "status": "FAILED"} for each in ("TXN", "TXN11")]
-        # Flutterwave did not apply the filter, so our transfer may be on page 2.
+        # Flutterwave has ignored the reference filter, so our transfer may be on page 2.
         server.answers(200, success(others))
         assert isinstance(await flutterwave.transfer_state("TXN1"), Unknown)
         server.answers(200, success([*others, {**TRANSFER, "status": "SUCCESSFUL"}]))

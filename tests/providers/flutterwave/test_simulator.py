@@ -90,7 +90,7 @@ async def test_a_transfer_is_delivered(each: Adapter, setup: SimulatorSetup) -> 
     assert isinstance(before, Done)
     assert isinstance(after, Done)
     assert after.value.minor <= before.value.minor - order.amount.minor
-    assert isinstance(await each.send(order), Unknown)  # the reference has been used before
+    assert isinstance(await each.send(order), Unknown)  # The reference has been used before.
     _, headers, raw = await setup.webhook()
     claim = Claim(order.amount.amount, "NGN")
     assert each.read_webhook(headers, raw) == WebhookEvent(
@@ -247,7 +247,8 @@ async def test_a_payment_link_is_paid_and_refunded(each: Adapter, setup: Simulat
         ReportedRefundStatus.PAID,
         refund.amount,
     )
-    assert isinstance(await each.refund(refund), Refused)  # the amount is more than is left
+    # The amount exceeds the amount that can still be refunded.
+    assert isinstance(await each.refund(refund), Refused)
 
 
 async def test_a_pending_refund_is_for_a_person(each: Adapter, setup: SimulatorSetup) -> None:

@@ -62,7 +62,8 @@ def test_transfers(flutterwave: Adapter, word: str, status: TransferStatus | Non
 
 def test_a_test_suffix_is_removed_only_in_the_sandbox(build: Build) -> None:
     raw = body("transfer.completed", {**TRANSFER, "reference": "TXN1_PMCK_ST_F"})
-    for suffix in ("_PMCK_ST_F", "_PMCK", ""):  # the reference's suffix may have changed since
+    # The configured suffix may have changed since the transfer was created.
+    for suffix in ("_PMCK_ST_F", "_PMCK", ""):
         sandbox = build(sandbox="true", test_reference_suffix=suffix)
         event = sandbox.read_webhook(SIGNED, raw)
         assert isinstance(event, WebhookEvent)

@@ -18,7 +18,7 @@ CHARGE = msgspec.structs.replace(samples.CHARGE, reference=REFERENCE)
 TRANSFER = msgspec.structs.replace(samples.TRANSFER, reference=TRX_ID)
 REFUND = RefundOrder(TRX_ID, REFERENCE, Money("NGN", 101550), "Returned")
 
-# Fields and types as in Kora's documentation.
+# These fields and types are in Kora's documentation.
 DOCUMENTED: dict[str, dict[str, Any]] = {
     "checkout": {
         "reference": REFERENCE,
@@ -93,7 +93,7 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "completed_at": None,
     },
 }
-# Fields inferred from third parties' code.
+# These fields are inferred from third-party code.
 DERIVED: dict[str, dict[str, Any]] = {
     "transfer": {
         "reference": TRX_ID,

@@ -81,7 +81,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
 }
 
-# The documented parameters of the balance history.
+# These are the documented query parameters of the balance history.
 TIME = {"type": "string", "pattern": "^[0-9]{4}(-[0-9]{2}){5}$"}
 HISTORY = _object(
     {},

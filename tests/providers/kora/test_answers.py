@@ -105,7 +105,7 @@ async def test_an_answer_without_a_needed_field_is_unknown(
     for field in SAMPLES[sample]:
         data = {name: value for name, value in SAMPLES[sample].items() if name != field}
         if (sample, field) == ("virtual_account", "reference"):
-            continue  # `payment_reference` is also our reference
+            continue  # The field `payment_reference` also contains our reference.
         server.answers(200, ok(data))
         answer = await ask(kora, sample)
         assert isinstance(answer, Done if field in optional else Unknown), (field, answer)
@@ -132,7 +132,7 @@ async def test_an_answer_in_an_unexpected_currency_is_unknown(
     if (sample, currency) == ("refund", None):
         return
     if sample in ("charge", "transfer", "refund") and currency in ("USD", "KES"):
-        return  # reported to an administrator for review
+        return  # An administrator must review this response.
     server.answers(200, ok({**SAMPLES[sample], "currency": currency}))
     assert isinstance(await ask(kora, sample), Unknown)
 

@@ -151,7 +151,7 @@ async def test_a_misspelled_field_would_fail(kora: Adapter, server: Scripted, na
 async def test_amounts_are_exact_naira_numbers_with_two_decimals(
     kora: Adapter, server: Scripted
 ) -> None:
-    large = Money("NGN", 9_007_199_254_740_993)  # a float would lose its last digit
+    large = Money("NGN", 9_007_199_254_740_993)  # A float would lose the last digit of this amount.
     request = await _sent(
         lambda kora: kora.send(msgspec.structs.replace(TRANSFER, amount=large)), kora, server
     )

@@ -26,8 +26,8 @@ KEY = b"sk_live_k"
 HEADER = b"x-korapay-signature"
 Signed = tuple[dict[bytes, list[bytes]], bytes]
 
-# Kora's documented example with our values. OpenSSL computed its signature: printf '%s' "$DATA" |
-# openssl dgst -sha256 -hmac sk_live_k
+# The data is Kora's documented example with our values.
+# The signature is the output of: printf '%s' "$DATA" | openssl dgst -sha256 -hmac sk_live_k
 VECTOR_DATA = (
     '{"fee":15,"amount":150.99,"status":"success","currency":"NGN","reference":"Z78EYMAUBQ5"}'
 )

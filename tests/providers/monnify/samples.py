@@ -143,7 +143,7 @@ DOCUMENTED: dict[str, Any] = {
     },
 }
 DERIVED: dict[str, Any] = {
-    # We assume that the comment changes when the refund is paid.
+    # We assume that Monnify changes the comment when it pays the refund.
     "paid refund": {**DOCUMENTED["refund"], "comment": "Transaction refund was successful."},
     "transfer with session": {**DOCUMENTED["transfer"], "sessionId": "090405261115093249726272971"},
 }

@@ -85,7 +85,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     after = await each.balance("NGN")
     assert isinstance(after, Done)
     assert after.value.minor <= before.value.minor - order.amount.minor
-    # After a repeated send, the status must be queried.
+    # After a repeated send, Manilla must query the transfer's status.
     assert isinstance(await each.send(order), Unknown)
     sender, headers, raw = await setup.webhook()
     event = each.read_webhook(headers, raw)
@@ -185,7 +185,7 @@ async def test_every_word_for_a_transfer(
 
 async def test_a_token_that_ends_is_renewed(each: Monnify, monkeypatch: pytest.MonkeyPatch) -> None:
     order = await transfer(each)
-    two_hours = timedelta(hours=2)  # the token is valid for only one hour
+    two_hours = timedelta(hours=2)  # The access token is valid for one hour.
     late = SimpleNamespace(monotonic=lambda: time.monotonic() + two_hours.total_seconds())
     monkeypatch.setattr(tokens, "time", late)
     monkeypatch.setattr(contract, "now", lambda: now() + two_hours)

@@ -69,7 +69,7 @@ async def test_transfer_states(
     answer = await monnify.transfer_state("TXN1")
     assert isinstance(answer, Done)
     assert (answer.value.status, answer.value.needs_action) == (status, needs_action)
-    # The first response only accepts the transfer, whatever its status. The status query decides.
+    # The first response never settles the transfer, whatever its status. The status query does.
     monnify_server.answers(200, ok({**DOCUMENTED["sent"], "status": word}))
     assert await monnify.send(TRANSFER) == Done(
         Sent(None, Money("NGN", 2000), needs_action=needs_action)
@@ -257,7 +257,7 @@ async def test_an_unknown_reference_is_not_found(
     assert await monnify.charge_state("TXN0-1") == not_found
     monnify_server.answers(400, refusal(message))
     assert await monnify.charge_state("TXN0-1") == not_found
-    # On NOT_FOUND a transfer is sent again or refunded, so only Monnify's clear response counts.
+    # A transfer that is NOT_FOUND is sent again or refunded, so only a clear response counts.
     assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
     assert isinstance(await monnify.refund_state("TXN9"), Unknown)
 

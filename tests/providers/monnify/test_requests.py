@@ -204,7 +204,7 @@ async def test_refund(monnify: Monnify, monnify_server: ScriptedMonnify) -> None
     }
     assert await monnify.refund(msgspec.structs.replace(REFUND, reason="")) == pending
     assert await monnify.refund(msgspec.structs.replace(REFUND, reason="long " * 50)) == pending
-    # A status that is final in a status query is not final in the first response.
+    # This status is final in a status query, but not in the first response.
     monnify_server.answers(200, ok(DERIVED["paid refund"]))
     assert await monnify.refund(REFUND) == pending
 

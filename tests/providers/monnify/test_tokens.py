@@ -140,7 +140,7 @@ async def test_a_rejected_token_leaves_the_transfer_unknown_and_is_not_used_agai
     answer = await monnify.send(TRANSFER)
     assert isinstance(answer, Unknown)
     assert answer.can_pass
-    assert len(monnify_server.calls) == 1  # the adapter never repeats a transfer
+    assert len(monnify_server.calls) == 1  # The adapter never repeats a transfer.
     monnify_server.login = _login("second")
     assert await _token_used(monnify, monnify_server) == "second"
 

@@ -25,7 +25,7 @@ from manilla.providers.port import (
 from tests.providers.monnify.conftest import build
 from tests.providers.monnify.samples import DOCUMENTED_EVENTS
 
-# Monnify's published example: the key, the body byte for byte, and the signature.
+# This is Monnify's published example: the key, the exact body and the signature.
 VECTOR_KEY = "91MUDL9N6U3BQRXBQ2PJ9M0PW4J22M1Y"
 VECTOR_BODY = Path("tests/simulator/fixtures/monnify/documented_signed_body.json").read_bytes()
 VECTOR_ENDS = ("f04fb635", "8aedcd3c")
@@ -67,7 +67,7 @@ def test_only_the_exact_bytes_with_the_exact_key_are_accepted(adapter: Monnify) 
         {b"monnify-signature": [b""]},
         {b"monnify-signature": [good[:-1]]},
         {b"monnify-signature": [good, good]},
-        # The signature that Monnify's documentation describes in words.
+        # Monnify's documentation describes this signature in words.
         {b"monnify-signature": [concatenated]},
         {b"monnify-signature": [_signature(raw, "MK_PROD_1")]},
         {b"x-monnify-signature": [good]},

@@ -135,7 +135,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
         *(EventKind.TRANSFER, order.reference.upper(), claim, TransferStatus.DELIVERED)
     )
     assert await webhook(paystack, setup) == expected
-    assert isinstance(await paystack.send(order), Unknown)  # the reference has been used before
+    assert isinstance(await paystack.send(order), Unknown)  # The reference has been used before.
 
 
 async def test_account_numbers_force_their_outcome(paystack: Adapter) -> None:
@@ -229,8 +229,7 @@ async def test_every_documented_refusal_of_a_transfer(
     assert len(refusals) > 5
     for each in refusals:
         message = each["message"]
-        # Twice, because the adapter creates a recipient that Paystack does not know and sends
-        # again.
+        # Reject two calls, because the adapter creates a missing recipient and then sends again.
         fault = {"call": "transfer", "fault": "refuse", "message": message, "times": 2}
         await setup.control("paystack/faults", {"next": [fault]})
         order = transfer_order()
@@ -302,8 +301,8 @@ async def test_a_one_time_account_is_paid(paystack: Adapter, setup: SimulatorSet
     assert (await charge_state(paystack, order)).status is ReportedChargeStatus.PENDING
     url = f"{setup.simulator_url}/control/api/paystack/charges/{order.reference}/pay"
     async with setup.session.post(url, json={"amount": 1000}) as reply:
-        assert reply.status == 409  # the bank returns a transfer of any other amount
-    # The event is bank.transfer.rejected.
+        assert reply.status == 409  # The bank returns a transfer with a wrong amount.
+    # The simulator sends the event bank.transfer.rejected.
     assert isinstance(await webhook(paystack, setup), Unreadable)
     assert (await charge_state(paystack, order)).status is ReportedChargeStatus.PENDING
     await setup.control(f"paystack/charges/{order.reference}/pay", {})

@@ -171,7 +171,7 @@ async def test_a_paid_charge(paystack: Adapter, api: PaystackServer) -> None:
 @pytest.mark.parametrize(
     ("amounts", "paid", "fee"),
     [
-        # The customer pays the fee, so it is not deducted from the credited amount.
+        # The customer pays the fee in addition, so the fee does not reduce the credited amount.
         ({"amount": 104127, "requested_amount": 101550, "fees": 2577}, 101550, 0),
         ({"amount": 102000, "requested_amount": 101550, "fees": 2577}, 101550, 2127),
         # A partial payment.

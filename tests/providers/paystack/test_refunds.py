@@ -215,7 +215,7 @@ async def test_a_lost_refund_on_a_later_page(
     monkeypatch.setattr(refunds, "PER_PAGE", 2)
     monkeypatch.setattr(refunds, "PAGES_MAX", 2)
     foreign = {"id": 1, "transaction_reference": "TXN0-2"}
-    # A refund that is created between the requests moves an entry to the next page.
+    # A refund that is created between two requests moves an entry to the next page.
     api.on(LIST, listed(foreign, {}), listed({}))
     known = msgspec.structs.replace(LOST, sent_at=None)
     assert await paystack.refund_state(OURS, known) == Done(PAID)
@@ -224,7 +224,7 @@ async def test_a_lost_refund_on_a_later_page(
         {"perPage": "2", "page": "2"},
     ]
     api.on(LIST, listed(foreign, {}))
-    # There are more pages than the adapter reads.
+    # The list has more pages than the adapter reads.
     assert isinstance(await paystack.refund_state(OURS, known), Unknown)
 
 

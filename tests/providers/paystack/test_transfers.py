@@ -33,7 +33,7 @@ from tests.providers.paystack.paystack_server import (
 RECIPIENT = "POST /transferrecipient"
 TRANSFER = "POST /transfer"
 VERIFY = f"GET /transfer/verify/{REFERENCE}"
-NUMBER, LATER_NUMBER = "860703114", "451930323"  # ids in the documented responses
+NUMBER, LATER_NUMBER = "860703114", "451930323"  # These ids are in Paystack's documented responses.
 
 
 def bank(code: str, **changes: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tests.providers.paystack.paystack_server import TRX_ID, example
 
 HEADER = b"x-paystack-signature"
 SECRET = b"sk_live_p"
-# The signature was computed with another program: openssl dgst -sha512 -hmac sk_live_p
+# OpenSSL computed the signature: openssl dgst -sha512 -hmac sk_live_p
 VECTOR_BODY = b'{"event":"transfer.success","data":{"reference":"txn1"}}'
 VECTOR = (
     b"e883238e4548759f993065cc864d69a13c82e93ea61928ae0d96f7abbdfcf24d"
@@ -73,7 +73,7 @@ def test_a_paid_charge(paystack: Adapter) -> None:
     claim = Claim(Decimal("1015.50"), "NGN")
     expected = WebhookEvent(EventKind.CHARGE, "TXN0-1", claim, ReportedChargeStatus.PAID)
     assert read(paystack, example("webhook_charge")) == expected
-    # The amount paid by the customer includes the fee. The webhook reports the requested amount.
+    # The customer's payment includes the fee, but the webhook reports the requested amount.
     with_fees = example("webhook_charge_with_fees_of_the_customer", "derived")
     assert read(paystack, with_fees) == expected
 
@@ -90,7 +90,7 @@ def test_an_unreadable_amount_agrees_with_none(paystack: Adapter, amount: Any) -
 def test_other_amounts_are_claims_too(paystack: Adapter) -> None:
     for name, amount, claimed in (
         ("webhook_charge", 1, Decimal("0.01")),
-        # The smaller amount is the requested amount.
+        # The smaller of the two amounts in the webhook is the requested amount.
         ("webhook_charge", "101551", Decimal("1015.5")),
         ("webhook_transfer", 500050.5, Decimal("5000.505")),
         ("webhook_transfer", "500050", Decimal("5000.50")),
