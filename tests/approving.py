@@ -1,4 +1,4 @@
-"""Applies changes, or requests approval for them, as the pages do."""
+"""Applies changes or requests approval for them, in the same way as the pages."""
 
 from manilla.approvals.approvals import Approvals
 from manilla.services import Services

@@ -1,4 +1,4 @@
-"""The database that all tests of one process share. It is emptied before each test module."""
+"""The database that all tests of a process share. It is emptied before each test module."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ class CleanDatabase:
     @staticmethod
     @contextlib.asynccontextmanager
     async def opened(cluster: Cluster) -> AsyncIterator["CleanDatabase"]:
-        """Saves the current rows of the database, with which each test module starts."""
+        """Saves the current rows of the database. Each test module starts with these rows."""
         connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER))
         try:
             names = await connection.fetch(
@@ -53,7 +53,8 @@ class CleanDatabase:
     async def reset(self) -> None:
         """Deletes the rows that the last module inserted, and restores the rows that it changed.
 
-        A transaction that the last module left open can lock the same rows in a different order.
+        Retries after a deadlock, because a transaction that the last module left open can lock the
+        same rows in a different order.
         """
         used = [name for (name,) in await self._connection.fetch(self._used)]
         statements = [f"DELETE FROM {table}" for table in used]  # faster than TRUNCATE

@@ -1,4 +1,4 @@
-"""A merchant's API client that signs and sends exactly the given bytes."""
+"""A merchant's API client, which signs and sends exactly the given bytes."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ def _new_address() -> str:
 
 
 class Site(msgspec.Struct, frozen=True):
-    """A running web process that trusts the IP address in the tests' X-Forwarded-For header."""
+    """A running web process that trusts the tests' X-Forwarded-For header."""
 
     port: int
     address: str = msgspec.field(default_factory=_new_address)

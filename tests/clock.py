@@ -1,4 +1,4 @@
-"""Moves the event loop's clock, so that tests of time limits take no time and cause no races."""
+"""Moves the event loop's clock, so that tests of time limits need no time and have no races."""
 
 import asyncio
 import time
@@ -13,7 +13,8 @@ class _Moved:
 def advance(seconds: float) -> None:
     """Fires all timers of the event loop that are due within this time.
 
-    Advance by less than `limits.LONG_SECONDS`, or other running tasks also reach their limits.
+    Advance by less than `limits.LONG_SECONDS`. Otherwise other running tasks also reach their
+    limits.
     """
     loop = asyncio.get_running_loop()
     loop.time = _moved_time  # type: ignore[method-assign]

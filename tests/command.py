@@ -1,4 +1,4 @@
-"""Runs the `manilla` command in a process forked from one that has loaded all modules.
+"""Runs the `manilla` command in a process that is forked from a process with all modules loaded.
 
 Loading the modules takes half a second of CPU time, and the tests run about 300 commands.
 """

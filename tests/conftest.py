@@ -1,4 +1,4 @@
-"""Fixtures for all tests: a private PostgreSQL server per test process, and Manilla on it."""
+"""Fixtures for all tests: each test process runs Manilla with its own PostgreSQL server."""
 
 import asyncio
 import contextlib
@@ -85,7 +85,7 @@ def pytest_collection_finish() -> None:
 
 
 def _configure_hypothesis(*, is_short: bool) -> None:
-    """Makes `make test` try few, fixed examples. Slow examples never fail a test."""
+    """Makes `make test` try a few fixed examples. A slow example never fails a test."""
     hypothesis.settings.register_profile(
         "manilla",
         max_examples=30 if is_short else 100,
@@ -98,7 +98,7 @@ def _configure_hypothesis(*, is_short: bool) -> None:
 
 
 def _log_plain_tracebacks() -> None:
-    """Logs exceptions without local variables, which would take up to 20 s of CPU time."""
+    """Logs exceptions without local variables, which take up to 20 s of CPU time to format."""
     *processors, _ = structlog.get_config()["processors"]
     renderer = structlog.dev.ConsoleRenderer(
         colors=False, exception_formatter=structlog.dev.plain_traceback
@@ -107,7 +107,7 @@ def _log_plain_tracebacks() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Orders the modules, longest first, so that all test processes end at about the same time."""
+    """Sorts the modules, longest first, so that all test processes end at about the same time."""
     if seed := config.getoption("--shuffle"):
         ordering.shuffle(items, seed)
     else:
@@ -142,7 +142,7 @@ async def settings(cluster: Cluster) -> Settings:
 
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One browser for all tests. Each test opens a separate browser context."""
+    """The browser that all tests share. Each test opens a separate browser context."""
     path = browsers.find()
     if path is None:
         pytest.skip(browsers.NO_BROWSER)
@@ -166,7 +166,7 @@ async def _new_context(open_context: Any, **options: Any) -> BrowserContext:
 
 @pytest.fixture
 def hanging_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes a call to which the simulator never responds reach its time limit immediately."""
+    """Makes calls that the simulator never answers reach their time limit immediately."""
     end = dispatch._end_without_answer
 
     async def hang(request: web.Request, ending: Ending) -> None:
@@ -179,7 +179,7 @@ def hanging_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cheap_password_hashes() -> Iterator[None]:
-    """Makes password hashing fast. Tests of the hash use `PRODUCTION_HASHER`."""
+    """Makes password hashing fast. Tests of the password hash use `PRODUCTION_HASHER`."""
     with pytest.MonkeyPatch.context() as patch:
         cheap = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
         patch.setattr(passwords, "hasher", cheap)
@@ -188,7 +188,7 @@ def _cheap_password_hashes() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _templates_are_compiled_once() -> Iterator[None]:
-    """Caches compiled templates in files for all template environments, processes and runs."""
+    """Caches compiled templates in files, which all processes and later test runs use."""
     folder = Path(".reports/templates").absolute()
     folder.mkdir(parents=True, exist_ok=True)
     make = jinja2.Environment
@@ -234,7 +234,7 @@ async def owner(settings: Settings) -> AsyncIterator[Database]:
 
 @pytest.fixture(scope="session")
 async def site(services: Services) -> AsyncIterator[Site]:
-    """The whole web application, served over real HTTP."""
+    """The whole web application, which the tests call over HTTP."""
     port = urlsplit(services.base_url).port
     assert port is not None
     async with serving(WebApplication(services), port):
@@ -243,7 +243,7 @@ async def site(services: Services) -> AsyncIterator[Site]:
 
 @pytest.fixture(scope="module")
 async def simulated_providers(services: Services, site: Site) -> AsyncIterator[ProviderSimulator]:
-    """Simulates providers A, B and C for a module. They send their webhooks to the tested site.
+    """Simulates providers A, B and C for a module. The providers send webhooks to the tested site.
 
     The `simulator` fixtures reset the providers before each test.
     """
@@ -281,7 +281,7 @@ async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
 async def _starts_with_an_empty_database() -> AsyncIterator[None]:
     """Starts each module with the database of a new installation, and checks the ledger at the end.
 
-    No test depends on the modules that ran before it.
+    Because of this fixture, no test depends on the modules that ran before.
     """
     for services, database in _shared:
         await database.reset()

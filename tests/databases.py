@@ -1,4 +1,4 @@
-"""Separate databases for tests that cannot use the shared one."""
+"""Separate databases for tests that cannot use the shared database."""
 
 import contextlib
 from collections.abc import AsyncIterator

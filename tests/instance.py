@@ -43,7 +43,7 @@ class InstanceFolder:
 
 
 def idle_instance(folder: Path, settings: Settings) -> InstanceFolder:
-    """Returns an instance with only a running database, which most commands need."""
+    """Returns an instance whose only running process is the database, which most commands need."""
     folder.mkdir(mode=0o700)
     urls = (settings.base_url, settings.database_url, settings.migration_url)
     write_running(folder, Running(os.getpid(), settings.mode, *urls))
@@ -60,7 +60,7 @@ class Instance(InstanceFolder):
         environment: Mapping[str, str] = MappingProxyType({}),
         is_first_start: bool = False,
     ) -> None:
-        """Uses an existing folder, or a prepared folder unless this is the first start."""
+        """Uses an existing folder. Otherwise prepares a folder, unless this is the first start."""
         super().__init__(folder)
         self.port = port or free_port()
         if not (is_first_start or folder.exists() or "MANILLA_DATABASE_URL" in environment):
@@ -128,10 +128,10 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Returns a free port. The next higher port, for the simulator, is also free.
+    """Returns a free port. The next higher port is also free, for the simulator.
 
-    Both ports stay bound until this process ends, so no other test process picks them. A server can
-    still listen on them, because it sets SO_REUSEADDR and this process does not listen.
+    Both ports stay bound until this process ends, so no other test process chooses them. A server
+    can still listen on them, because it sets SO_REUSEADDR and this process does not listen.
     """
     while True:
         port = random.randrange(20_000, 32_000, 2)  # Choose a port below the ephemeral port range.

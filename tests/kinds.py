@@ -1,7 +1,8 @@
-"""The provider kinds as the tests use them. This module lists all differences between them.
+"""The provider kinds with their expected behavior in the tests.
 
-A test of all kinds is parametrized by `ALL` and takes each kind's expected behavior from here. A
-rail is a kind's name in the simulator: `a` for `providera`, and the kind's own name otherwise.
+A test of all kinds is parametrized by `ALL`, and takes each kind's expected behavior from this
+module. A rail is a kind's name in the simulator: `a` for `providera`, and the kind's own name for
+real providers.
 """
 
 import hmac
@@ -28,7 +29,7 @@ Sign = Callable[[str, bytes], str]  # takes the key and the body
 
 
 class Reversal(StrEnum):
-    """What a provider reports about a transfer that is returned after its delivery."""
+    """The provider's report about a transfer that was delivered and then returned."""
 
     # The provider has a separate status for reversals, and the merchant gets a refund.
     NAMED = "named"
@@ -37,7 +38,7 @@ class Reversal(StrEnum):
 
 
 class WrongPayment(StrEnum):
-    """What a provider does if a customer transfers a wrong amount to a virtual account."""
+    """The provider's behavior if a customer transfers a wrong amount to a virtual account."""
 
     # The provider keeps the payment and reports its amount, and we hold it in suspense.
     KEPT = "kept"
@@ -170,13 +171,13 @@ def _event(event: str, data: Document) -> Document:
 
 
 def _named_transfer(reference: str, status: str, amount: Any, currency: Any) -> Document:
-    """Builds a webhook like provider A, Kora and Paystack, with the status in the event's name."""
+    """Builds a webhook like provider A, Kora and Paystack: the event's name contains the status."""
     data = {"reference": reference, "amount": amount, "fee": 10, "currency": currency}
     return _event(f"transfer.{status}", {**data, "status": status})
 
 
 def _completed_transfer(reference: str, status: str, amount: Any, currency: Any) -> Document:
-    """Builds a webhook like provider C and Flutterwave: one event name, the status in `data`."""
+    """Builds a webhook in the format of provider C and Flutterwave: `data` contains the status."""
     word = {"success": "SUCCESSFUL", "failed": "FAILED", "reversed": "REVERSED"}[status]
     data = {"id": 1, "reference": reference, "amount": amount, "fee": 10, "currency": currency}
     return _event("transfer.completed", {**data, "status": word})

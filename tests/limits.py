@@ -1,4 +1,4 @@
-"""The product's time limits for tests, long enough for a busy machine."""
+"""The product's time limits in the tests, which are long enough for a busy machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,17 +33,17 @@ PATIENT = TimeLimits(
 
 
 def as_variables(**changed: float) -> dict[str, str]:
-    """Returns the environment variable that sets the time limits of another process."""
+    """Returns the environment variable that sets the time limits for another process."""
     used = msgspec.structs.replace(PATIENT, **changed)
     return {"MANILLA_TIME_LIMITS": msgspec.json.encode(used).decode()}
 
 
 @contextmanager
 def limited(**changed: float) -> Iterator[None]:
-    """Changes time limits of this process, for tests of these limits.
+    """Changes the time limits of this process, for tests of the limits.
 
-    Set a limit to zero, or to a short time, only if nothing that the test needs must happen before
-    the limit. Otherwise wait for that condition first, and then change the limit.
+    Set a limit to zero or to a short time only if the test needs nothing to happen before the
+    limit. Otherwise, wait for that condition first, and then change the limit.
     """
     before = time_limits.current
     time_limits.use(msgspec.structs.replace(before, **changed))

@@ -1,8 +1,8 @@
-"""The order of the tests: modules stay together, longest first or shuffled.
+"""The order of the test modules: longest first, or shuffled. The tests of a module stay together.
 
-`durations.json` stores how many seconds each module took when durations were last recorded (`python
--m tests.ordering FILE`, with a report from `pytest --junitxml`). A wrong or missing entry only
-makes the test run a little slower.
+`durations.json` has the seconds that each module took when durations were last recorded (`python -m
+tests.ordering FILE`, with a report from `pytest --junitxml`). A wrong or missing entry makes the
+test run only slightly slower.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Extracts the text of a PDF file that fpdf2 has written with embedded fonts."""
+"""Extracts the text from a PDF file that fpdf2 has written with embedded fonts."""
 
 import re
 import zlib
@@ -15,7 +15,7 @@ _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 
 
 def read(raw: bytes) -> str:
-    """Returns the visible texts, one per line."""
+    """Returns the visible texts of the PDF file, one text per line."""
     objects = {int(number): body for number, body in _OBJECT.findall(raw)}
     fonts = {name: _alphabet(objects, int(number)) for name, number in set(_FONT.findall(raw))}
     texts: list[str] = []

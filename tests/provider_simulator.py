@@ -1,6 +1,7 @@
-"""Manilla with simulated providers over real HTTP. Jobs run only when a test runs them.
+"""Manilla with simulated providers over HTTP. Jobs run only when a test runs them.
 
-One simulator serves all tests of a module. `reset` restores its initial state before each test.
+One simulator serves all tests of a module. `reset` restores the simulator's initial state before
+each test.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ class ProviderSimulator:
         self._tested = tested
 
     def used_by(self, services: Services) -> "ProviderSimulator":
-        """Returns a controller of the same providers that runs the jobs of the given services."""
+        """Returns a controller for the same providers that runs the jobs of these services."""
         return ProviderSimulator(services, self._session, self.url, self._tested)
 
     async def control(self, path: str, document: Any) -> Any:
@@ -51,7 +52,7 @@ class ProviderSimulator:
             return await reply.json()
 
     async def try_control(self, path: str, document: Any) -> int:
-        """Returns the HTTP status, which is 409 if the provider would never make this change."""
+        """Returns the HTTP status, which is 409 if the provider would never make such a change."""
         url = f"{self.url}/control/api/{path}"
         async with self._session.post(url, json=document) as reply:
             return reply.status
@@ -80,7 +81,7 @@ class ProviderSimulator:
         await self.control(f"{provider}/charges/{reference}/pay", how)
 
     async def run_jobs(self) -> None:
-        """Runs all due jobs, and the jobs that become due as a result."""
+        """Runs all due jobs, including the jobs that become due as a result."""
         works = worker.works(self.services)
         while claimed := await claims.claim(self.services.db, dict.fromkeys(works, 50)):
             runner = Runner(self.services.db, works)
@@ -93,7 +94,7 @@ class ProviderSimulator:
         await self.run_jobs()
 
     async def until(self, is_so: Callable[[], Any]) -> None:
-        """Runs due jobs until the condition is true. Webhooks can arrive in the meantime."""
+        """Runs due jobs until the condition is true. Webhooks can arrive meanwhile."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not await is_so():
                 await self.run_jobs()
@@ -146,7 +147,7 @@ async def _configure(services: Services, tested: Sequence[kinds.TestedKind], url
 
 
 async def _postpone_jobs(services: Services) -> None:
-    """Postpones earlier tests' jobs, whose calls would trigger the next test's faults."""
+    """Postpones earlier tests' jobs, because their calls would trigger the next test's faults."""
     await services.db.execute(
         "UPDATE job SET due_at = now() + interval '30 days'"
         " WHERE parked_at IS NULL AND due_at < now() + interval '20 days'"

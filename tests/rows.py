@@ -1,4 +1,4 @@
-"""Splits a parametrized test's rows between `make test` and `make test-all`."""
+"""Divides a parametrized test's rows between `make test` and `make test-all`."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -13,8 +13,8 @@ def first_short(
 ) -> list[ParameterSet]:
     """Marks all rows as long except the first row, or the first row of each group.
 
-    Use this for rows that take the same path through the product, such as the provider kinds. Their
-    differences are in the adapters, whose contracts are tested for each kind.
+    Use this function for rows that take the same path through the product, such as the provider
+    kinds. The kinds differ only in their adapters, whose contracts are tested for each kind.
     """
     groups: set[object] = set()
     found = []
@@ -35,10 +35,10 @@ def long_rows(*rows: Any) -> list[ParameterSet]:
 
 
 def pairs(first: Sequence[Any], second: Sequence[Any]) -> list[ParameterSet]:
-    """Returns every pair. `make test` runs only enough pairs to use each value once.
+    """Returns every pair. `make test` runs only as many pairs as are needed to use each value once.
 
-    Use this for two parameters that the product handles independently, such as a field and a wrong
-    value.
+    Use this function for two parameters that the product handles independently, such as a field and
+    a wrong value.
     """
     count = max(len(first), len(second))
     short = {(number % len(first), number % len(second)) for number in range(count)}

@@ -1,6 +1,6 @@
-"""Data folders that are prepared once per test run, and copied for each server in tests.
+"""Data folders that are prepared once per test run, and then copied for each server.
 
-Initializing PostgreSQL, migrating its database and creating the demo merchant takes seconds of CPU
+Initializing PostgreSQL, migrating the database and creating the demo merchant take seconds of CPU
 time. A copy takes a fraction of a second.
 """
 
@@ -31,7 +31,7 @@ DATABASE = "migrated"
 
 @contextlib.contextmanager
 def shared_folder() -> Iterator[None]:
-    """Creates a folder for the templates of this test run, and deletes it at the end."""
+    """Creates a folder for the templates of this test run, and deletes the folder at the end."""
     if FOLDER_VARIABLE in os.environ:
         yield
         return
@@ -50,7 +50,7 @@ def copy_migrated(to: Path) -> None:
 def copy_with_demo(to: Path, start_and_stop: Callable[[Path], None]) -> None:
     """Copies the data folder of an instance with the demo merchant.
 
-    `start_and_stop` runs an instance in a folder.
+    `start_and_stop` runs an instance in the given folder.
     """
 
     def build(folder: Path) -> None:
@@ -99,7 +99,7 @@ async def _initialize_and_migrate(folder: Path) -> None:
 
 
 async def _keep_a_copy(cluster: postgres.Cluster) -> None:
-    """Copies the migrated database as a template for other databases. It accepts no connections."""
+    """Copies the migrated database as a template for other databases, and forbids connections."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         await connection.execute(
@@ -113,7 +113,7 @@ async def _keep_a_copy(cluster: postgres.Cluster) -> None:
 async def _save_time(cluster: postgres.Cluster) -> None:
     """Disables fsync, because the data need not survive a crash of the operating system.
 
-    Without fsync, the data still survives the crash of a process. Each connection plans a statement
+    Even without fsync, the data survives the crash of a process. Each connection plans a statement
     once instead of six times.
     """
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))

@@ -1,3 +1,3 @@
-"""Timeouts that end a hanging test. They are too long to be reached on a busy machine."""
+"""Timeouts that end a hanging test. A working test does not reach them, even on a busy machine."""
 
 TIMEOUT_SECONDS = 90

@@ -1,4 +1,4 @@
-"""Waits until a condition is true, however long a busy machine takes."""
+"""Waits until a condition is true, even if a busy machine takes long."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 async def until(read: Callable[[], Awaitable[Value | None]]) -> Value:
-    """Calls `read` until it returns a true value, and returns that value."""
+    """Calls `read` until the result is true, and returns the result."""
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while not (value := await read()):
             await asyncio.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Checks that each amount in JSON has exactly its currency's decimals."""
+"""Checks that each amount in a JSON document has exactly its currency's number of decimals."""
 
 import json
 from collections.abc import Iterator
@@ -33,13 +33,13 @@ FIELDS = frozenset(
 
 
 class Number(str):
-    """A JSON number with its original digits."""
+    """A JSON number with the digits of the document."""
 
     __slots__ = ()
 
 
 def amounts(body: bytes) -> list[tuple[str, str]]:
-    """Returns every money field in the document, with its original digits."""
+    """Returns every money field in the document, with the digits of the document."""
     document = json.loads(body, parse_int=Number, parse_float=Number)
     return list(_amounts(document))
 
@@ -56,7 +56,7 @@ def _amounts(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def assert_decimals(body: bytes, currency: str) -> set[str]:
-    """Checks the decimals of every amount and returns the names of the money fields."""
+    """Checks the decimals of every amount, and returns the names of the money fields."""
     found = amounts(body)
     for name, text in found:
         _, _, decimals = text.partition(".")

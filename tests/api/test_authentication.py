@@ -1,4 +1,4 @@
-"""API authentication: which requests are accepted, and which errors other requests get."""
+"""API authentication: which requests the API accepts, and which errors other requests get."""
 
 import asyncio
 import time
@@ -172,7 +172,7 @@ async def test_signature_checks_can_be_disabled_and_enabled_within_a_second(
 async def test_after_a_pause_no_stale_setting_is_used(
     merchant: Merchant, db: Database, services: Services
 ) -> None:
-    """A process that was suspended during a settings change reloads before it responds."""
+    """A process that was suspended during a settings change reloads settings before it responds."""
     watch = services.watch
     try:
         async with watch._looking:

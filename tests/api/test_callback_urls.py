@@ -77,7 +77,7 @@ async def test_public_hosts_are_accepted(live: Merchant, host: str) -> None:
 
 
 async def test_redirect_urls_may_be_private(live: Merchant) -> None:
-    """A redirect URL may have a private host, because only the customer's browser opens it."""
+    """A redirect URL may have a private host, because only the customer's browser opens the URL."""
     sent = order(success_redirect="http://localhost/a", cancel_redirect="http://10.0.0.1/b")
     assert (await steps.initiate(live, sent)).status == 200
 

@@ -67,7 +67,7 @@ async def _fail(call: Call) -> Echo:
 
 @pytest.fixture(scope="module")
 async def probe(services: Services) -> AsyncIterator[Site]:
-    """Serves the API's request handling with test endpoints that accept every type of parameter."""
+    """Serves test endpoints that accept every type of parameter, with the API's request code."""
 
     def endpoint(method: str, path: str, use_case: Any, **more: Any) -> Endpoint:
         return Endpoint(
@@ -358,7 +358,7 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
 
 
 async def test_trailers_after_a_body_are_ignored(caller: Merchant) -> None:
-    """A proxy checks headers. A trailer arrives after the proxy's checks, so it is ignored."""
+    """Trailers are ignored, because they arrive after a proxy has checked the headers."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     headers = caller.headers("POST", target, body)
     signature = headers.pop("X-Signature")
@@ -386,7 +386,7 @@ async def test_an_error_later_on_the_connection_does_not_answer_an_earlier_reque
 
 
 async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
-    """Java's HTTP client offers an upgrade to h2c with its first request, even if it has a body."""
+    """Java's HTTP client offers an upgrade to h2c in its first request, even with a body."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     reader, writer = await asyncio.open_connection("127.0.0.1", caller.site.port)
 

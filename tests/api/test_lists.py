@@ -1,4 +1,4 @@
-"""Query parameters and cursors that all lists of the API share."""
+"""The query parameters and cursors that all lists of the API have in common."""
 
 import base64
 from collections.abc import AsyncIterator

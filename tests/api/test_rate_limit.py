@@ -96,7 +96,7 @@ async def test_failed_authentication_counts_per_ip_and_blocks_only_failing_calls
 
 
 async def test_rejected_calls_count_too(site: Site, db: Database, keyring: Keyring) -> None:
-    """The rate limit is checked first, before the merchant's status and the body."""
+    """The API checks the rate limit first, before the merchant's status and the request body."""
     pending = await new_merchant(site, db, keyring, MerchantStatus.PENDING, Environment.PRODUCTION)
     replies = await asyncio.gather(*(pending.get(PATH) for _ in range(121)))
     assert Counter(reply.status for reply in replies) == {403: 120, 429: 1}

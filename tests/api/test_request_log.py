@@ -1,4 +1,4 @@
-"""Every merchant API call is logged without secrets. A rejected call is logged with the reason."""
+"""The request log has every merchant API call without secrets, and each rejection's reason."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The published signature test vectors match our code, other implementations and the docs."""
+"""The published signature test vectors match our code, independent implementations and the docs."""
 
 import hashlib
 import hmac

@@ -22,5 +22,5 @@ async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator
 
 @pytest.fixture
 def approving(db: Database, keyring: Keyring) -> Approvals:
-    """Applies changes as in production mode, where some need a second administrator."""
+    """Applies changes as in production mode, where some changes need a second administrator."""
     return Approvals(db, keyring, is_production_mode=True)

@@ -1,4 +1,4 @@
-"""The audit log has every change by an operator, with the old and new value and without secrets."""
+"""The audit log records every change by an operator with the old and new value, without secrets."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

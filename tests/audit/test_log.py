@@ -1,4 +1,4 @@
-"""The audit log has one order and no gaps, and every later modification is detected."""
+"""The entries of the audit log are in order without gaps, and every modification is detected."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""In production mode, no single administrator can redirect money to another server or account."""
+"""In production mode, no administrator alone can redirect money to another server or account."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Bank codes that are learned from a provider's bank list, mapped manually or in the registry."""
+"""Bank codes from a provider's bank list, from manual mapping or from the bank registry."""
 
 import asyncio
 import secrets
@@ -32,7 +32,7 @@ async def stored(db: Database, account: str) -> dict[str, RailBank]:
 
 
 async def registry(db: Database) -> BankRegistry:
-    """Returns the registry as a newly started process loads it."""
+    """Returns the bank registry as a newly started process loads it."""
     watch = ChangeWatch(db)
     loaded = BankRegistry(db, watch)
     await watch.ensure_fresh()

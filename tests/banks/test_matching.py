@@ -1,4 +1,4 @@
-"""Matching an entry of a provider's bank list to a bank by code and name, but not if in doubt."""
+"""Matches entries of a provider's bank list to banks by code and name, unless there is doubt."""
 
 import string
 

@@ -1,4 +1,4 @@
-"""The list of Nigerian banks is consistent, and names identify banks exactly."""
+"""The list of Nigerian banks is consistent, and each name identifies exactly one bank."""
 
 import string
 

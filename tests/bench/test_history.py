@@ -1,4 +1,4 @@
-"""The benchmark's generated history, in a separate database."""
+"""Tests the benchmark's generated history in a separate database."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

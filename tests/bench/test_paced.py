@@ -1,4 +1,4 @@
-"""The scheduled HTTP load, against a server that responds, refuses or closes the connection."""
+"""The benchmark's scheduled HTTP load, with a server that responds, refuses or disconnects."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -29,7 +29,7 @@ async def drafting_of(payer: PayoutMerchant) -> Drafting:
 
 
 async def drafted(payer: PayoutMerchant, rows: Sequence[str]) -> str:
-    """Uploads a file with these rows. The beneficiaries' names are not checked yet."""
+    """Uploads a payout file with these rows, without checking the beneficiaries' names yet."""
     return await drafts.draft(
         await drafting_of(payer),
         file_name="july.csv",
@@ -39,7 +39,7 @@ async def drafted(payer: PayoutMerchant, rows: Sequence[str]) -> str:
 
 
 async def confirmed(payer: PayoutMerchant, amounts: Sequence[int]) -> str:
-    """Creates a confirmed payout file with these rows. No row is paid yet."""
+    """Creates a confirmed payout file with these rows, none of which is paid yet."""
     rows = [f"{amount},{BANKS['a']},{new_account()},Ada,,July" for amount in amounts]
     batch_id = await drafted(payer, rows)
     await payer.simulator.run_job_now(drafts.NAMES, batch_id)
@@ -66,7 +66,7 @@ async def states_of(payer: PayoutMerchant, batch_id: str) -> list[str]:
 
 
 async def pay_step(payer: PayoutMerchant, batch_id: str) -> float | None:
-    """Runs one step of the job that pays the file. No payout is sent to a provider yet."""
+    """Runs one step of the job that pays the file, without sending a payout to a provider."""
     services = payer.services
     tasks = BulkPayoutTasks(services.db, services.directory, services.methods, services.payouts)
     return await tasks.advance(Job(payer.merchant.new.id, batches.PAY, batch_id, 0, 0, 0))

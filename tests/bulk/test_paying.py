@@ -1,4 +1,4 @@
-"""Rows of a confirmed payout file that cannot be paid for a while."""
+"""Rows of a confirmed payout file that temporarily cannot be paid."""
 
 from manilla.bulk import batches
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate

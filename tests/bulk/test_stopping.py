@@ -1,4 +1,4 @@
-"""Stopping a payout file: unsent rows are refunded once, and sent rows continue."""
+"""Stopping a payout file: unsent rows are refunded once, and rows already sent continue."""
 
 import asyncio
 from typing import Any

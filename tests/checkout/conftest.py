@@ -68,7 +68,7 @@ async def shop(
 
 @pytest.fixture(scope="module")
 async def every_gateway(services: Services) -> AsyncIterator[None]:
-    """Makes checkout show each gateway separately instead of ways to pay."""
+    """Makes the checkout list each gateway separately instead of one entry per way to pay."""
     async with setting(services, "checkout_choice", CheckoutChoice.GATEWAYS):
         yield
 

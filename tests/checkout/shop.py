@@ -1,4 +1,4 @@
-"""A shop that accepts payments through Manilla, and the simulated providers."""
+"""A shop that accepts payments through Manilla and the simulated providers."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ class Shop:
         self._merchants: dict[Environment, Merchant] = {}
 
     async def merchant(self, environment: Environment) -> Merchant:
-        """Creates the merchant that most tests use. Its customers pay the commission."""
+        """Creates the merchant that most tests use. The merchant's customers pay the commission."""
         if environment not in self._merchants:
             self._merchants[environment] = await self.new_merchant(environment)
         return self._merchants[environment]
@@ -105,7 +105,7 @@ class Shop:
         return len(await store.charges(self.services.db, payment.merchant_id, checkout.trx_id))
 
     async def fund(self, merchant: Merchant) -> None:
-        """Funds a merchant that pays the commission itself."""
+        """Adds money to the wallet of a merchant that pays the commission itself."""
         wallet = Environment.PRODUCTION, Money.of("1000.00", "NGN")
         await wallets.fund(self.services.db, merchant.new.id, *wallet, reason="test")
 
@@ -151,7 +151,7 @@ class Shop:
                 await self.choose(checkout, f"provider{provider}-ngn")
 
     async def pay(self, charge: Charge, **how: Any) -> None:
-        """Pays the charge at the provider, as the customer does. The provider sends no webhook."""
+        """Pays the charge at the provider as the customer. The provider sends no webhook."""
         await self.provider(f"a/charges/{charge.reference}/pay", how)
 
     async def is_settled(self, checkout: Checkout) -> None:

@@ -1,4 +1,4 @@
-"""Checkout's forms over HTTP. The tests in a browser are in test_paying.py."""
+"""The checkout forms over HTTP. test_paying.py tests the checkout in a browser."""
 
 import re
 from html import unescape
@@ -14,7 +14,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/htm
 
 
 class Customer:
-    """Submits forms, follows redirects within checkout, and returns the last page as text."""
+    """A customer who submits forms, follows redirects within checkout, and reads the last page."""
 
     def __init__(self, shop: Shop, checkout: Checkout) -> None:
         self._site, self._checkout = shop.site, checkout

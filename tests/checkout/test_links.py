@@ -1,4 +1,4 @@
-"""Signed checkout links: which pages they open, and which page an invalid link shows."""
+"""Signed checkout links: which page a valid link opens, and which page an invalid link shows."""
 
 from datetime import timedelta
 

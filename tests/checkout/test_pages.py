@@ -1,4 +1,4 @@
-"""Every checkout page: texts, fit to the screen, size and accessibility."""
+"""Every checkout page: its texts, its size, its fit to the screen, and its accessibility."""
 
 import re
 from collections.abc import Awaitable, Callable

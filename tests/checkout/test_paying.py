@@ -1,6 +1,6 @@
-"""A customer's whole checkout in a browser, from the shop's link back to the shop.
+"""A customer's complete checkout in a browser, from the shop's link back to the shop.
 
-The providers are simulated. Faster tests of the forms over HTTP are in test_forms.py.
+The providers are simulated. test_forms.py has faster tests of the forms over HTTP.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Customers who choose a way to pay that several gateways offer."""
+"""A customer chooses a way to pay that several gateways offer."""
 
 import pytest
 from playwright.async_api import Browser, Page, expect

@@ -1,4 +1,4 @@
-"""A customer who transfers a wrong amount sees the amounts received, still due and returned."""
+"""A customer transfers a wrong amount, and sees the amounts received, still due and returned."""
 
 import pytest
 from playwright.async_api import Browser, Page, expect

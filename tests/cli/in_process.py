@@ -23,7 +23,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
 
 
 class InProcessCommand:
-    """Runs a command in this process, because starting a process for each call would be slow."""
+    """Runs a command in this process, because starting a process for each command would be slow."""
 
     def __init__(self, app: typer.Typer, environment: dict[str, str]) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""A shop's notification receiver, which runs in the test process and returns set statuses."""
+"""A shop's notification receiver in the test process, which returns the configured statuses."""
 
 import contextlib
 import threading

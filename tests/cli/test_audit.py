@@ -30,7 +30,7 @@ Command = Callable[..., Awaitable[Any]]
 
 @pytest.fixture
 def command(settings: Settings) -> Command:
-    """Runs a command. Returns its output (parsed if JSON), or its error if it exits with 1."""
+    """Runs a command. Returns its output, parsed if it is JSON, or its error if it exits with 1."""
 
     async def run(*words: str, mode: str = "production", code: int = 0) -> Any:
         environment = {

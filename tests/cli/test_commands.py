@@ -26,7 +26,7 @@ def merchant(instance: InstanceFolder) -> Any:
 
 
 def refused(instance: InstanceFolder, *words: str) -> str:
-    """Runs a command that must fail, and returns its one-line error."""
+    """Runs a command that must fail, and returns the command's one-line error."""
     run = manilla(*words, "--data", str(instance.folder))
     assert (run.returncode, run.stdout) == (1, "")
     assert len(run.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""The demo history: `manilla up` creates it once, with the platform's own code."""
+"""The demo history, which `manilla up` creates once with the platform's own code."""
 
 import asyncio
 import os
@@ -58,7 +58,7 @@ def is_complete(instance: Instance) -> bool:
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance with a complete history, although its first start was killed halfway."""
+    """An instance whose history is complete, although its first start was killed too early."""
     parent = tmp_path_factory.mktemp("history")
     folder = parent / "data"
     folder.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""The `manilla` commands for notifications, run as real processes."""
+"""The `manilla` commands for notifications, each run as a separate process."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance with the demo, which configures the providers and thus the payout methods."""
+    """An instance with the demo merchant, so that providers and payout methods are configured."""
     instance = Instance(tmp_path_factory.mktemp("ipn") / "data").wait()
     instance.command("setting", "set", "sandbox_complete_seconds", "1")
     yield instance
@@ -40,7 +40,7 @@ def shop() -> Iterator[Shop]:
 
 
 def refused(instance: Instance, *words: str) -> str:
-    """Runs a command that must fail, and returns its one-line error."""
+    """Runs a command that must fail, and returns the command's one-line error."""
     run = manilla(*words, "--data", str(instance.folder))
     assert (run.returncode, run.stdout) == (1, ""), run.stderr
     assert len(run.stderr.splitlines()) == 1
@@ -144,7 +144,7 @@ def test_a_failed_notification_is_resent(instance: Instance, shop: Shop) -> None
 
 
 def _let_time_pass(instance: Instance, merchant_id: int) -> None:
-    """Makes the next delivery attempt due."""
+    """Makes the notification's next delivery attempt due."""
     aged = "UPDATE delivery_attempt SET at = at - interval '1 hour'"
     instance.sql(f"{aged} WHERE merchant_id = {merchant_id}")
     instance.sql(f"UPDATE job SET due_at = now() WHERE merchant_id = {merchant_id}")

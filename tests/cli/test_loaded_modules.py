@@ -1,4 +1,4 @@
-"""Each process loads only the modules that it needs, to start fast and use little memory."""
+"""Each process loads only the modules that it needs, so it starts fast and uses little memory."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ HTTP_LIBRARIES = {"aiohttp", "yarl", "multidict", "idna"}
 
 
 def loaded(*words: str, options: Sequence[str] = ()) -> set[str]:
-    """Returns the modules that a process without settings has loaded when it exits."""
+    """Returns the names of the modules that a process without settings has loaded when it exits."""
     done = subprocess.run(
         [sys.executable, *options, "-c", LOADED, "manilla", *words],
         capture_output=True,

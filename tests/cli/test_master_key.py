@@ -1,4 +1,4 @@
-"""Master key rotation: secrets stay readable throughout, and the old key is useless afterwards."""
+"""Rotating the master key: secrets always stay readable, and the old key decrypts nothing later."""
 
 import json
 from pathlib import Path

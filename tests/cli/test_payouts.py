@@ -51,7 +51,7 @@ _numbers = itertools.count(time.time_ns())
 
 
 class OperatorSetup:
-    """A running instance with its simulator, and a merchant that calls its API."""
+    """A running instance with its simulator, and a merchant that calls the instance's API."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -95,7 +95,7 @@ class OperatorSetup:
         return trx_id
 
     async def refused(self, *commands: tuple[str, ...]) -> list[str]:
-        """Runs commands that must fail, and returns their one-line errors."""
+        """Runs commands that must fail, and returns each command's one-line error."""
         return await asyncio.gather(*(self._refused(*words) for words in commands))
 
     async def _refused(self, *words: str) -> str:
@@ -278,7 +278,7 @@ async def test_an_account_that_cannot_be_paid_is_not_saved(operator: OperatorSet
 async def test_balances_are_compared_settled_and_their_cases_resolved(
     operator: OperatorSetup,
 ) -> None:
-    """The providers' simulated wallets start with a balance that is not in our ledger."""
+    """The simulated providers start with a balance that our ledger does not contain."""
     folder = str(operator.instance.folder)
     first = manilla("reconcile", "--json", "--data", folder)
     assert first.returncode == 1, first.stderr

@@ -11,7 +11,7 @@ from manilla.settings import Settings
 
 
 def test_the_worker_runs_on_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With uvloop, a worker needs a quarter less CPU time for a payout."""
+    """With uvloop, a worker needs a quarter less CPU time to process a payout."""
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def work(_settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""`manilla provider`, the commands for methods, and the simulator that `manilla up` starts."""
+"""The commands for providers and methods, and the simulator that `manilla up` starts."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance with the demo, which uses the simulated providers."""
+    """An instance with the demo merchant, which uses the simulated providers."""
     instance = Instance(tmp_path_factory.mktemp("providers") / "data").wait()
     yield instance
     assert instance.stop() == 0
@@ -155,7 +155,7 @@ def test_bad_input_is_rejected(instance: InstanceFolder, words: tuple[str, ...],
 
 @pytest.mark.long
 def test_the_methods_are_seeded_as_specified(running: Instance) -> None:
-    """The methods of the other provider kinds are inactive."""
+    """In a new installation, the methods of the real providers are inactive."""
     deposits = active(running.command("deposit-method", "list"))
     assert [row["code"] for row in deposits] == [
         *("providera-ngn", "providera_ngn_va", "providerb-ngn", "providerb_ngn_va"),

@@ -1,4 +1,4 @@
-"""`manilla reconcile import`, `statement` and `sign-off`, with one movement in our ledger."""
+"""`manilla reconcile import`, `statement` and `sign-off`, with one movement in the ledger."""
 
 import asyncio
 import json

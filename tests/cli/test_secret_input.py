@@ -1,4 +1,4 @@
-"""Commands accept secrets without showing them in the process's arguments."""
+"""Commands accept secrets without exposing them in the process's arguments."""
 
 import os
 import pty
@@ -77,7 +77,7 @@ def test_a_bvn_is_read_from_standard_input(instance: InstanceFolder) -> None:
 
 
 def _read_until(terminal: int, wanted: bytes | None) -> bytes:
-    """Reads the terminal until `wanted` appears. If `wanted` is None, reads until it is closed."""
+    """Reads the terminal until it shows `wanted`, or until it is closed if `wanted` is None."""
     said = b""
     while wanted is None or not re.search(wanted, said):
         try:

@@ -1,4 +1,4 @@
-"""`manilla up` as a user runs it: its processes are started, killed and restarted."""
+"""`manilla up` as a user runs it. The tests start, kill and restart its processes."""
 
 import asyncio
 import json
@@ -136,7 +136,7 @@ def test_an_orphaned_database_server_is_stopped_and_its_data_reused(folder: Path
 
 
 def _is_server(instance: Instance, pid: int) -> bool:
-    """Returns True if the process is the database server, or no new server has started yet."""
+    """Returns True if this process is still the database server, or if no server runs yet."""
     try:
         return instance.postmaster() == pid
     except (FileNotFoundError, IndexError):
@@ -330,7 +330,7 @@ def test_the_processes_default_to_production_mode() -> None:
 
 @pytest.mark.long
 def test_a_given_database_url_is_used_and_no_server_started(folder: Path, tmp_path: Path) -> None:
-    """Runs the separate processes in production mode on another instance's database."""
+    """Runs the production processes with the database of another, running instance."""
     host = Instance(folder, "--no-demo").wait()
     try:
         running = json.loads((folder / "instance.json").read_text())

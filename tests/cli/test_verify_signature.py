@@ -216,7 +216,7 @@ def test_every_kind_of_body_can_be_explained(body: bytes) -> None:
 
 
 def _printed(body: bytes) -> bytes:
-    """Returns the JSON body as a log might show it: indented, with the original digits."""
+    """Returns the JSON body as a log might show it: indented, but with unchanged digits."""
     text = json.dumps(json.loads(body), indent=4)
     return text.replace("1000.0", "1000.00").replace(" 0.0,", " 0.00,").encode()
 

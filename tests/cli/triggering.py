@@ -1,4 +1,4 @@
-"""Creates notifications: a merchant triggers sandbox transactions with its own command."""
+"""Creates notifications by triggering sandbox transactions with the merchant's command."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from tests.instance import Instance
 
 
 def trigger(instance: Instance, merchant: Any, event: str, url: str) -> Any:
-    """Creates a sandbox transaction, and returns it with the id of its notification."""
+    """Creates a sandbox transaction, and returns the transaction and the notification's id."""
     own = merchant["sandbox"]
     keys = variables(instance.port, own["merchant_key"], own["api_key"], own["api_secret"])
     words = ("trigger", event, "--ipn-url", url, "--json")

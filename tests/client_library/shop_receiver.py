@@ -18,7 +18,7 @@ def accept(_: Received) -> int:
 
 
 class Shop:
-    """Records the requests that arrive. Each path can have its own response."""
+    """Records the requests that arrive. A test can set a response for each path."""
 
     def __init__(self) -> None:
         self.received: list[Received] = []
@@ -69,7 +69,7 @@ def opened(port: int = 0) -> Iterator[Shop]:
 
 
 class Proxy:
-    """Forwards requests to the platform, except for those that the proxy itself refuses."""
+    """Forwards requests to the platform. A test can make the proxy reject some requests itself."""
 
     def __init__(self) -> None:
         # the responses that the proxy sends itself to the next requests

@@ -1,4 +1,4 @@
-"""The client library against the real API: every call, and how it parses each response."""
+"""The client library with the real API: every call, and the parsing of each response."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""`manilla-client listen` with a running platform and a real receiver loses no event."""
+"""`manilla-client listen` with a running platform and a real receiver. No event is lost."""
 
 import os
 import signal
@@ -82,7 +82,7 @@ class Seller:
         self.platform.instance.command("refund", trx_id, "--reason", "returned")
 
     def listen(self, *words: str, **changed: str) -> "subprocess.Popen[str]":
-        """Starts `listen`, and waits until it has queried the platform for the first time."""
+        """Starts `listen`, and waits until it has sent its first request to the platform."""
         target = () if "--forward-to" in words else ("--forward-to", self.shop.url(FORWARD))
         listener = subprocess.Popen(
             [*TOOL, "listen", *target, *words],
@@ -102,7 +102,7 @@ class Seller:
         return files[0].read_text() if files else None
 
     def forwarded(self, count: int) -> list[str]:
-        """Returns transaction and event of each received event, in order of arrival."""
+        """Returns the transaction and type of each received event, in order of arrival."""
         return [named(each) for each in self.shop.wait_for(FORWARD, count)]
 
 
@@ -120,7 +120,7 @@ def named(received: Received) -> str:
 
 
 def stop(listener: "subprocess.Popen[str]", number: int = signal.SIGINT) -> tuple[str, str]:
-    """Stops `listen` like Ctrl-C, and returns its output."""
+    """Stops `listen` with a signal, by default like Ctrl-C, and returns its output."""
     listener.send_signal(number)
     assert listener.stdout is not None
     assert listener.stderr is not None

@@ -1,4 +1,4 @@
-"""`manilla-client listen` with the tests' own site. More tests are in test_listen.py."""
+"""`manilla-client listen` with a site in the test process. test_listen.py has more tests."""
 
 import asyncio
 import signal

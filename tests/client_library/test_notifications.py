@@ -1,4 +1,4 @@
-"""Notifications that the client library accepts and rejects."""
+"""Which notifications the client library accepts and which it rejects."""
 
 import hashlib
 import hmac

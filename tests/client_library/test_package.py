@@ -39,7 +39,7 @@ def test_it_imports_only_the_standard_library(project: Path) -> None:
 
 @pytest.mark.long
 def test_its_wheel_works_without_the_platform(project: Path, tmp_path: Path) -> None:
-    """Flit builds the wheel, which is then installed from the file without network access."""
+    """Flit builds the wheel, and pip installs the wheel file without network access."""
     base = Path(sys.base_prefix) / "bin" / "python3"
     pip = [str(base), "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode:

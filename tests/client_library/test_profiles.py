@@ -1,4 +1,4 @@
-"""`manilla-client profile` stores several accounts' keys in a file that only the owner can read."""
+"""`manilla-client profile` stores several accounts' keys in a file with private permissions."""
 
 import json
 import os

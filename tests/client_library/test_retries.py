@@ -1,4 +1,4 @@
-"""The client library's retries after network or API errors are safe and limited."""
+"""The client library retries safely after network and API errors, a limited number of times."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ def reset() -> Behave:
 async def scripted(
     *answers: Behave, retries: Retries = AT_ONCE, timeout_seconds: float = 10
 ) -> AsyncIterator[tuple[Receiver, AsyncClient]]:
-    """Runs a server that returns these responses in order, and a client that calls the server."""
+    """Runs a server that returns these responses in order, and a client of this server."""
     credentials = Credentials("test_key", "test_api", SECRET)
     async with receiving() as service:
         service.answers += answers
@@ -120,7 +120,7 @@ async def test_a_post_is_retried_with_the_same_key_and_a_new_signature() -> None
 async def test_a_lost_response_creates_no_second_payment(
     site: Site, merchant: Merchant, db: Database
 ) -> None:
-    """The API processes the request, but the connection breaks before the response arrives."""
+    """The API processes the request, but the connection is lost before the response arrives."""
     order = payment()
     connections = 0
 

@@ -1,4 +1,4 @@
-"""`manilla-client trigger` creates a real sandbox transaction, and the shop gets a notification."""
+"""`manilla-client trigger` creates a sandbox transaction, and the shop receives a notification."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def keys(merchant: Merchant) -> dict[str, str]:
 async def trigger(
     simulator: ProviderSimulator, merchant: Merchant, home: Path, *words: str
 ) -> tuple[int, Any, str]:
-    """Runs the command while the sandbox's jobs run, which are due immediately."""
+    """Runs the command, and at the same time the sandbox jobs, which are due immediately."""
     running = asyncio.create_task(
         asyncio.to_thread(tool, home, "trigger", *words, "--json", **keys(merchant))
     )

@@ -1,6 +1,6 @@
-"""Runs the command `manilla-client` with a separate home folder, without starting a process.
+"""Runs the command `manilla-client` in this process, with a separate home folder.
 
-A new process would use a fifth of a second of CPU time to load its modules.
+A new process would need a fifth of a second of CPU time to load its modules.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def tool(
 
 
 def process(home: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """Runs `listen` in a separate process, because it replaces signal handlers."""
+    """Runs `listen` in a separate process, because `listen` replaces signal handlers."""
     return subprocess.run(
         [*TOOL, *words],
         stdin=subprocess.DEVNULL,
@@ -58,7 +58,7 @@ def process(home: Path, *words: str, **variables: str) -> "subprocess.CompletedP
 
 
 class _OfThread(io.TextIOBase):
-    """Separates the command's output from the platform's output in other threads."""
+    """Writes the output of one thread to a buffer, and the output of all other threads as usual."""
 
     def __init__(self, own: TextIO, others: TextIO) -> None:
         self._thread = threading.get_ident()

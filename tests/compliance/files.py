@@ -1,4 +1,4 @@
-"""Small files of the types that a dossier accepts, and files with a false type."""
+"""Small files of the types that a dossier accepts, and files whose type is wrong."""
 
 import struct
 import zlib

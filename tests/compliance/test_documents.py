@@ -1,4 +1,4 @@
-"""Uploaded documents: the type is detected from the content, and the content is encrypted."""
+"""Uploaded documents: the content determines the type, and the stored content is encrypted."""
 
 import pytest
 from hypothesis import given

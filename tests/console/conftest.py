@@ -1,4 +1,4 @@
-"""Console users by role, and a merchant whose texts all contain a script."""
+"""Console users with each role, and a merchant whose texts all contain a script."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ __all__ = ["SCRIPT"]
 
 
 class PopulatedConsole(msgspec.Struct, frozen=True):
-    """Console users by role, and a sample value for each route parameter."""
+    """Console users with each role, and a sample value for each route parameter."""
 
     merchant: Merchant
     people: dict[ConsoleRole, SignedInUser]
@@ -88,7 +88,7 @@ async def production_site(services: Services) -> AsyncIterator[Site]:
 async def in_production(services: Services, production_site: Site) -> dict[str, SignedInUser]:
     """Users in production mode, with a second factor and a recent step-up.
 
-    The users of `people` are different: they confirm their identity with a password.
+    The users of the fixture `people` have no second factor, and step up with a password.
     """
     people = await _new_people(services, production_site)
     other = await administrator(

@@ -34,7 +34,7 @@ SOMEBODY = Actor(ActorKind.COMMAND, None, "somebody at the keyboard")
 
 
 async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """Creates sample data, with `text` for every value that a user can enter."""
+    """Creates sample data. Every value that a user can enter is set to `text`."""
     return {
         "merchant": str(merchant.new.id),
         "mail": str(await _mail(services, merchant, text)),
@@ -94,9 +94,9 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
 
 
 async def _statement(services: Services, text: str) -> str:
-    """Stores a day's statement with lines that match nothing in our ledger.
+    """Stores a day's statement whose lines match no ledger movements.
 
-    The day is signed, and the statement changes afterwards.
+    The day is signed off, and the statement changes afterwards.
     """
     db, account = services.db, ("providerb", "NGN")
     await _import_line(services, text)
@@ -145,7 +145,7 @@ async def _request(services: Services, merchant_id: int, text: str) -> str:
 
 
 async def create_failed_job(services: Services, merchant_id: int, text: str) -> None:
-    """Creates a failed job of a kind that no worker runs."""
+    """Creates a failed job with a job kind that no worker runs."""
     await services.db.execute(
         """
         INSERT INTO job (merchant_id, kind, subject, due_at, attempts, failures, parked_at,

@@ -1,4 +1,4 @@
-"""Approvals in the console: each approval is decided once, and never by its requester."""
+"""Approvals in the console: every request is decided once, and never by its requester."""
 
 import asyncio
 

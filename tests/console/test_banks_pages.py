@@ -1,4 +1,4 @@
-"""The console's bank pages: unmatched codes come first, and a code can be mapped to a bank."""
+"""The console's bank pages list unmatched codes first. Administrators map codes to banks."""
 
 from collections.abc import AsyncIterator
 
@@ -33,7 +33,7 @@ async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUs
 
 @pytest.fixture(autouse=True)
 async def learned(services: Services) -> AsyncIterator[None]:
-    """Stores the bank list of a provider account that no simulated provider uses in these tests."""
+    """Stores the bank list of a provider account that the simulated providers do not use."""
     await learning.learn(services.db, PROVIDER, LISTED)
     yield
     await services.db.execute("DELETE FROM provider_bank WHERE provider = $1", PROVIDER)

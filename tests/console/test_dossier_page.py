@@ -1,4 +1,4 @@
-"""An administrator's decision on a dossier: the checklist above the Approve button, and reasons."""
+"""An administrator decides on a dossier: the checklist, the approval, and rejection reasons."""
 
 import asyncio
 

@@ -75,7 +75,7 @@ async def test_a_role_without_the_permission_is_rejected(
 async def test_a_role_with_the_permission_can_open_the_page(
     table: list[Route], populated: PopulatedConsole, role: ConsoleRole
 ) -> None:
-    """Other tests submit each form. The tests below open every page as an administrator."""
+    """Checks only GET routes, for every role. Other tests submit the forms."""
     visitor = populated.people[role]
     for route in table:
         if route.method == "GET" and route.needs in permissions_of(role):
@@ -84,7 +84,7 @@ async def test_a_role_with_the_permission_can_open_the_page(
 
 
 async def test_support_can_change_nothing(table: list[Route]) -> None:
-    """Support users can only send POST requests that change nothing or change their own account."""
+    """Support users may send only POST requests that change nothing or only their own account."""
     may = permissions_of(ConsoleRole.SUPPORT)
     sent = [r for r in table if r.method == "POST" and r.needs in may]
     assert all(route.needs in LOOKING for route in sent)
@@ -106,7 +106,7 @@ async def test_a_form_from_another_site_is_rejected(
 
 @pytest.fixture(scope="module")
 async def opened(table: list[Route], populated: PopulatedConsole) -> list[tuple[Route, Reply]]:
-    """Returns every route that can be opened, with its response to an administrator."""
+    """Returns every route that can be opened, and the response that an administrator gets."""
     return [
         (route, await populated.administrator.get(address(route, populated.samples)))
         for route in table

@@ -1,4 +1,4 @@
-"""Merchants in the console: search, decisions, changes and wallet adjustments."""
+"""Merchants in the console: search, approval, changes and wallet adjustments."""
 
 import asyncio
 import csv

@@ -1,4 +1,4 @@
-"""A provider's page guides its setup: a checklist with the next step, a guide, and clear errors."""
+"""A provider's page guides the setup with a checklist, the next step, a guide and clear errors."""
 
 import re
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ async def visitor(
 
 
 async def state(visitor: SignedInUser) -> tuple[str, str]:
-    """Returns how many steps are done, and the next step."""
+    """Returns the number of completed setup steps, and the next step."""
     page = (await visitor.get(AT)).body.decode()
     assert not markup.problems(page)
     found = re.search(r"(\d of \d) steps done(?:\. Next: ([a-z ]+))?", page)

@@ -1,4 +1,4 @@
-"""The console's home page counts the items that need action, even if one of the counts is slow."""
+"""The console's home page counts items that need action, even if one of the counts is slow."""
 
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone

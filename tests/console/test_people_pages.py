@@ -1,4 +1,4 @@
-"""Console users are added, changed and disabled. Every change needs a step-up."""
+"""Adding, changing and disabling console users. Every change requires a step-up."""
 
 import re
 

@@ -50,7 +50,7 @@ METHOD = {
 
 @pytest.fixture
 async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUser:
-    """An administrator with a fresh step-up."""
+    """An administrator whose session has just been stepped up."""
     await populated.administrator.step_up(services)
     return populated.administrator
 
@@ -163,7 +163,7 @@ async def test_a_provider_is_called_only_by_the_buttons(
 
 
 async def _calls(services: Services) -> int:
-    """Returns the number of calls to provider A in the last minutes."""
+    """Returns how many calls provider A has received in the last minutes."""
     health = services.rails.health
     await health.flush()
     return sum(rail.calls for rail in await health.overview() if rail.provider == "providera")

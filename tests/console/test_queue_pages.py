@@ -1,4 +1,4 @@
-"""The console's queues: a permitted user decides each item once, and the audit log records it."""
+"""The console's queues: a permitted user decides each item once, and the decision is audited."""
 
 import asyncio
 from html import unescape
@@ -50,7 +50,7 @@ async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator
 
 @pytest.fixture
 async def shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
-    """A shop without cases and with an empty wallet."""
+    """A shop that has no cases and an empty wallet."""
     merchant = await new_merchant(
         site.from_new_ip(), services.db, services.keyring, environment=Environment.PRODUCTION
     )
@@ -241,7 +241,7 @@ async def test_a_difference_at_a_provider_is_shown_from_both_sides(
 
 
 async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.Approvals]:
-    """Requests a credit as an operations user in production mode, where it needs an approval."""
+    """Requests a credit as an operations user in production mode, where a credit needs approval."""
     merchant_id = shop.merchant.new.id
     query = "SELECT id FROM operator_case WHERE merchant_id = $1"
     case_id = await services.db.value(query, merchant_id)
@@ -337,7 +337,7 @@ async def test_support_sees_the_queues_and_can_decide_nothing(
 
 
 async def _case(services: Services, shop: Shop) -> int:
-    """Creates a case about a charge for which a wrong amount was paid."""
+    """Creates a case about a charge that was paid with a wrong amount."""
     started = await shop.start()
     charge = await shop.choose(started, "providera_ngn_va")
     await shop.pay(charge, amount=5000)
@@ -349,7 +349,7 @@ async def _case(services: Services, shop: Shop) -> int:
 
 
 async def _refund(shop: Shop) -> str:
-    """Creates a refund at provider B, which has no refund API."""
+    """Creates a refund of a payment through provider B, which has no refund API."""
     started = await shop.start()
     charge = await shop.choose(started, "providerb-ngn")
     await shop.pay(charge)

@@ -1,4 +1,4 @@
-"""The console's rails page: problems are listed first, and a rail's payouts can be stopped."""
+"""The console's rails page lists problems first, and an administrator can stop a rail's payouts."""
 
 import re
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ async def visitor(services: Services, populated: PopulatedConsole) -> SignedInUs
 
 @pytest.fixture(autouse=True)
 async def counted(services: Services) -> AsyncIterator[None]:
-    """Records failures of provider B for one bank, and deliveries of provider A."""
+    """Records failed payouts of provider B to one bank, and delivered payouts of provider A."""
     await forget_outcomes(services)
     good, bad = Outcomes(), Outcomes(failed=3)
     for seconds in (3, 3, 45):

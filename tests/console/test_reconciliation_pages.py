@@ -56,7 +56,7 @@ def _at(account: Account) -> str:
 async def _upload(
     visitor: SignedInUser, account: Account, content: bytes, name: str = "july.csv"
 ) -> str:
-    """Uploads a statement and returns the page to which the upload redirects."""
+    """Uploads a statement, and returns the page that follows the upload."""
     reply = await visitor.upload(IMPORT, {"provider": account.name}, name, content)
     return await visitor.follow(reply) if reply.status == 303 else reply.body.decode()
 

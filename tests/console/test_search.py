@@ -1,4 +1,4 @@
-"""The console's search: all merchants' transactions, merchants, people and cases."""
+"""The console's search finds all merchants' transactions, merchants, people and cases."""
 
 from urllib.parse import urlencode
 

@@ -1,4 +1,4 @@
-"""A sandbox merchant with its dashboard, and methods that read its balance and lists."""
+"""A sandbox merchant with its dashboard, and methods that read the balance and the lists."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         return trx_id
 
     async def run_jobs(self) -> None:
-        """Runs the jobs that the dashboard created for this merchant, even if not yet due."""
+        """Runs the jobs that the dashboard created for this merchant, even if they are not due."""
         db = self.services.db
         works = {kind: worker.works(self.services)[kind] for kind in KINDS}
         runner = Runner(db, works)
@@ -55,7 +55,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
                 return
 
     async def _progress(self) -> str:
-        """Returns a summary of the jobs' results, to detect progress."""
+        """Returns a summary of the jobs' results. A changed summary means progress."""
         progress: str = await self.services.db.value(
             """
             SELECT concat_ws(' ', (SELECT count(*) FROM job WHERE merchant_id = $1),
@@ -118,7 +118,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
 def redirect_target(reply: Reply) -> str:
     """Returns the path to which a response redirects.
 
-    `Reply.headers` is in lower case, so the id is converted back to upper case.
+    `Reply.headers` is in lower case, so this function converts the id back to upper case.
     """
     assert reply.status == 303, reply.body
     place, _, name = reply.headers["location"].removeprefix("/dashboard").rpartition("/")

@@ -1,4 +1,4 @@
-"""A merchant's sample data: a payment, payouts, a payout file, a notification, a saved account."""
+"""A merchant's sample data: a payment, payouts, a payout file, a notification and an account."""
 
 import csv
 import io
@@ -38,7 +38,7 @@ from tests.payouts.payout_merchant import INITIATE as PAY_OUT
 
 
 async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
-    """Creates sample data, with `text` for each value that the merchant or a customer can enter."""
+    """Creates sample data, with `text` as every value that the merchant or a customer can enter."""
     payment = await _payment(services, merchant, text)
     payout = await _payout(merchant, text)
     method = services.methods.by_code(MethodKind.WITHDRAW, MANUAL)
@@ -76,7 +76,7 @@ async def _link(services: Services, merchant: Merchant, text: str) -> str:
 
 
 async def _endpoint(services: Services, merchant: Merchant, text: str, notification: str) -> str:
-    """Creates a webhook endpoint to which the notification is delivered."""
+    """Creates a webhook endpoint that receives the notification."""
     tenant = Tenant(merchant.new.id, merchant.environment)
     url = "https://shop.example/webhooks"
     terms = EndpointTerms(url=url, events=["*"], description=text[:200])

@@ -1,4 +1,4 @@
-"""Settles a balance as a user does: reviews the settlement, then confirms it."""
+"""Settles a balance like a user, who reviews the settlement and then confirms it."""
 
 import re
 

@@ -17,7 +17,7 @@ async def test_every_page_is_accessible(
     scheme: str,
     only_typical: bool,
 ) -> None:
-    """Checks pages in a browser. `test_every_route.py` checks every page without a browser."""
+    """Checks some pages in a browser. `test_every_route.py` checks all pages without a browser."""
     checked = [route for route in table if not only_typical or route.path in TYPICAL]
     visitor, samples = populated.owner, populated.samples
     found = await problems(browser, services.base_url, visitor, checked, samples, width, scheme)

@@ -1,4 +1,4 @@
-"""The pages for additional API keys: who creates and revokes them, and how owners are notified."""
+"""The pages for additional API keys: who may create and revoke keys, and the emails to owners."""
 
 import msgspec
 import pytest
@@ -26,7 +26,7 @@ async def dashboard(services: Services, site: Site) -> MerchantDashboard:
 
 
 async def _calling_with(dashboard: MerchantDashboard, page: Page) -> Merchant:
-    """Returns a client that uses the API key that the page shows once."""
+    """Returns a client with the API key that the page shows only once."""
     merchant_key, api_key, secret = await page.locator(".secret code").all_inner_texts()
     new = msgspec.structs.replace(
         dashboard.merchant.new, sandbox=NewCredentials(merchant_key, api_key, secret)

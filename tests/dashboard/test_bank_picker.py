@@ -1,4 +1,4 @@
-"""The payout form's bank can be searched by name, alias or code, also with only the keyboard."""
+"""The bank field of the payout form is searchable by name, alias or code, also by keyboard."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Merchants set their logo, color and support contact in the business profile."""
+"""Merchants set their logo, color and support contact on the business profile page."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A payout file that exceeds the wallet's balance: rows are paid in order, and none is skipped."""
+"""A payout file exceeds the wallet's balance: rows are paid in order, and no row is skipped."""
 
 import asyncio
 import csv
@@ -37,7 +37,7 @@ def _row(amount: int | str, account: str = "") -> str:
 
 
 async def _too_large(dashboard: MerchantDashboard) -> str:
-    """Uploads four rows. The balance covers rows 1 and 2 but not 3, and would cover row 4 alone."""
+    """Uploads four rows. The balance covers rows 1 and 2, not row 3, and would cover row 4."""
     return await draft(dashboard, [_row(300_000), _row(400_000), _row(500_000), _row(1_000)])
 
 

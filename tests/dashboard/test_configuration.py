@@ -1,6 +1,6 @@
-"""Gateways, who pays the commission, test money, resent notifications and invitations.
+"""Gateways, commission payer, test money, resent notifications and invitations, over HTTP.
 
-`test_journeys.py` tests the same in a browser.
+`test_journeys.py` tests the same pages in a browser.
 """
 
 import re
@@ -34,7 +34,7 @@ async def dashboard(services: Services, site: Site) -> AsyncIterator[MerchantDas
 
 
 async def _offer(dashboard: MerchantDashboard) -> dict[str, object]:
-    """Returns the terms of a new payment, from an API process that has loaded every change."""
+    """Returns the terms of a new payment, from an API process that has reloaded all changes."""
     await dashboard.services.directory._refresh(0)
     info: dict[str, object] = (await dashboard.merchant.post(INITIATE, order())).json["info"]
     return info

@@ -85,7 +85,7 @@ async def test_a_role_without_the_permission_is_rejected(
 async def test_a_role_with_the_permission_can_open_the_page(
     table: list[Route], populated: PopulatedMerchant, role: Role
 ) -> None:
-    """Other tests submit each form. The tests below open every page as an owner."""
+    """Checks only GET routes, for every role. Other tests submit the forms."""
     visitor = populated.people[role]
     for route in table:
         if route.method == "GET" and route.needs in permissions_of(role):
@@ -136,7 +136,7 @@ async def test_another_merchants_objects_are_not_found(
 
 @pytest.fixture(scope="module")
 async def opened(table: list[Route], populated: PopulatedMerchant) -> list[tuple[Route, Reply]]:
-    """Returns every route that can be opened, with its response to the owner."""
+    """Returns every route that can be opened, and the response that the owner gets."""
     return [
         (route, await populated.owner.get(address(route, populated.samples)))
         for route in table

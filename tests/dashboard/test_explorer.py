@@ -1,4 +1,4 @@
-"""The API explorer makes real sandbox calls, and only for the signed-in user's merchant."""
+"""The API explorer makes real sandbox calls, only for the merchant of the signed-in user."""
 
 import hmac
 import re

@@ -1,4 +1,4 @@
-"""The dashboard warns before a payout if transfers to the beneficiary's bank are failing."""
+"""Before a payout, the dashboard warns if transfers to the beneficiary's bank are failing."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""A payment with a wrong amount: its page shows the amounts and what happens to the money."""
+"""The page of a payment with a wrong amount shows the amounts and where the money goes."""
 
 import pytest
 

@@ -96,7 +96,7 @@ async def test_volume_is_compared_with_the_period_before(services: Services, sit
 
 @asynccontextmanager
 async def earlier(services: Services, trx_id: str, *, days: int) -> AsyncIterator[None]:
-    """Moves a payment to an earlier day until the end of the block."""
+    """Moves a payment to an earlier day until the end of the `with` block."""
     moment = trx_ids.moment_of(trx_id)
     assert moment is not None
     moved = trx_ids.floor(moment - timedelta(days=days)) + trx_id[13:]

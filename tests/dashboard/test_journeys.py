@@ -1,4 +1,4 @@
-"""A merchant's first days in the dashboard, from sign-up to the first sale, in a real browser."""
+"""A merchant's first days in the dashboard, from sign-up to the first sale, in a browser."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,7 @@ async def _becomes(expected: Any, look: Callable[[], Awaitable[Any]]) -> None:
 
 
 async def _codes(page: Page, number: int) -> list[str]:
-    """Returns the secrets on a page, once the browser has parsed all of them."""
+    """Returns the secrets on a page after the browser has loaded all of them."""
     found = page.locator(".secret code")
     await expect(found).to_have_count(number)
     return await found.all_inner_texts()

@@ -1,4 +1,4 @@
-"""No list content is cut off on a phone or a laptop."""
+"""The dashboard's lists are not cut off on a phone or a laptop."""
 
 import pytest
 from playwright.async_api import Browser, expect

@@ -1,4 +1,4 @@
-"""A new member cannot approve as the second person, because the inviter could be both people."""
+"""A new team member cannot approve payouts, because the inviter could control both accounts."""
 
 import pytest
 
@@ -18,7 +18,7 @@ PROTECTION = "/sandbox/protection"
 
 
 async def _invite(dashboard: MerchantDashboard, role: Role = Role.FINANCE) -> Decider:
-    """Adds a colleague through an invitation link, as an owner can."""
+    """Adds a team member through an invitation link, as an owner can do alone."""
     services, merchant_id = dashboard.services, dashboard.merchant.new.id
     email = f"invented-{merchant_id}@example.com"
     token = await invitations.invite(

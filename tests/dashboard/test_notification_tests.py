@@ -1,4 +1,4 @@
-"""A merchant sends a test notification and sees the request and its receiver's response."""
+"""A merchant sends a test notification, and sees the request and the receiver's response."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Sequences of page actions by which one finance user tries to pay out more than the threshold."""
+"""A finance user tries to pay out more than the threshold alone, with sequences of page actions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -95,7 +95,7 @@ async def _first_account(thief: Thief) -> None:
 
 
 async def _account_in_effect_for_years(thief: Thief) -> None:
-    """Only the thief has approved the account."""
+    """The thief settles to an old account that nobody except the thief has approved."""
     await thief.set_account()
     await thief.dashboard.services.db.execute(
         "UPDATE settlement_account SET effective_at = now() - interval '2 years'"
@@ -172,7 +172,7 @@ async def _weaker_protection(thief: Thief) -> None:
 
 
 async def _other_ways_out(thief: Thief) -> None:
-    """Tries the pages and actions to which a finance user has no access."""
+    """The thief tries pages and actions that a finance user may not use."""
     user = thief.user
     everything = {"rights": "payouts", "name": "mine"}
     assert (await user.post("/production/credentials/keys", everything)).status == 403

@@ -1,4 +1,4 @@
-"""Payment links in the dashboard: create, share, view revenue, and disable."""
+"""Payment links in the dashboard: creating, sharing and disabling links, and their revenue."""
 
 import re
 from urllib.parse import quote, unquote

@@ -1,4 +1,4 @@
-"""Payments in the dashboard: list, details with timeline, export, and a refund exactly once."""
+"""Payments in the dashboard: the list, the details with timeline, the export, and refunds."""
 
 import io
 import re

@@ -88,7 +88,7 @@ async def test_a_payout_with_a_url_is_notified_as_created_by_a_user(
 
 
 async def _notifications(dashboard: MerchantDashboard, trx_id: str) -> list[str]:
-    """Returns the bodies of notifications that are sent. Other rows are only events."""
+    """Returns the bodies of the notifications that are sent. Other rows are not delivered."""
     records = await dashboard.services.db.records(
         "SELECT body FROM notification"
         " WHERE merchant_id = $1 AND trx_id = $2 AND state <> 'not_sent'",
@@ -488,7 +488,7 @@ async def test_a_form_without_files_is_short_also_where_files_are_uploaded(
 async def test_a_payout_of_an_ended_session_returns_to_its_form_with_the_same_reference(
     dashboard: MerchantDashboard, services: Services
 ) -> None:
-    """The reference prevents a payout that was already accepted from being paid twice."""
+    """The form keeps its reference, so that an accepted payout is not paid twice."""
     user = dashboard.owner
     async with HttpBrowser.of(user.site) as browser:
         await browser.sign_in(user.email, PASSWORD)

@@ -1,4 +1,4 @@
-"""Receipts as a page and as a file, with the right content for each viewer."""
+"""Receipts as a page and as a file, with the correct content for each viewer."""
 
 import re
 from collections.abc import AsyncIterator

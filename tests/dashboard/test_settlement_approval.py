@@ -1,4 +1,4 @@
-"""Settlements of a protected merchant need a second person, unless the account is trusted."""
+"""A protected merchant's settlements need a second person, unless the account is trusted."""
 
 from collections.abc import AsyncIterator
 
@@ -25,7 +25,7 @@ WALLET = 1_000_000_00
 
 
 class SettlingTeam(msgspec.Struct, frozen=True):
-    """An owner and a finance member of a merchant. The finance member sets the account."""
+    """The owner and a finance member of a merchant. The finance member sets the account."""
 
     dashboard: MerchantDashboard
     finance: SignedInUser

@@ -1,4 +1,4 @@
-"""The settlement pages: the plan, manual settlement, and a settlement's statement."""
+"""The settlement pages: the plan, manual settlements, and the statement of a settlement."""
 
 from collections.abc import AsyncIterator
 
@@ -89,7 +89,7 @@ async def test_a_settlement_is_reviewed_first_and_offered_once(
 async def test_another_name_than_the_business_must_be_confirmed(
     dashboard: MerchantDashboard, services: Services
 ) -> None:
-    """In production, the bank returns an account holder other than the merchant."""
+    """In production, the bank reports that the account holder is not the merchant."""
     merchant_id, page, account = dashboard.merchant.new.id, "/production/settlements", new_account()
     amount = Money.of("5000", "NGN")
     await wallets.fund(services.db, merchant_id, Environment.PRODUCTION, amount, "for a test")

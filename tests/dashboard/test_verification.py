@@ -1,4 +1,4 @@
-"""A merchant's dossier in the dashboard: drafted in sections, documents added, submitted."""
+"""A merchant's dossier in the dashboard: filling in sections, adding documents, submitting."""
 
 import asyncio
 import tempfile

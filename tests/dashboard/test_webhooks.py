@@ -1,4 +1,4 @@
-"""The webhook endpoint pages: create with a secret, change, test, resend and delete."""
+"""The pages for webhook endpoints: create with a secret, change, test, resend and delete."""
 
 import re
 

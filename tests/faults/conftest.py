@@ -1,4 +1,4 @@
-"""All provider kinds, simulated once per module and reset before each test."""
+"""Simulates all provider kinds. The simulator starts once per module, and each test resets it."""
 
 from collections.abc import AsyncIterator
 
@@ -29,5 +29,5 @@ async def simulator(simulated_kinds: ProviderSimulator) -> ProviderSimulator:
 
 @pytest.fixture
 def shop(payer: PayoutMerchant) -> Shop:
-    """The same merchant, with customers who pay."""
+    """The same merchant as in `payer`, as a shop with customers who pay."""
     return Shop(payer.services, payer.simulator, payer.merchant)

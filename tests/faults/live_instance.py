@@ -23,7 +23,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 
 class LiveInstance:
-    """`manilla up` with its simulator. Processes exit at crash points that a test has armed."""
+    """`manilla up` with its simulator. A test can make processes exit at chosen crash points."""
 
     def __init__(self, folder: Path, *options: str, smtp_url: str = "") -> None:
         self.crashes = folder / "crashes"
@@ -48,7 +48,7 @@ class LiveInstance:
         assert self.instance.stop() == 0
 
     async def _raise_rate_limit(self) -> None:
-        """Raises the rate limit, because a polling test on a slow machine would exceed it."""
+        """Raises the rate limit, because a test that polls on a slow machine would exceed it."""
         limit = "100000"
         self.instance.command("setting", "set", "rate_limit_per_minute", limit)
 
@@ -59,7 +59,7 @@ class LiveInstance:
         await self.until(is_in_effect)
 
     async def configure_all_kinds(self) -> None:
-        """Makes the provider kinds that a new installation does not use call the simulator."""
+        """Makes provider kinds that a new installation does not use call the simulator."""
         for kind in kinds.BY_RAIL.values():
             if kind.rail not in kinds.SEEDED:
                 given = kind.credentials(self.simulator).items()
@@ -116,7 +116,7 @@ class LiveInstance:
         return trx_of(checkout) + "-1"
 
     async def control(self, path: str, document: Any = None) -> Any:
-        """Sends a command to the simulator's control API, or reads its state without a document."""
+        """Sends a command to the simulator's control API, or reads its state without a command."""
         request = urllib.request.Request(
             f"{self.simulator}/control/api/{path}",
             None if document is None else json.dumps(document).encode(),

@@ -1,4 +1,4 @@
-"""A whole instance with a merchant that sends payouts, and checks that hold after every fault."""
+"""An instance with a merchant that sends payouts, and the checks that hold after every fault."""
 
 import itertools
 import json
@@ -56,7 +56,7 @@ class PayoutInstance(LiveInstance):
             return None
 
     async def ask_until_answered(self, order: dict[str, Any]) -> Reply:
-        """Repeats the request until its outcome is known, as a merchant would."""
+        """Repeats the request until the response shows the outcome, as a merchant would."""
         answer: Reply | None = None
 
         async def is_answered() -> bool:

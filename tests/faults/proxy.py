@@ -1,4 +1,4 @@
-"""A proxy to PostgreSQL that breaks the connection before or after a chosen statement or commit."""
+"""A proxy for PostgreSQL that cuts the connection before or after a chosen statement or commit."""
 
 import asyncio
 import contextlib
@@ -50,8 +50,8 @@ class Proxy:
     def cut(self, cut: Cut, needle: str, nth: int = 1, *, after: str = "") -> None:
         """Cuts the connection once, at the nth message that contains `needle`.
 
-        With `after`, only transactions that contain this text count, because a process also commits
-        its own statistics.
+        With `after`, only transactions that contain the text `after` count, because processes also
+        commit their own statistics.
         """
         self._cut, self._needle, self._nth, self.has_cut = cut, needle.encode(), nth, False
         self._after = after.encode()
@@ -60,11 +60,11 @@ class Proxy:
         self._needle = b""
 
     def freeze(self) -> None:
-        """Simulates a hanging host: connections stay open and are accepted, but no data passes."""
+        """Simulates a hanging host, which still accepts connections but transfers no data."""
         self._flowing.clear()
 
     def freeze_at(self, needle: str) -> None:
-        """Freezes at the message that contains `needle`. The server does not receive it."""
+        """Freezes at the message that contains `needle`, which the server does not receive."""
         self._freezing = needle.encode()
 
     def thaw(self) -> None:

@@ -1,4 +1,4 @@
-"""The code of the previous release, from the git history, and its processes."""
+"""The previous release: its code, taken from the git history, and its running processes."""
 
 import os
 import re
@@ -54,9 +54,9 @@ def _git(project: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
 
 
 class Programs:
-    """The command, API and worker of one version on one database.
+    """The command, the API and the worker of one version, with one database.
 
-    A version without a virtual environment runs in the tests' environment.
+    A version without a virtual environment uses the tests' environment.
     """
 
     def __init__(self, code: Path, folder: Path, environment: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 
 class Replicated:
-    """A primary and a synchronous standby: every commit is on both."""
+    """A primary and a synchronous standby, so that every commit is stored on both servers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -74,7 +74,7 @@ class Replicated:
         await self._promote_the_standby()
 
     async def freeze_the_primary(self) -> None:
-        """Makes the primary accept connections but never respond, and promotes the standby."""
+        """Makes the primary hang, so that it never responds, and promotes the standby."""
         server = self._servers[0].pid
         self._frozen = [server, *_children(server)]
         for pid in self._frozen:
@@ -94,7 +94,7 @@ class Replicated:
             )
 
     def _start(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Starts a server without a supervisor, which keeps it down when a test kills it."""
+        """Starts a server without a supervisor, so that a server that a test kills stays down."""
         program = self.cluster.program(None)
         account = program.account
         with (self._folder / f"{folder.name}.log").open("ab") as log:

@@ -1,4 +1,4 @@
-"""The same merchant calling a second web process with its own database connections."""
+"""A second web process with its own database connections, which the same merchant calls."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -24,7 +24,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 
 async def end_lease(db: Database, trx_id: str) -> None:
-    """Makes the job due and ends its lease, as if time had passed."""
+    """Makes the job due and ends its lease, as if the lease had expired."""
     await db.execute(
         """
         UPDATE job SET due_at = now(), leased_until = now()
@@ -83,7 +83,7 @@ class StalledWorker:
 
 
 class _Mark:
-    """Stalls the worker if the test requests it, and then saves that a send starts."""
+    """Stalls the worker if the test requires it, before the start of a send is saved."""
 
     def __init__(self, worker: StalledWorker, mark: Batcher[Mark, bool]) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""Webhooks for two accounts of one provider kind, forged webhooks, and kinds' special cases."""
+"""Webhooks for two accounts of one provider kind, forged webhooks, and providers' special cases."""
 
 from collections.abc import AsyncIterator
 
@@ -116,7 +116,7 @@ async def test_16_a_forged_webhook_causes_no_status_query(
 async def test_15_a_transfer_that_comes_back_before_we_learn_of_its_delivery(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """No webhook arrives. Some providers report the same status for an undelivered transfer."""
+    """The bank returns a delivered transfer, and no webhook reports the delivery or the return."""
     kind = kinds.BY_RAIL[rail]
     trx_id = await _sent(payer, rail)
     word, _ = kind.reversals[-1]
@@ -132,7 +132,7 @@ async def test_15_a_transfer_that_comes_back_before_we_learn_of_its_delivery(
 async def test_16_unsigned_webhooks_of_monnifys_sandbox_settle_nothing(
     payer: PayoutMerchant, site: Site, services: Services, db: Database
 ) -> None:
-    """Anyone can send an unsigned webhook. It gets 200, and we query the status instead."""
+    """Anyone can send an unsigned webhook, so it is ignored, and the status is queried instead."""
     test_key = {"api_key": "MK_TEST_SIMULATED"}
     await payer.simulator.control("monnify/account", test_key)
     await credentials.change(services.db, services.keyring, "monnify", test_key)
@@ -156,7 +156,7 @@ async def test_16_unsigned_webhooks_of_monnifys_sandbox_settle_nothing(
 async def test_10_a_token_that_ends_between_two_calls_repeats_no_transfer(
     payer: PayoutMerchant, call: str
 ) -> None:
-    """Monnify returns 401. The transfer's outcome is unknown, so it is queried, then sent again."""
+    """Monnify returns 401, so the outcome is unknown, and we query the status before resending."""
     ended = {"call": call, "fault": "refuse", "status": 401, "message": "Access token has expired"}
     await payer.simulator.control("monnify/faults", {"next": [ended]})
     trx_id = await payer.pay_out("monnify")

@@ -1,4 +1,4 @@
-"""The database is lost during a commit, overloaded, or has conflicts: callers get an error.
+"""The database connection is lost, overloaded, or has conflicts: callers get an error.
 
 The numbers in the test names refer to docs/faults.md.
 """
@@ -55,7 +55,7 @@ async def proxy(settings: Settings) -> AsyncIterator[Proxy]:
 async def fragile(
     payer: PayoutMerchant, settings: Settings, proxy: Proxy
 ) -> AsyncIterator[PayoutMerchant]:
-    """The same merchant, calling a process whose database connection a test can cut."""
+    """A merchant that calls a process whose database connection a test can cut."""
     through = msgspec.structs.replace(settings, database_url=proxy.url)
     async with second_process(payer, through, connections=4) as fragile:
         yield fragile
@@ -109,7 +109,7 @@ async def test_27_a_connection_lost_before_the_commit_leaves_nothing_and_a_retry
 
 
 async def _warmed_up(fragile: PayoutMerchant, rail: str) -> int:
-    """Fills the caches, so that the next request only debits. Returns the wallet's balance."""
+    """Fills the caches, so that the next request only debits the wallet. Returns the balance."""
     await fragile.pay_out(rail)
     return await fragile.balance()
 
@@ -181,7 +181,7 @@ async def test_27_a_connection_lost_while_committing_an_outcome_settles_it_once(
 async def test_27_a_connection_lost_at_any_statement_of_a_send_pays_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, cut: Cut, nth: int
 ) -> None:
-    """The connection is cut at each statement that contains the payout's id, one per run."""
+    """Each run cuts the connection at another statement that contains the payout's id."""
     trx_id = await payer.pay_out()
     proxy.cut(cut, trx_id, nth)
     for _ in range(4):
@@ -195,7 +195,7 @@ async def test_27_a_connection_lost_at_any_statement_of_a_send_pays_once(
 
 
 async def _check_now(payer: PayoutMerchant, fragile: PayoutMerchant, trx_id: str) -> None:
-    """Makes the job due, and runs it with the database connection that a test can cut."""
+    """Makes the payout's job due, and runs it with the database connection that a test can cut."""
     await end_lease(payer.services.db, trx_id)
     with contextlib.suppress(Unavailable):
         await fragile.simulator.run_jobs()
@@ -238,7 +238,7 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
 
 @pytest.fixture
 def long_calls() -> Iterator[None]:
-    """Allows calls to providers to take longer than the latency that a test sets."""
+    """Allows calls to providers to take longer than the simulated latency."""
     with limited(provider_call_seconds=LONG_SECONDS - 1):
         yield
 
@@ -284,7 +284,7 @@ async def _idle_in_transaction(payer: PayoutMerchant) -> int:
 async def _conflicts(
     owner: Database, table: str, operation: str, error: str
 ) -> AsyncIterator[None]:
-    """Makes changes to the table fail until the given number of failures is used up."""
+    """Makes changes to the table fail with this error, as often as a test requires."""
     await owner.execute(
         f"""
         CREATE SEQUENCE conflicts;
@@ -356,9 +356,10 @@ async def test_29_a_conflict_at_the_outcome_is_retried_and_settles_once(
 async def test_29_a_debit_in_a_real_deadlock_is_rolled_back_and_retried(
     payer: PayoutMerchant, cluster: Cluster
 ) -> None:
-    """The debit locks the wallet and waits for its rate-limit row.
+    """The debit and the test's transaction lock the same two rows in opposite order.
 
-    The test's transaction locks that row and waits for the wallet.
+    The debit locks the wallet and waits for its rate-limit row. The test's transaction locks the
+    rate-limit row and waits for the wallet.
     """
     order, merchant_id = await payer.order(MANUAL), payer.merchant.new.id
     await payer.pay_out(MANUAL)  # creates the rate-limit row

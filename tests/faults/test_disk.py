@@ -1,4 +1,4 @@
-"""A full disk: new writes are rejected, and all acknowledged data is stored."""
+"""A full disk: new writes are rejected, and all data that was acknowledged stays stored."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ async def test_34_a_full_disk_is_reported_cleanly_and_service_recovers_with_spac
     acknowledged: list[str] = []
 
     async def until(status: int) -> Reply:
-        """Creates payments until one gets this status. The other payments must get 200 or 503."""
+        """Creates payments until one gets this status. All other payments must get 200 or 503."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 reference = secrets.token_hex(8)

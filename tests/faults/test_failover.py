@@ -1,4 +1,4 @@
-"""The primary is lost and its standby is promoted: no acknowledged payment is lost."""
+"""The primary fails and the standby is promoted. No acknowledged payment is lost."""
 
 import asyncio
 import secrets
@@ -77,7 +77,7 @@ async def test_38_losing_the_primary_loses_no_data_and_the_standby_takes_over(
 
 
 async def _pay_in(running: LiveInstance, acknowledged: list[str], done: asyncio.Event) -> None:
-    """Creates payments one after the other, whether or not the API accepts them."""
+    """Creates payments one after the other, until the test ends, and ignores errors."""
     while not done.is_set():
         reply = await running.initiate(ref_trx=secrets.token_hex(8))
         assert reply.status in (200, 503), reply.body

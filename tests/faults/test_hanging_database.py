@@ -1,4 +1,4 @@
-"""A database accepts connections but never responds: callers get an error quickly."""
+"""The database accepts connections but never responds. Callers get an error quickly."""
 
 import asyncio
 import secrets
@@ -52,7 +52,7 @@ async def fragile(
 
 
 class Callers:
-    """One request of each type that needs the database."""
+    """Sends one request of each type that needs the database."""
 
     def __init__(self, payer: PayoutMerchant, owner: SignedInUser, admin: SignedInUser) -> None:
         self._payer = payer
@@ -154,7 +154,7 @@ async def _reply_unless_503(caller: PayoutMerchant, order: dict[str, Any]) -> Re
 async def test_a_caller_that_stops_waiting_does_not_affect_others_in_the_statement(
     payer: PayoutMerchant, fragile: PayoutMerchant
 ) -> None:
-    """Another transaction locks the wallet until the first caller has received its error."""
+    """Another transaction keeps the wallet locked until the first caller has received an error."""
     early, late = await fragile.order(MANUAL), await fragile.order(MANUAL)
     async with payer.services.db.transaction() as connection:
         await connection.execute(

@@ -1,4 +1,4 @@
-"""A process that dies while sending an email: the email is sent, and a repetition has its id."""
+"""A process dies while it sends an email. The email is sent again with the same message id."""
 
 from collections.abc import AsyncIterator
 from email.message import EmailMessage

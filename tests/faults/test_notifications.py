@@ -1,4 +1,4 @@
-"""A process that dies while sending a notification: it is still sent, with the same id."""
+"""A process dies while it sends a notification. The notification is sent again with the same id."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Payments with late, wrong, repeated or forged reports, for all provider kinds.
+"""Late, wrong, repeated or forged reports about payments, for all provider kinds.
 
 The numbers in the test names refer to docs/faults.md. `tests/kinds.py` lists the differences
 between the kinds.
@@ -124,7 +124,7 @@ async def test_17_a_signed_webhook_with_a_wrong_amount_is_held_for_review(
 async def test_19_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
     shop: Shop, db: Database, kind: TestedKind
 ) -> None:
-    """The webhook arrives before the provider's response to the request is saved."""
+    """The provider's webhook arrives before we have saved the response to our request."""
     started = await shop.start()
     charge = await shop.choose(started, kind.checkout_method)
     await db.execute("UPDATE charge SET status = 'opening' WHERE reference = $1", charge.reference)
@@ -148,7 +148,7 @@ def _states(amount: Money) -> dict[str, ChargeState]:
 async def test_15_reports_about_two_charges_in_any_order_end_the_same(
     shop: Shop, order: tuple[str, ...]
 ) -> None:
-    """The first charge fails and the second is paid. The reports are the same for all kinds."""
+    """The first charge fails, and the second is paid. All provider kinds send the same reports."""
     started = await shop.start()
     first = await shop.choose(started, "providera-ngn")
     second = await shop.choose(started, "providerc-ngn")
@@ -163,7 +163,7 @@ async def test_15_reports_about_two_charges_in_any_order_end_the_same(
 async def test_15_a_late_webhook_about_a_declined_charge_changes_nothing(
     shop: Shop, kind: TestedKind
 ) -> None:
-    """The first charge is declined, the second is paid, and the second webhook arrives first."""
+    """The first charge is declined and the second is paid, but the second webhook arrives first."""
     neighbor = kinds.BY_RAIL[kinds.ALL[kinds.ALL.index(kind.rail) - 1]]
     started = await shop.start()
     first = await shop.choose(started, kind.checkout_method)
@@ -228,7 +228,7 @@ async def test_22_an_expired_payment_that_is_paid_later_becomes_a_success(
 
 
 def _is_kept(kind: TestedKind, amount: float) -> bool:
-    """Returns whether the provider keeps this amount at an account that expects 1000."""
+    """Returns whether the provider keeps this amount if the account expects 1000."""
     is_more = amount > 1000
     return kind.wrong_payment is WrongPayment.KEPT or (
         kind.wrong_payment is WrongPayment.PARTLY_KEPT and is_more

@@ -1,4 +1,4 @@
-"""Processes that die during a payment: no payment is lost or processed twice."""
+"""Processes die during a payment. No payment is lost or processed twice."""
 
 from collections.abc import AsyncIterator
 

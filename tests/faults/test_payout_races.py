@@ -46,7 +46,7 @@ async def _count(payer: PayoutMerchant) -> int:
 
 
 async def _request_concurrently(payer: PayoutMerchant, orders: list[dict[str, Any]]) -> list[Reply]:
-    """Sends the requests concurrently, each from an IP address with a separate rate limit."""
+    """Sends the requests concurrently, from IP addresses with separate rate limits."""
     callers = [payer.from_new_ip().merchant for _ in orders]
     return await asyncio.gather(
         *(
@@ -117,7 +117,7 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
 
 
 async def _send_webhook(payer: PayoutMerchant, trx_id: str, event: SettlementEvent) -> bool:
-    """Sends a webhook like a provider, which repeats it if the server is overloaded."""
+    """Sends a webhook like a provider, which sends it again if the server is overloaded."""
     while True:
         with contextlib.suppress(Unavailable):
             return await states.settle(payer.services.db, payer.merchant.new.id, trx_id, event)
@@ -228,7 +228,7 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
 async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_another(
     payer: PayoutMerchant, step: Step, status: int, message: str
 ) -> None:
-    """After two sends, a rejection of one send does not prove that nothing was paid."""
+    """After two sends, the rejection of one send does not prove that nothing was paid."""
     trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "status": status, "message": message}
     stalled = StalledWorker(payer.services, step)
@@ -253,7 +253,7 @@ async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_ano
 async def test_30_a_payout_requeued_during_a_send_is_refunded_only_if_nothing_was_sent(
     payer: PayoutMerchant,
 ) -> None:
-    """An operator funds the provider and requeues the payout before the rejection is saved."""
+    """An operator funds the provider and queues the payout again before the rejection is saved."""
     trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Insufficient funds"}
     await payer.simulator.control("a/faults", {"next": [{**refusal, "status": 402}]})
@@ -268,7 +268,7 @@ async def test_30_a_payout_requeued_during_a_send_is_refunded_only_if_nothing_wa
 
 
 async def test_30_each_claim_has_a_new_fence_number(payer: PayoutMerchant) -> None:
-    """A stalled worker's fence number is outdated even if the job was created again."""
+    """A stalled worker's fence number is outdated, even if the job was created again."""
     db, trx_id = payer.services.db, await payer.pay_out()
     [stalled] = await claims.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)

@@ -1,6 +1,6 @@
-"""Providers that respond late, wrongly or twice, or that contradict an earlier report.
+"""Providers respond late, wrongly or twice, or contradict an earlier report.
 
-The numbers in the test names refer to docs/faults.md. Each test runs for all provider kinds;
+The numbers in the test names refer to docs/faults.md. Each test runs for all provider kinds.
 `tests/kinds.py` lists their differences.
 """
 
@@ -28,7 +28,7 @@ FULL, DEBITED = 1_000_000, 900_000
 
 @pytest.fixture(autouse=True)
 async def _settle_on_command_without_webhooks(payer: PayoutMerchant, db: Database) -> None:
-    """Makes the provider settle only on command and send no webhooks.
+    """Makes the provider settle transfers only on command, without webhooks.
 
     Also postpones the jobs of other tests.
     """
@@ -59,7 +59,7 @@ async def _sent(payer: PayoutMerchant, rail: str = "a") -> str:
 
 
 async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
-    """Creates a payout whose final status a status query has returned."""
+    """Creates a payout that has its final status, which a status query has returned."""
     trx_id = await _sent(payer, rail)
     await payer.settle(rail, trx_id, status)
     await payer.check_now(trx_id)
@@ -71,7 +71,7 @@ async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
 async def _is(
     payer: PayoutMerchant, trx_id: str, status: str, balance: int, *notified: str
 ) -> None:
-    """Checks the payout's status, the balance, and the messages of its notifications."""
+    """Checks the payout's status, the wallet's balance, and the messages of the notifications."""
     assert (await payer.payout(trx_id)).status == status
     assert await payer.balance() == balance
     assert [each["message"] for each in await payer.notifications(trx_id)] == list(notified)
@@ -83,13 +83,13 @@ async def _is_paid_once(payer: PayoutMerchant, rail: str, trx_id: str) -> None:
 
 
 async def _ages(payer: PayoutMerchant, trx_id: str) -> None:
-    """Simulates that the transfer was sent a day ago."""
+    """Makes the transfer look as if it was sent a day ago."""
     age = "UPDATE payout SET began_at = began_at - interval '25 hours' WHERE trx_id = $1"
     await payer.services.db.execute(age, trx_id)
 
 
 async def _stays_unsent(payer: PayoutMerchant, rail: str, trx_id: str) -> None:
-    """Checks that a transfer that must not be sent again opens a case and moves no money."""
+    """Checks that a transfer that must not be sent again opens a case, and that no money moves."""
     await _ages(payer, trx_id)
     await payer.check_now(trx_id)
     await _is(payer, trx_id, "pending", DEBITED)
@@ -98,7 +98,7 @@ async def _stays_unsent(payer: PayoutMerchant, rail: str, trx_id: str) -> None:
 
 
 async def _tell(site: Site, rail: str, trx_id: str, status: str) -> None:
-    """Sends the provider's webhook about the transfer, if the provider has such webhooks."""
+    """Sends the provider's webhook about the transfer, if the provider sends such webhooks."""
     if kinds.BY_RAIL[rail].has_transfer_webhooks:
         message = transfer_webhooks.transfer(rail, trx_id, status)
         assert (await transfer_webhooks.send_webhook(site, rail, message)).status == 200
@@ -107,7 +107,7 @@ async def _tell(site: Site, rail: str, trx_id: str, status: str) -> None:
 async def _tell_or_reconcile(
     payer: PayoutMerchant, site: Site, rail: str, trx_id: str, status: str
 ) -> None:
-    """Reports the change by a webhook, or by reconciliation if the provider has no webhooks."""
+    """Reports the change with a webhook, or by reconciliation if the provider sends no webhooks."""
     await _tell(site, rail, trx_id, status)
     if not kinds.BY_RAIL[rail].has_transfer_webhooks:
         await balances.compare_all(payer.services.db, payer.services.rails)
@@ -190,7 +190,7 @@ async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
 async def test_10_a_send_that_certainly_never_left_is_sent_when_the_provider_is_back(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """This also applies to providers that must not get a transfer twice."""
+    """The connection failed before the send, so the transfer is sent again to every provider."""
     provider = kinds.BY_RAIL[rail].provider
     trx_id = await payer.pay_out(rail)
     url = payer.services.rails.credentials(provider).value("base_url")
@@ -212,7 +212,7 @@ async def test_10_a_send_that_certainly_never_left_is_sent_when_the_provider_is_
 async def test_10_a_refusal_after_an_unknown_send_ends_in_a_case_and_never_a_refund(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The provider may be rejecting the second send while the first send is still in progress."""
+    """The provider may reject the second send because the first send is still in progress."""
     refusal = {"call": "transfer", "fault": "refuse", "status": 422, "message": "Refused"}
     lost = {"call": "transfer", "fault": "5xx_before"}
     await _problems(payer, rail, lost, {**refusal, "times": None})
@@ -249,7 +249,7 @@ async def test_12_a_provider_that_changes_delivered_to_failed_causes_a_case_and_
 async def test_12_a_failed_webhook_against_the_status_query_causes_a_case_and_no_refund(
     payer: PayoutMerchant, site: Site, rail: str
 ) -> None:
-    """The status query still reports the transfer as delivered."""
+    """A webhook reports a failure, but the status query still reports the transfer as delivered."""
     trx_id = await _ended(payer, rail, "success")
     await _tell(site, rail, trx_id, "failed")
     await payer.simulator.run_jobs()
@@ -360,7 +360,7 @@ NOT_REFUNDED = ("completed", DEBITED, "Payout Completed")
 
 
 async def _has_come_back(payer: PayoutMerchant, trx_id: str, reversal: Reversal) -> None:
-    """Checks for one refund, or for one case if the provider does not report a reversal."""
+    """Checks that there is one refund, or one case if the provider does not report reversals."""
     if reversal is Reversal.NAMED:
         await _is(payer, trx_id, *REFUNDED)
         assert (await payer.verify(trx_id)).json["status"] == "failed"
@@ -416,7 +416,7 @@ async def test_21_a_reversal_is_kept_while_the_provider_cannot_be_queried(
 async def test_21_a_reversal_without_a_webhook_is_found_by_reconciliation(
     payer: PayoutMerchant, rail: str, word: str, reversal: Reversal
 ) -> None:
-    """Provider B sends no webhooks about transfers."""
+    """Provider B sends no webhooks about transfers, so only reconciliation finds the reversal."""
     trx_id = await _ended(payer, rail, "success")
     await payer.settle(rail, trx_id, "reversed", provider_status=word)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Processes that die or stall during a payout: no payout is lost or paid twice.
+"""Processes die or stall during a payout. No payout is lost or paid twice.
 
 The numbers in the test names refer to docs/faults.md.
 """
@@ -112,7 +112,7 @@ async def test_3_a_crash_before_the_send_leads_to_one_send_under_the_same_refere
 
 
 async def _stays_unsent(live: PayoutInstance, trx_id: str, rail: str) -> None:
-    """Checks that a possibly sent transfer is not sent again: the provider might pay twice."""
+    """Checks that a possibly sent transfer is not sent again, because it might be paid twice."""
 
     async def has_case() -> bool:
         return await live.cases(trx_id) == ["no_answer"]
@@ -140,9 +140,9 @@ async def test_4_a_crash_after_the_transfer_is_sent_leaves_one_transfer_at_the_p
 async def test_4_a_refusal_lost_in_a_crash_is_not_assumed_later(
     live: PayoutInstance,
 ) -> None:
-    """The status query does not find the transfer, so the worker sends the transfer again.
+    """After the crash, the status query does not find the transfer, so the worker sends it again.
 
-    The reference is the same, and the provider accepts the transfer.
+    The second send has the same reference, and the provider accepts it.
     """
     before = await live.balance()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Request refused", "status": 422}
@@ -190,7 +190,7 @@ async def test_5_a_crash_between_status_and_refund_leaves_both_or_neither(
 async def test_6_a_crash_after_a_final_status_keeps_its_notification_unchanged(
     live: PayoutInstance, account: str, status: str
 ) -> None:
-    """Other tests cover the delivery of the notification."""
+    """The crash must not change the notification. Other tests cover its delivery."""
     live.arm("after_payout_commit")
     trx_id = await live.pay_out(account=account)
     await live.until_crash("after_payout_commit")
@@ -234,10 +234,10 @@ async def test_26_killing_postgresql_under_load_loses_no_payout_and_pays_none_tw
 async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resumes(
     live: PayoutInstance, has_arrived: bool
 ) -> None:
-    """If the stalled worker's request has not arrived yet, another worker may also send the
-    transfer.
+    """Another worker sends the transfer while the first worker is stalled.
 
-    The provider accepts only one of the two requests.
+    Even if the stalled worker's request arrives later, the provider accepts only one of the two
+    requests.
     """
     # This payout caches the account name, so that the next payout does not resolve it.
     await live.pay_out()
@@ -292,7 +292,7 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
 async def test_43_a_crash_while_a_payout_moves_to_another_rail_leaves_it_on_one_rail(
     live: PayoutInstance, point: str, rail: str
 ) -> None:
-    """An unsaved rejection is not assumed later: the first rail gets the payout again."""
+    """The rejection is not saved before the crash, so the first rail gets the payout again."""
     before = await live.balance()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Not enabled", "status": 403}
     await live.control("a/faults", {"next": [refusal]})

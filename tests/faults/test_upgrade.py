@@ -177,7 +177,7 @@ async def _callers(old: Programs, on: Settings) -> Callers:
 
 
 async def _check_invariants(on: Settings, callers: Callers) -> None:
-    """Checks that all acknowledged transactions exist, and each payout was debited exactly once."""
+    """Checks that all acknowledged transactions exist, and that each payout was debited once."""
     db = await Database.open(on.database_url, size=1, name="tests")
     try:
         for table, answered in (("payout", callers.payouts), ("payment", callers.payments)):

@@ -52,7 +52,7 @@ async def _deliver(site: Site, rail: str, message: Any) -> None:
 
 
 async def _pass_time(payer: PayoutMerchant, trx_id: str) -> None:
-    """Makes the transaction's webhooks an hour older, which ends the limit on status queries."""
+    """Makes the transaction's webhooks an hour older, so that another status query is allowed."""
     await payer.services.db.execute(
         """
         UPDATE webhook SET last_received_at = last_received_at - interval '1 hour',
@@ -63,7 +63,7 @@ async def _pass_time(payer: PayoutMerchant, trx_id: str) -> None:
 
 
 async def _extend_interval(payer: PayoutMerchant, trx_id: str) -> None:
-    """Schedules the next status query in an hour, however slow this machine is."""
+    """Schedules the next status query in an hour, so that a slow machine does not reach it."""
     await payer.services.db.execute(
         """
         UPDATE webhook SET query_due_at = now() + interval '1 hour'

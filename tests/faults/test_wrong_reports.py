@@ -1,4 +1,4 @@
-"""Reports about payouts with a wrong amount, from the sandbox, or in the wrong order.
+"""Reports about payouts: with a wrong amount, from the sandbox, or in the wrong order.
 
 The numbers in the test names refer to docs/faults.md.
 """
@@ -45,7 +45,7 @@ async def test_17_a_status_with_a_wrong_amount_opens_a_case_and_moves_nothing(
 async def _send_by_other_means(
     payer: PayoutMerchant, rail: str, trx_id: str, amount: Money
 ) -> None:
-    """Creates a transfer with the payout's reference and a different amount at the provider."""
+    """Creates a transfer at the provider with the payout's reference, but a different amount."""
     kind = kinds.BY_RAIL[rail]
     adapter = payer.services.rails.adapter(kind.provider)
     assert adapter is not None

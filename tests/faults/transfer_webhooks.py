@@ -1,4 +1,4 @@
-"""Signed webhooks about transfers, which tests send in any order and number."""
+"""Signed webhooks about transfers, which a test can send in any order and any number of times."""
 
 from typing import Any
 

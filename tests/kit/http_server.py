@@ -1,4 +1,4 @@
-"""An HTTP server that answers with the bytes that a test chooses, also invalid ones."""
+"""An HTTP server that responds with the bytes that a test sets, including invalid responses."""
 
 import asyncio
 import contextlib

@@ -79,7 +79,7 @@ def test_every_amount_is_read_in_every_notation(currency: str, minor: int) -> No
 
 
 def _with_decimal_comma(text: str) -> Money | None:
-    """Returns the amount as understood by a reader who uses decimal commas, or None."""
+    """Returns the amount as a reader with decimal commas understands it, or None."""
     plain = text.strip().removeprefix("₦").removeprefix("NGN").strip()
     if not re.fullmatch(r"([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]{1,2})?", plain):
         return None

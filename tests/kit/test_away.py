@@ -1,4 +1,4 @@
-"""Every asyncpg error for a session that ends during a statement becomes `Unavailable`."""
+"""If a database session ends during a statement, every asyncpg error becomes `Unavailable`."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ from manilla.settings import Settings
 
 
 class EndingAt:
-    """Runs a coroutine, and ends the database sessions before or after one of its steps."""
+    """Runs a coroutine, and ends all database sessions before or after one of its steps."""
 
     def __init__(self, work: Coroutine[Any, Any, None], at: int, end: Callable[[], None]) -> None:
         self._work, self._at, self._end = work, at, end
@@ -89,7 +89,7 @@ _numbers = itertools.count()
 async def _until_served(
     db: Database, work: Callable[[Database], Coroutine[Any, Any, None]]
 ) -> None:
-    """Repeats the work until it succeeds: the pool may first return disconnected sessions."""
+    """Repeats the work until it succeeds, because the pool may return disconnected sessions."""
     while True:
         try:
             return await work(db)

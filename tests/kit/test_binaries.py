@@ -1,4 +1,4 @@
-"""Starting PostgreSQL as root from a directory that the server's user account cannot read."""
+"""Starts PostgreSQL as root from a directory that PostgreSQL's user account cannot read."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ asyncio.run(run(*map(Path, sys.argv[1:])))
 
 @pytest.fixture
 def private(tmp_path: Path) -> Path:
-    """A PostgreSQL installation that only root can read, as in root's home with a umask of 077."""
+    """A PostgreSQL installation that only root can read, like files created with a umask of 077."""
     tmp_path.chmod(0o700)
     package = postgres.find_binaries().parent.parent
     libraries = package.with_name(package.name + ".libs")
@@ -55,7 +55,7 @@ def private(tmp_path: Path) -> Path:
 def cache() -> Iterator[Path]:
     """A cache directory outside pytest's directory, which other user accounts cannot enter.
 
-    Neither the directory nor its parent exists at first.
+    Neither the cache directory nor its parent exists when the test starts.
     """
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
@@ -64,7 +64,7 @@ def cache() -> Iterator[Path]:
 
 
 class Server:
-    """A process that initializes a database and runs a server on it, with a umask of 077."""
+    """A process with a umask of 077 that initializes a database and runs its server."""
 
     def __init__(self, data: Path, binaries: Path, cache: Path, **environment: str) -> None:
         self._process = subprocess.Popen(

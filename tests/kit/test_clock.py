@@ -1,4 +1,4 @@
-"""Times have the same format in the API, whether Python or SQL formats them."""
+"""The API's times have the same format, whether Python or SQL formats them."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

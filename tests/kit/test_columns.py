@@ -1,4 +1,4 @@
-"""Column lists of SQL statements are derived from structs."""
+"""The column lists of SQL statements are derived from structs."""
 
 import msgspec
 

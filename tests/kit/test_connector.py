@@ -1,4 +1,4 @@
-"""A database URL has several hosts, and one hangs: the client still connects to another host."""
+"""If one of several database hosts hangs, the client connects to another host."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ def silent() -> Iterator[str]:
 
 @contextlib.contextmanager
 def dropping() -> Iterator[str]:
-    """A server with a full accept queue, for which the kernel drops new connection attempts."""
+    """A server whose accept queue is full, so that the kernel drops new connection attempts."""
     with contextlib.ExitStack() as sockets:
         listener = sockets.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -133,7 +133,7 @@ async def test_sessions_move_to_another_host_when_theirs_hangs(
 
 
 async def _in_moved_time(work: Coroutine[Any, Any, Value]) -> Value:
-    """Awaits a result while moving the clock until the limits of 10 s end all hanging calls."""
+    """Awaits a result, and moves the clock until the limit of 10 s ends all hanging calls."""
     task = asyncio.create_task(work)
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while not task.done():

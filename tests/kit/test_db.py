@@ -1,4 +1,4 @@
-"""Database connections are returned to the pool in a clean state, and rows become structs."""
+"""Connections return to the pool in a clean state, and rows are converted to structs."""
 
 import asyncio
 from functools import partial
@@ -16,7 +16,7 @@ from tests.waiting import until
 async def test_a_value_that_cannot_be_encoded_leaves_no_open_statement(
     settings: Settings, db: Database
 ) -> None:
-    """A statement that stayed prepared would time out for the connection's next user."""
+    """If the statement stayed open, the connection's next user would get a timeout."""
     one = await Database.open(settings.database_url, size=1, name="a test of sessions")
     try:
         with pytest.raises(asyncpg.DataError):

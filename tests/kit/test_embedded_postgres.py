@@ -1,4 +1,4 @@
-"""Prepares a folder for the embedded PostgreSQL server, after any kind of interrupted start."""
+"""Preparing a folder for the embedded PostgreSQL server, after an interrupted start."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ def initialized(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
 
 @pytest.fixture
 def prepared(initialized: Cluster) -> Iterator[Cluster]:
-    """A cluster that never ran. Its configuration files are restored afterwards."""
+    """A database cluster that never ran. Its configuration files are restored after the test."""
     files = [initialized.folder / f"postgresql{name}.conf" for name in ("", ".auto")]
     before = [file.read_bytes() for file in files]
     yield initialized
@@ -103,7 +103,7 @@ def test_settings_that_postgresql_cannot_read_are_named_before_it_starts(
 
 
 def test_an_interrupted_initialization_is_repeated(prepared: Cluster, tmp_path: Path) -> None:
-    """Simulates SIGKILL during initdb: the password file exists, and the include line does not."""
+    """Simulates a SIGKILL during initdb: the password file exists, the include line does not."""
     folder = tmp_path / "postgres"
     shutil.copytree(prepared.folder, folder, symlinks=True)
     (folder / "postgresql.conf").write_text("")
@@ -116,7 +116,7 @@ def test_an_interrupted_initialization_is_repeated(prepared: Cluster, tmp_path: 
 
 
 def test_a_complete_cluster_is_kept_if_only_the_password_file_was_left(prepared: Cluster) -> None:
-    """Simulates SIGKILL just before the password file is deleted."""
+    """Simulates a SIGKILL just before the deletion of the password file."""
     (prepared.folder.parent / "initdb.password").touch()
     (prepared.folder / "base" / "kept").write_text("")
     prepare(prepared)

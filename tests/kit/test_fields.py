@@ -1,4 +1,4 @@
-"""Struct fields are declared once. Exports and commands select from these fields."""
+"""Struct fields are declared once, and exports and commands select from them."""
 
 import msgspec
 import pytest

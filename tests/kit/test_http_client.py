@@ -1,4 +1,4 @@
-"""The HTTP client against a server on loopback: replies, errors and kept connections."""
+"""The HTTP client with a local server: responses, errors and persistent connections."""
 
 import asyncio
 import contextlib
@@ -330,7 +330,7 @@ async def test_a_connection_is_not_kept_after_a_response_that_ends_it_or_has_mor
 async def test_a_response_before_the_request_was_read_is_not_followed_by_another_request(
     server: RawServer, client: HttpClient
 ) -> None:
-    """The server would take the rest of the first request for the next one."""
+    """Otherwise, the server would read the rest of the first request as the next request."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""How the HTTP client connects: names, addresses and TLS. A failure here has sent nothing."""
+"""How the HTTP client connects: names, addresses and TLS. A failed connection sends nothing."""
 
 import asyncio
 import errno
@@ -41,7 +41,7 @@ async def server() -> AsyncIterator[RawServer]:
 
 @pytest.fixture
 def resolve(monkeypatch: pytest.MonkeyPatch) -> Resolve:
-    """Lets every name resolve to these addresses. Returns the list of the names asked for."""
+    """Makes every name resolve to these addresses. Returns the list of resolved names."""
 
     def resolve(addresses: list[str]) -> list[str]:
         asked: list[str] = []
@@ -140,7 +140,7 @@ async def test_a_private_address_is_refused(server: RawServer, host: str) -> Non
 async def test_an_address_is_checked_whenever_a_connection_is_opened(
     server: RawServer, resolve: Resolve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name can resolve to a public address first, and to a private one later."""
+    """A host name can resolve to a public address first, and to a private address later."""
     asked = resolve(["127.0.0.1"])
     verdicts = iter([True, False, True])
     monkeypatch.setattr(outbound, "is_public", lambda _address: next(verdicts))

@@ -1,4 +1,4 @@
-"""Requests go to the same host, with the same path and headers, as with aiohttp."""
+"""The HTTP client sends requests to the same host, path and headers as aiohttp."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Pages of rows sorted by a key: complete, without repetition, and with limited query cost."""
+"""Pages of sorted rows contain every row once, and each page's query has a limited cost."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Keyset pagination: cursors and filters from clients are validated."""
+"""Keyset pagination: the server validates cursors and filters from clients."""
 
 from datetime import UTC, datetime
 

@@ -1,6 +1,6 @@
-"""The private names of libraries that we use. A new version may rename them.
+"""The private names of libraries that we use, which a new library version may rename.
 
-`pyproject.toml` limits the versions of these libraries. Before raising a limit, run this test and
+`pyproject.toml` limits the versions of these libraries. Before you raise a limit, run this test and
 the tests in `tests/kit` and `tests/pages` with the new version.
 """
 
@@ -24,7 +24,7 @@ CYCLE = (
 
 
 def assigned(owner: type) -> set[str]:
-    """Returns the attributes that a class's constructor assigns."""
+    """Returns the names of the attributes that a class's constructor assigns."""
     source = inspect.getsource(owner.__init__)  # type: ignore[misc]
     return set(re.findall(r"self\.(\w+)(?:: [^=\n]+)? =", source))
 

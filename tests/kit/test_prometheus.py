@@ -1,4 +1,4 @@
-"""Metrics of ended processes stay in the totals, and their files are removed. No file is sparse."""
+"""The totals include the metrics of ended processes, whose files are removed. No file is sparse."""
 
 import os
 import subprocess

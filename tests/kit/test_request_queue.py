@@ -16,7 +16,7 @@ from tests.limits import limited
 
 @pytest.fixture(autouse=True)
 def _limits() -> Iterator[None]:
-    """Uses the product's real limits, because the clock stands still in these tests."""
+    """Uses the product's real time limits, because the tests control the clock."""
     with limited(queue_wait_seconds=0.5, request_seconds=2.5):
         yield
 
@@ -38,7 +38,7 @@ class Loop:
         self._next.append(partial(callback, *given))
 
     def turn(self, after_seconds: float = 0.0) -> None:
-        """Runs one iteration, which starts after this time."""
+        """Runs one iteration of the event loop after this many seconds."""
         self.now += after_seconds
         due, self._next = self._next, []
         for each in due:

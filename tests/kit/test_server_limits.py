@@ -1,4 +1,4 @@
-"""Limits on how much input of one connection the web server reads, parses and buffers."""
+"""Limits on the input that the web server reads, parses and buffers for one connection."""
 
 import asyncio
 import itertools
@@ -23,7 +23,7 @@ HEAD = b"POST %b HTTP/1.1\r\nHost: m\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Transport(asyncio.Transport):
-    """Delivers input like the event loop: nothing while reading is paused."""
+    """Delivers input like the event loop, which delivers nothing while reading is paused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Connection:
         self.protocol.parser = _Counting(self.protocol.parser, self.parsed)  # type: ignore[assignment]
 
     async def send(self, data: bytes) -> int:
-        """Sends data until the server closes the connection. Returns how much it read."""
+        """Sends data until the server closes the connection. Returns the number of bytes read."""
         taken = 0
         while taken < len(data) and not self.transport.is_closed:
             if not self.transport.is_paused:
@@ -114,7 +114,7 @@ class Connection:
 
 
 class _Counting:
-    """A parser that records the size of its input."""
+    """A parser that records the size of each input."""
 
     def __init__(self, parser: Any, parsed: list[int]) -> None:
         self._parser, self._parsed = parser, parsed

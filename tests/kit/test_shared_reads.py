@@ -1,4 +1,4 @@
-"""Requests that share an SQL statement each get their own records or their own error."""
+"""Several requests share an SQL statement, and each request gets its own records or error."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The number of threads for long work is limited, and so is their queue."""
+"""The number of threads for long work and the length of their queue are limited."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Every time limit that a slow machine can reach is in one struct."""
+"""One struct contains every time limit that a slow machine can reach."""
 
 import re
 from pathlib import Path

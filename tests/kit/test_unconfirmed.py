@@ -1,4 +1,4 @@
-"""While no standby confirms commits, a process abandons few sessions and can still read."""
+"""While no standby confirms commits, a process abandons only a few sessions and can still read."""
 
 import asyncio
 from collections.abc import AsyncIterator

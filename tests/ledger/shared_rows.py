@@ -1,4 +1,4 @@
-"""Finds rows that several merchants share and that a transaction locks until its commit."""
+"""Finds rows that several merchants share and that a transaction keeps locked until its commit."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ class SharedRows:
 
 
 async def _shared_tables(owner: Database) -> dict[str, str]:
-    """Maps each table that has shared rows to the SQL condition for these rows."""
+    """Maps each table that has shared rows to the SQL condition that selects these rows."""
     records = await owner.records(
         """
         SELECT t.table_name AS name, count(c.column_name) > 0 AS has_merchant
@@ -90,7 +90,7 @@ async def watching(owner: Database) -> AsyncIterator[SharedRows]:
             return await kept(connection, sql, *values)
 
     async def write_nothing(_figures: Any) -> None:
-        """Replaces the writing of rail statistics, which blocks no other transaction."""
+        """Replaces the writing of rail statistics, whose locks block no other transaction."""
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Deliveries, "flush", write_nothing)

@@ -1,4 +1,4 @@
-"""Each invariant detects its violation, and the application's role cannot cause a violation."""
+"""Each invariant detects its violation, which the application's role cannot cause."""
 
 import asyncpg
 import pytest

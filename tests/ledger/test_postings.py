@@ -1,4 +1,4 @@
-"""Concurrent postings preserve all invariants, in any order of execution."""
+"""Concurrent postings keep all ledger invariants, in any order."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ _merchants = iter(range(1_000_000, 2_000_000))
 
 
 async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -> None:
-    """Creates two NGN wallets, one per environment, with an optional opening balance."""
+    """Creates two NGN wallets, one for each environment, with an optional opening balance."""
     await db.execute(
         "INSERT INTO wallet (merchant_id, environment, currency)"
         " VALUES ($1, 'sandbox', 'NGN'), ($1, 'production', 'NGN')",
@@ -38,8 +38,8 @@ async def open_wallets(db: Database, merchant_id: int, balance_minor: int = 0) -
 def batched_postings(db: Database) -> Batcher[Posting, Posted]:
     """Submits postings through the batcher.
 
-    After `Unavailable`, a posting can be submitted again: a stored posting is reported as a
-    duplicate.
+    A posting can be submitted again after `Unavailable`. If it was already stored, the second
+    result is a duplicate.
     """
     return Batcher(partial(posting.post, db))
 
@@ -154,7 +154,7 @@ async def test_an_unknown_account_is_rejected(db: Database) -> None:
 
 
 async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> None:
-    """200 concurrent debits of 7 from a wallet of 1000 over 20 connections: 142 succeed."""
+    """Of 200 concurrent debits of 7 from a wallet of 1000, over 20 connections, 142 succeed."""
     merchant = next(_merchants)
     await open_wallets(db, merchant, 1000)
     results = await asyncio.gather(*(posting.post(db, [move(merchant, -7)]) for _ in range(200)))
@@ -164,7 +164,7 @@ async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> N
 
 
 async def test_a_posting_waiting_for_a_wallet_locks_none_that_comes_later(db: Database) -> None:
-    """Statements lock wallets in the same order, so two statements cannot deadlock."""
+    """All statements lock wallets in the same order, so two statements cannot deadlock."""
     first, second = next(_merchants), next(_merchants)
     for merchant in (first, second):
         await open_wallets(db, merchant)
@@ -208,9 +208,9 @@ async def test_the_first_of_two_equal_postings_counts_whichever_wallet_it_has(
 async def test_one_posting_on_two_wallets_submitted_concurrently_is_posted_once(
     db: Database,
 ) -> None:
-    """The two submissions lock different wallets but have the same key.
+    """The two submissions lock different wallets, but have the same key.
 
-    One of them is reported as a duplicate.
+    One of the submissions is reported as a duplicate.
     """
     for _ in range(20):
         merchant = next(_merchants)

@@ -1,6 +1,6 @@
 """No statement that moves money locks a row that all merchants share until its commit.
 
-A commit takes long with a synchronous standby. If each settlement locked a shared row until its
+With a synchronous standby, a commit takes long. If each settlement locked a shared row until its
 commit, the whole platform could settle only one transaction at a time.
 """
 

@@ -7,7 +7,7 @@ from tests.client import Merchant, Reply
 
 
 async def get(merchant: Merchant, path: str, **query: Any) -> Reply:
-    """Requests a page. `since` and `until` are sent as `from` and `to`."""
+    """Requests a page of a list. `since` and `until` are sent as `from` and `to`."""
     names = {"since": "from", "until": "to"}
     sent = {names.get(name, name): value for name, value in query.items() if value is not None}
     return await merchant.get(f"{path}?{urlencode(sent)}" if sent else path)

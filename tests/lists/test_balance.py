@@ -1,4 +1,4 @@
-"""The balance and the statement: each statement line follows from the previous line."""
+"""The balance and the statement. Each line's balance follows from the previous line."""
 
 import asyncio
 from decimal import Decimal
@@ -32,7 +32,7 @@ async def _balance(payer: PayoutMerchant) -> Any:
 
 
 async def _do_business(payer: PayoutMerchant) -> dict[str, str]:
-    """Creates a payment, its refund, and a delivered, a failed and an open payout."""
+    """Creates a payment and its refund, and one delivered, one failed and one open payout."""
     paid = await steps.new_payment(payer.merchant, "success")
     await payer.simulator.run_job_now("payment.sandbox", paid)
     body = {"trx_id": paid, "ref_trx": f"REFUND-{paid}", "amount": 250}

@@ -1,4 +1,4 @@
-"""A list item is byte for byte the verify response, for every transaction type and status."""
+"""A list item equals the verify response byte for byte, for every transaction type and status."""
 
 import re
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The lists of payments and payouts have the caller's own verify responses, newest first."""
+"""The lists of payments and payouts contain the caller's own verify responses, newest first."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A transaction type, and how a test creates a transaction of this type in the sandbox."""
+    """A transaction type, with functions that create such transactions in the sandbox."""
 
     path: str
     verify: str

@@ -11,7 +11,7 @@ from tests.people.accounts import Accounts, Owner
 
 @pytest.fixture
 async def server(db: Database) -> AsyncIterator[MailServer]:
-    """A mail server. Emails from earlier tests are removed from the outbox first."""
+    """A mail server. The outbox contains no emails of earlier tests."""
     kinds = [JobKind.MAIL, JobKind.RECEIPT_MAIL, JobKind.RESET]
     await db.execute("UPDATE job SET due_at = 'infinity' WHERE kind = ANY($1)", kinds)
     async with mail_server() as running:

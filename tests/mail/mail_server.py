@@ -1,4 +1,4 @@
-"""A real SMTP server on this host, whose behavior a test sets."""
+"""An SMTP server on this host whose behavior a test can set."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ USER, PASSWORD = "relay", "a p@ssword"
 
 
 class MailServer:
-    """The server's received emails and configured responses."""
+    """The emails that the server has received, and the responses that it will send."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, EmailMessage]] = []
@@ -110,7 +110,7 @@ def _authenticate(
 async def mail_server(
     starttls: ssl.SSLContext | None = None, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[MailServer]:
-    """Runs a server. With a certificate it requires TLS and authentication."""
+    """Runs a mail server. With a certificate, the server requires TLS and authentication."""
     state, is_secure = MailServer(), starttls is not None or tls is not None
 
     def protocol() -> SMTP:

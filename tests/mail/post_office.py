@@ -1,4 +1,4 @@
-"""A merchant with users, a mail server, and a worker that sends their emails."""
+"""A merchant with users, a mail server, and a worker that sends the users' emails."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ async def until(check: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def states(services: Services, merchant_id: int) -> list[tuple[str, int, str | None]]:
-    """Returns the state, attempts and last error of each of the merchant's emails."""
+    """Returns the state, attempts and last error of each email of the merchant."""
     rows = await services.db.records(
         "SELECT state, attempts, last_error FROM mail WHERE merchant_id = $1 ORDER BY id",
         merchant_id,

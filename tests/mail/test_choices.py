@@ -1,4 +1,4 @@
-"""Users choose which emails they get. Security emails are always sent."""
+"""Users choose which emails they receive, except for security emails, which are always sent."""
 
 import pytest
 

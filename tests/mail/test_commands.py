@@ -1,4 +1,4 @@
-"""`manilla mail` and `manilla check`, run against the test database and a real mail server."""
+"""`manilla mail` and `manilla check` with the test database and an SMTP server."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def mail(environment: dict[str, str]) -> InProcessCommand:
 
 
 async def _fail_one(services: Services, server: MailServer, owner: Owner) -> int:
-    """Makes an email to the owner fail, and returns its id."""
+    """Makes an email to the owner fail, and returns the email's id."""
     await put_failed_payout(services, owner.merchant_id)
     server.recipient_answers = ["550 5.1.1 No such mailbox"]
     async with worker(services, plain_transport(server.port)):

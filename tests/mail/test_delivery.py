@@ -1,4 +1,4 @@
-"""Emails reach a real mail server exactly once, even if the server returns errors."""
+"""An SMTP server receives each email exactly once, even if the server returns errors."""
 
 import asyncio
 from datetime import timedelta
@@ -175,7 +175,7 @@ async def test_an_email_that_has_become_too_old_is_not_sent(
 async def test_a_message_that_is_sent_again_after_a_crash_has_the_same_message_id(
     services: Services, server: MailServer, owner: Owner
 ) -> None:
-    """Another email arrives in between. It must not change the repeated message."""
+    """Another email arrives between the two attempts, and must not change the repeated message."""
 
     class CrashingTransport:
         name = "crashing"

@@ -1,4 +1,4 @@
-"""Events of users and administrators send emails, which reveal nothing to other people."""
+"""Actions of users and administrators send emails, which reveal nothing to other people."""
 
 import base64
 import json

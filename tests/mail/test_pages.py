@@ -41,7 +41,7 @@ async def _administrator(services: Services, site: Site) -> SignedInUser:
 
 
 async def _enrolled(services: Services, site: Site) -> SignedInUser:
-    """Creates an administrator with a second factor, required in production mode."""
+    """Creates an administrator with a second factor, which production mode requires."""
     user = await _administrator(services, site)
     await user.enroll(services)
     await user.step_up(services)

@@ -40,7 +40,7 @@ async def shop(
 ) -> AsyncIterator[EndpointMerchant]:
     """The merchant of `deliveries`, with a worker for its webhook endpoints.
 
-    There are no other processes, so creating an endpoint does not wait for their caches.
+    No other process runs, so creating an endpoint does not wait for the caches of other processes.
     """
     monkeypatch.setattr(changes, "KNOWN_AFTER_SECONDS", 0)
     async with endpoint_worker(services) as delivery:

@@ -63,7 +63,7 @@ class Deliveries:
         await asyncio.gather(*(runner._do(job) for job in mine))
 
     async def skip_to_next_attempt(self) -> float:
-        """Makes the next attempt due, and returns how long the worker would have waited."""
+        """Makes the next attempt due, and returns how long the worker would have waited for it."""
         # Connect as the schema's owner, because the application's role may not change attempts.
         connection = await connect(self.owner_url)
         try:

@@ -71,7 +71,7 @@ class EndpointMerchant:
             await Runner(self.services.db, works)._do(job)
 
     async def skip_to_next_attempt(self) -> float:
-        """Makes the next attempt due, and returns how long the worker would have waited."""
+        """Makes the next attempt due, and returns how long the worker would have waited for it."""
         seconds: float = await self.owner.value(
             """
             WITH moved AS (

@@ -63,7 +63,7 @@ def answer(status: int, body: bytes = b"ok", *headers: str) -> Behave:
 
 
 def raw(*parts: bytes, pause_seconds: float = 0, then_reset: bool = False) -> Behave:
-    """Sends the parts with a pause after each, then closes the connection."""
+    """Sends the parts of a response with a pause after each, and closes the connection."""
 
     async def behave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for part in parts:
@@ -79,7 +79,7 @@ def raw(*parts: bytes, pause_seconds: float = 0, then_reset: bool = False) -> Be
 def hang(until: Callable[[], None] | None = None) -> Behave:
     """Sends nothing until the client closes the connection.
 
-    `until` is called once the request has arrived.
+    `until` is called when the request has arrived.
     """
 
     async def behave(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
@@ -93,7 +93,7 @@ def hang(until: Callable[[], None] | None = None) -> Behave:
 def drip() -> Behave:
     """Sends one byte at a time until the client closes the connection.
 
-    Each byte arrives within the client's time limit, but the whole response does not.
+    Each byte arrives within the client's time limit, but the whole response would not.
     """
 
     async def behave(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -107,7 +107,7 @@ def drip() -> Behave:
 
 
 def endless() -> Behave:
-    """Sends up to two gigabytes."""
+    """Sends a response of up to two gigabytes."""
     return raw(b"HTTP/1.1 200 OK\r\n\r\n", *[b"x" * 65536] * 32768)
 
 

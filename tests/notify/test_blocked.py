@@ -1,4 +1,4 @@
-"""A merchant sees a warning if notifications cannot be delivered because the host is private."""
+"""The dashboard warns a merchant if notifications are blocked because the URL's host is private."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Events sent to webhook endpoints: signatures, patterns, retries, order and disabled endpoints."""
+"""Webhook endpoints: signatures, event patterns, retries, order of events, disabled endpoints."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Every status change of payouts and refunds is an event, with or without an `ipn_url`."""
+"""Every status change of a payout or refund creates an event, with or without an `ipn_url`."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The list of events is complete, in order, and has no gaps for a client that continues reading."""
+"""The event list is complete and in order. A client that continues reading misses no event."""
 
 import asyncio
 import hmac
@@ -178,7 +178,7 @@ async def test_an_event_with_a_lower_id_that_is_committed_later_comes_later(
 async def test_after_a_restore_old_events_come_first_and_new_ones_are_visible(
     deliveries: Deliveries, db: Database, owner: Database
 ) -> None:
-    """A new cluster counts transactions from one, so restored events have higher numbers."""
+    """A new cluster numbers its transactions from one, so restored events have higher numbers."""
     tenant = Tenant(deliveries.merchant.new.id, Environment.SANDBOX)
     restored = [await deliveries.finish_payment() for _ in range(2)]
     await owner.execute(
@@ -245,7 +245,7 @@ async def test_a_reader_beyond_the_limit_gets_429_with_retry_after(
 async def test_a_payout_without_ipn_url_and_a_new_payment_are_no_notifications(
     deliveries: Deliveries, services: Services
 ) -> None:
-    """Without an endpoint, a pending payment has no event, which saves work."""
+    """If there is no endpoint, a pending payment creates no event, which saves work."""
     reply = await deliveries.merchant.post(INITIATE, order())
     assert reply.status == 200
     trx_id = urlsplit(reply.json["payment_url"]).path.rsplit("/", 1)[1]

@@ -1,4 +1,4 @@
-"""One merchant's slow endpoint or backlog does not delay other merchants."""
+"""A slow endpoint or a backlog of one merchant does not delay other merchants."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from tests.rows import long_rows
 
 
 async def _notifications(db: Database, merchant_id: int, url: str, count: int) -> None:
-    """Creates pending notifications, each for a different transaction, without postings."""
+    """Creates pending notifications for different transactions, without ledger postings."""
     await db.execute(
         """
         WITH new AS (
@@ -97,12 +97,12 @@ async def test_one_merchants_backlog_does_not_delay_another_merchant(
 async def test_running_and_held_notifications_delay_nobody(
     services: Services, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """Each round claims one job per merchant: its oldest job that is neither running nor held."""
+    """Each round claims the oldest job of each merchant that is neither running nor held."""
     merchants = [(await new_merchant(site, db, keyring)).new.id for _ in range(3)]
     before = merchants[0] - 1
 
     async def claimed() -> list[int]:
-        """Claims jobs and returns their merchants' ids. Fails if a job is claimed twice."""
+        """Claims jobs and returns the ids of their merchants. Fails if a job is claimed twice."""
         found, last = await claims.claim_fairly(db, DELIVER, 3, before)
         assert last == merchants[-1]
         had.extend((job.merchant_id, job.subject) for job in found)

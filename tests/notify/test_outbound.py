@@ -1,4 +1,4 @@
-"""Which hosts may receive notifications: the resolved IP address is checked."""
+"""Which hosts may receive notifications. The resolved IP address is checked."""
 
 import asyncio
 import re
@@ -76,7 +76,7 @@ async def test_loopback_is_allowed_in_development_mode(receiver: Receiver) -> No
 async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name can resolve to different IP addresses, so the socket's address is checked."""
+    """A host name can resolve to another IP address later, so the socket's address is checked."""
     answers = iter(["8.8.8.8", "127.0.0.1"])
 
     async def resolve(_resolver: Any, _host: str, port: int) -> list[Any]:
@@ -102,7 +102,7 @@ async def test_a_name_that_resolves_to_loopback_later_is_rejected_at_connect(
 async def test_unresolvable_names_do_not_block_resolving_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An unresponsive name server blocks a thread for longer than the call waits."""
+    """A name server that does not respond blocks a thread for longer than the call waits."""
     names, system = 40, socket.getaddrinfo
     asked, answer = threading.Semaphore(0), threading.Event()
 

@@ -1,4 +1,4 @@
-"""The backup script never passes the database password as a process argument."""
+"""The backup script never passes the database password as a command-line argument."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Production installs only the platform; the simulator and the client are separate packages."""
+"""A production installation has only the platform. Simulator and client are separate packages."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The manual matches the code: tables, metrics, case kinds, commands, links and units."""
+"""The operating manual matches the code: tables, metrics, case kinds, commands, links and units."""
 
 import ast
 import json
@@ -106,7 +106,7 @@ def test_every_alert_is_documented_and_links_to_an_existing_section(project: Pat
 
 
 def test_an_absence_alert_fires_even_if_the_event_never_happened(project: Path) -> None:
-    """Comparing a metric that does not exist yet returns nothing, so the alert never fires."""
+    """A comparison with a metric that does not exist yet has no result, so it fires no alert."""
     about_times = [rule for rule in alerts(project) if "_at_seconds" in rule["expr"]]
     assert len(about_times) >= 3
     for rule in about_times:
@@ -156,7 +156,7 @@ def test_the_shell_scripts_pass_shellcheck(project: Path) -> None:
 def test_the_manuals_command_loads_the_whole_environment_file(
     project: Path, tmp_path: Path
 ) -> None:
-    """A shell that sources the file would cut off a value at the first ampersand."""
+    """A shell that sources the file would cut off a value at its first ampersand."""
     example = (project / "deploy/systemd/manilla.env.example").read_text()
     (tmp_path / "manilla.env").write_text(example)
     manual = (project / OPERATING / "installing.md").read_text()

@@ -1,4 +1,4 @@
-"""The database URLs in the example environment files work once their placeholders are replaced."""
+"""The database URLs in the example environment files work after the placeholders are replaced."""
 
 import datetime
 import ipaddress
@@ -25,7 +25,7 @@ FOLDER = Path("deploy/systemd")
 
 
 def _variables(*files: Path) -> dict[str, str]:
-    """Returns the variables in the file, parsed as systemd does."""
+    """Returns the variables in the file, parsed like systemd parses them."""
     lines = [line for file in files for line in file.read_text().splitlines()]
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
@@ -67,7 +67,7 @@ async def test_a_url_without_certificates_is_rejected_with_the_reason(urls: list
 
 
 class Server:
-    """A TLS server with its own certificate authority, which rejects every PostgreSQL login."""
+    """A TLS server with its own certificate authority that rejects all PostgreSQL logins."""
 
     def __init__(self, folder: Path) -> None:
         self.certificate = folder / "certificate.pem"

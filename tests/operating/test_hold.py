@@ -1,4 +1,7 @@
-"""Payouts on hold: none is sent, sent payouts are queried, and a release sends the rest once."""
+"""While payouts are on hold, none is sent, and sent payouts are queried.
+
+After the release, each unsent payout is sent once.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -37,7 +40,7 @@ async def _released_in_the_end(services: Services) -> AsyncIterator[None]:
 
 
 async def forget_the_send(db: Database, trx_id: str) -> None:
-    """Makes a sent payout look unsent, like a database that was restored from before the send."""
+    """Makes a sent payout look unsent, as in a database restored from a backup before the send."""
     await db.execute(
         "UPDATE payout SET began_at = NULL, accepted_at = NULL WHERE trx_id = $1", trx_id
     )
@@ -57,7 +60,7 @@ def transfer(reference: str) -> TransferOrder:
 
 
 async def look_at(services: Services, trx_id: str) -> FoundTransfer:
-    """Returns the status query's result for one payout, ignoring other tests' open payouts."""
+    """Returns the status query's result for one payout, without other tests' open payouts."""
     found = await restored.look(services.db, services.rails)
     return next(each for each in found if each.transfer.trx_id == trx_id)
 
@@ -169,7 +172,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
 async def test_a_payout_that_may_have_been_sent_is_not_rejected_without_a_query(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    """Without a hold, an administrator may reject a payout that was never sent."""
+    """If there is no hold, an administrator may reject a payout that was never sent."""
     await payer.simulator.control(
         "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     )

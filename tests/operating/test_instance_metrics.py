@@ -1,4 +1,4 @@
-"""A worker's backlog metrics match the database, and return to zero."""
+"""The worker's backlog metrics match the database, and return to zero when the backlog is done."""
 
 import re
 

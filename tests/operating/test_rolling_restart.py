@@ -1,4 +1,4 @@
-"""Restarts the `manilla serve` processes one by one under load, without errors for the proxy."""
+"""Restarts the `manilla serve` processes one by one under load. The proxy gets no errors."""
 
 import asyncio
 import base64
@@ -78,7 +78,7 @@ async def backends(settings: Settings) -> AsyncIterator[list[Backend]]:
 
 
 class Load:
-    """Callers with persistent connections, like the connections of a proxy."""
+    """Callers with persistent connections, like those of a proxy."""
 
     def __init__(self, backends: list[Backend]) -> None:
         self._backends = backends
@@ -95,7 +95,7 @@ class Load:
                     pass
 
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Sends one request. Returns whether the connection can be reused."""
+        """Sends one request. Returns whether the connection can be used again."""
         writer.write(REQUEST)
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])

@@ -170,7 +170,7 @@ async def test_the_readiness_check_says_that_writes_fail_while_reads_work(
 
 
 async def _commit_until(is_over: asyncio.Event, db: Database) -> None:
-    """Commits repeatedly: commits wait only after the server has applied its new settings."""
+    """Commits repeatedly, because the server applies its new settings with a delay."""
     while not is_over.is_set():
         async with db.transaction() as connection:
             await connection.value("SELECT pg_logical_emit_message(true, 'test', 'x')")

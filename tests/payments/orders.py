@@ -15,7 +15,7 @@ def new_reference() -> str:
 
 
 def order(**changed: Any) -> dict[str, Any]:
-    """Returns a valid request with a new reference. A field set to None is omitted."""
+    """Returns a valid payment request with a new reference. A field set to None is omitted."""
     fields = {
         "payment_amount": 1000,
         "currency_code": "NGN",

@@ -1,4 +1,4 @@
-"""A merchant, its customers, and methods that read their payments."""
+"""A merchant and its customers, and methods that read the merchant's payments."""
 
 import json
 from decimal import Decimal

@@ -39,7 +39,7 @@ ALL_PROVIDERS: Given = {
 
 
 async def initiate(merchant: Merchant, body: Any, **headers: str | None) -> Reply:
-    """Creates a payment. `Idempotency_Key="x"` sends that header."""
+    """Creates a payment. Keyword arguments such as `Idempotency_Key="x"` set headers."""
     return await merchant.call("POST", INITIATE, encoded(body), **headers)
 
 
@@ -72,7 +72,7 @@ def encoded(body: Any) -> bytes:
 
 
 def order_of(amount: str, **changed: Any) -> bytes:
-    """Returns a request body in which the amount has exactly the given digits."""
+    """Returns a request body with exactly the given digits as the amount."""
     text = json.dumps(order(payment_amount="@", **changed))
     return text.replace('"@"', amount).encode()
 
@@ -102,7 +102,7 @@ async def change(services: Services, merchant: Merchant, **wanted: Any) -> None:
     """Changes the merchant.
 
     Before the merchant's first call, the API applies the change immediately. After the first call,
-    it applies the change within a second.
+    the API applies the change within a second.
     """
     await merchants.change(services.db, services.keyring, merchant.new.id, MerchantUpdate(**wanted))
 
@@ -131,13 +131,13 @@ async def complete(services: Services, merchant: Merchant, trx_id: str) -> None:
 
 
 async def expire(services: Services, merchant: Merchant, trx_id: str) -> None:
-    """Expires a payment, as the worker does when its checkout time is over."""
+    """Expires a payment, like the worker when the time for the checkout has ended."""
     job = Job(merchant.new.id, EXPIRE, trx_id, attempts=1, failures=0, fence=1)
     await PaymentTasks(services.db, services.charges).expire(job)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Waits until a change takes effect, which takes up to a second."""
+    """Waits until a change takes effect, which can take up to a second."""
     ends = time.monotonic() + TIMEOUT_SECONDS
     while not is_so():
         assert time.monotonic() < ends

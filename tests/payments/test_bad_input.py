@@ -1,4 +1,4 @@
-"""Invalid values are rejected with the field's name. Valid text is returned unchanged."""
+"""The API rejects invalid values with the field's name, and returns valid text unchanged."""
 
 import json
 from typing import Any
@@ -27,12 +27,12 @@ async def approved(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 @pytest.fixture
 def merchant(approved: Merchant) -> Merchant:
-    """A sandbox merchant. Each test uses a different IP address and thus a separate rate limit."""
+    """A sandbox merchant. Each test has another IP address, and thus a separate rate limit."""
     return msgspec.structs.replace(approved, site=approved.site.from_new_ip())
 
 
 def assert_refused(reply: Reply, *fields: str) -> None:
-    """Checks that the response is 400 with an error for exactly these fields."""
+    """Checks that the response is 400 and has errors for exactly these fields."""
     is_amount = set(fields) == {"payment_amount"}
     expected = "INVALID_AMOUNT" if is_amount else "VALIDATION_FAILED"
     assert (reply.status, reply.code) == (400, expected), reply.body
@@ -43,7 +43,7 @@ def assert_refused(reply: Reply, *fields: str) -> None:
 
 
 def assert_not_read(reply: Reply) -> None:
-    """Checks that the response is 400 for the whole body, without field errors."""
+    """Checks that the response is 400 with an error about the whole body, without field errors."""
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED"), reply.body
     assert set(reply.json) == {"error", "error_code"}
 
@@ -451,7 +451,7 @@ OPTIONAL = ("description", "customer_name", "customer_email")
 async def test_empty_optional_text_counts_as_absent(
     merchant: Merchant, services: Services, field: str, escape: bool
 ) -> None:
-    """Tests both decoders: a body with an escape sequence is decoded field by field."""
+    """Covers both decoders, because a body with an escape sequence is decoded field by field."""
     sent = json.dumps(order(**{field: ""})).encode()
     body = sent.replace(b"ORDER", b"\\u004fRDER") if escape else sent
     reply = await steps.initiate(merchant, body)

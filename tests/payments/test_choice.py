@@ -1,4 +1,4 @@
-"""Which gateway checkout chooses for a way to pay, and the recorded reason."""
+"""Which gateway the checkout chooses for a way to pay, and the reason that it records."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Commission from the quote to the ledger, in both environments, paid by merchant or customer."""
+"""Commission from the quote to the ledger, in each environment, paid by merchant or customer."""
 
 import pytest
 
@@ -86,7 +86,7 @@ async def test_a_commission_is_posted_under_its_own_id(
 async def test_a_commission_in_the_payments_own_posting_satisfies_the_invariants(
     sandbox_shop: Shop,
 ) -> None:
-    """Earlier versions included a commission that the customer pays in the payment's posting."""
+    """In earlier versions, the payment's posting included a commission that the customer pays."""
     shop = sandbox_shop
     await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     trx_id = (await _complete(shop, payment_amount=1000))["trx_id"]

@@ -1,4 +1,4 @@
-"""A payment is settled exactly once, for any order and number of provider reports."""
+"""A payment is settled exactly once, whatever the order and number of provider reports."""
 
 import asyncio
 

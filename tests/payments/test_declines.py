@@ -1,4 +1,4 @@
-"""Translates providers' decline reasons to messages for customers."""
+"""Translation of the providers' decline reasons into messages for customers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which gateways are offered for a payment: one test per rule."""
+"""Which gateways the checkout offers for a payment, with one test for each rule."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ BVN = "12345678901"
 
 @pytest.fixture(scope="module", autouse=True)
 async def _dollars(services: Services) -> AsyncIterator[None]:
-    """Adds a method in US dollars, which must not be offered for payments in naira."""
+    """Adds a method in US dollars, which must not be offered for a payment in naira."""
     method = await catalogue.add(
         services.db,
         catalogue.NewMethod(
@@ -79,7 +79,7 @@ async def codes(merchant: Merchant, **changed: Any) -> list[str]:
 
 
 def without(provider: str, *names: str) -> steps.Given:
-    """Returns all providers' credentials without this provider, or without some of its fields."""
+    """Returns the credentials of all providers, but without this provider or some of its fields."""
     rest = {n: v for n, v in steps.ALL_PROVIDERS[provider].items() if n not in names}
     return {**steps.ALL_PROVIDERS, provider: rest if names else {}}
 

@@ -1,4 +1,4 @@
-"""Idempotency-Key: a repeated request gets the first request's response."""
+"""A repeated request with the same Idempotency-Key gets the first request's response."""
 
 import asyncio
 import json

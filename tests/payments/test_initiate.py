@@ -1,4 +1,4 @@
-"""initiate-payment: the full response, who pays the commission, and which requests are rejected."""
+"""initiate-payment: the complete response, who pays the commission, and rejected requests."""
 
 import asyncio
 import re
@@ -435,7 +435,7 @@ async def test_production_rejects_scenarios(live: Merchant, scenario: str) -> No
 async def test_a_response_reveals_nothing_about_other_merchants(
     merchant: Merchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """Two merchants' concurrent requests share a batch, and each merchant gets its own payment."""
+    """Concurrent requests of two merchants share a batch, but each gets its own payment."""
     neighbour = await new_merchant(site, db, keyring)
     callers = [merchant, neighbour] * 20
     replies = await asyncio.gather(*(steps.initiate(caller, order()) for caller in callers))

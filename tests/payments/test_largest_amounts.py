@@ -1,4 +1,4 @@
-"""The largest possible amounts are rejected, credited or held in suspense, but never lost."""
+"""The largest possible amounts are rejected, credited or held in suspense, and never lost."""
 
 import pytest
 
@@ -19,7 +19,7 @@ LARGEST = "99999999999999.99"
 
 
 async def _fill(shop: Shop, room_minor: int) -> None:
-    """Credits the wallet with the largest possible postings, until only `room_minor` is left."""
+    """Credits the wallet with the largest postings until it can accept only `room_minor` more."""
     missing = WALLET_MAX - room_minor - await shop.balance()
     while missing:
         part = min(missing, 10**17 - 1)
@@ -106,7 +106,7 @@ async def test_held_money_is_credited_once_the_wallet_has_room(shop: Shop) -> No
 
 
 async def test_returned_money_may_exceed_the_wallet_limit(shop: Shop) -> None:
-    """A refunded debit is credited even if the wallet has reached its limit since."""
+    """A refunded debit is credited even if the wallet has reached its limit in the meantime."""
     await _fill(shop, 0)
     payer = PayoutMerchant(shop.services, shop.simulator, shop.merchant)
     trx_id = await payer.pay_out("platform")
@@ -126,7 +126,7 @@ async def test_a_sandbox_payment_that_would_exceed_the_wallet_limit_fails(
 
 
 async def test_the_ledgers_totals_can_be_larger_than_a_bigint(shop: Shop) -> None:
-    """The sum of two full wallets, including an earlier test's wallet, exceeds a bigint."""
+    """The sum of two full wallets exceeds a bigint. An earlier test has filled the other wallet."""
     await _fill(shop, 0)
     found = await balances.balances(shop.services.db)
     total = sum(each.balance_minor for each in found if each.currency == "NGN")

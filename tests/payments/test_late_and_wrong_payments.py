@@ -1,4 +1,4 @@
-"""Late, duplicate, partial or excess payments are credited or held in suspense, but never lost."""
+"""Late, duplicate, partial or excess payments are credited or held in suspense, and never lost."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The legacy API, with a bearer token and fewer fields, and the notifications of both APIs."""
+"""The legacy API with a bearer token and fewer fields, and the notifications of the two APIs."""
 
 import json
 import time
@@ -365,7 +365,7 @@ def version_1_data(merchant: Merchant, sent: dict[str, Any], trx_id: str) -> dic
 
 
 def commission_of(data: dict[str, Any]) -> dict[str, Any]:
-    """Removes the commission from the data and returns it. It has no id in the sandbox."""
+    """Removes the commission from the data and returns it. A sandbox commission has no id."""
     commission: dict[str, Any] = data.pop("commission")
     assert commission.pop("commission_trx_id", None) is None
     return commission

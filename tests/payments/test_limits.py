@@ -1,4 +1,4 @@
-"""Payment limits of a merchant's level: per payment and per day."""
+"""The limits per payment and per day, which depend on the merchant's verification level."""
 
 import asyncio
 from datetime import UTC, datetime, time, timedelta

@@ -92,7 +92,7 @@ NewFactory = Callable[[], Awaitable[PaymentFactory]]
 
 @pytest.fixture
 async def new_factory(db: Database, owner: Database, keyring: Keyring) -> AsyncIterator[NewFactory]:
-    """Creates merchants with payments without postings, and deletes them after the test."""
+    """Creates merchants with payments that have no postings, and deletes them after the test."""
     made = []
 
     async def make() -> PaymentFactory:

@@ -1,4 +1,4 @@
-"""Charges and refunds that the provider has not settled after days are never dropped."""
+"""Charges and refunds that the provider does not settle for days are never dropped."""
 
 import pytest
 

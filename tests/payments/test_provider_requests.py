@@ -1,4 +1,4 @@
-"""The customer and merchant data that requests to providers contain."""
+"""The customer and merchant data in the requests to providers."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every payment request counts once. Requests beyond the limit write nothing."""
+"""Every payment request counts once. A request beyond the limit writes nothing."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A customer gets one receipt by email if the merchant enables receipts, and only in production."""
+"""Customers get one receipt by email in production, if the merchant enables receipts."""
 
 import pytest
 

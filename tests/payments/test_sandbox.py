@@ -1,4 +1,4 @@
-"""The sandbox completes payments automatically, calls no provider and supports scenarios."""
+"""The sandbox completes payments automatically, without a provider, and supports scenarios."""
 
 import json
 

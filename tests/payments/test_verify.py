@@ -237,7 +237,7 @@ async def test_another_merchants_payment_is_indistinguishable_from_an_unknown_on
     db: Database,
     keyring: Keyring,
 ) -> None:
-    """Unknown ids and ids of other merchants or environments get identical responses."""
+    """The response to an id of another merchant or environment is the same as for an unknown id."""
     neighbour = await new_merchant(site, db, keyring)
     mine, finished = await steps.new_payment(merchant), await steps.new_payment(merchant)
     await steps.complete(services, merchant, finished)
@@ -307,7 +307,7 @@ async def test_an_unavailable_merchant_cannot_verify(
 async def test_requests_at_the_same_time_each_get_their_own_payment(
     site: Site, db: Database, keyring: Keyring, services: Services
 ) -> None:
-    """One SQL statement reads the payments of all requests, in both environments."""
+    """One SQL statement reads the payments of all concurrent requests, in both environments."""
     first, second = [await new_merchant(site, db, keyring) for _ in range(2)]
     ids = {
         (each.new.id, environment): await steps.new_payment(steps.in_environment(each, environment))

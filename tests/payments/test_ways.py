@@ -1,4 +1,4 @@
-"""A way to pay that several gateways offer: which gateway is used, and which if it fails."""
+"""Several gateways offer a way to pay: which gateway is used, and which gateway if it fails."""
 
 import asyncio
 from typing import Any
@@ -50,7 +50,7 @@ async def events(shop: Shop, started: Started) -> list[tuple[str, str]]:
 
 
 async def prefer(shop: Shop, code: str) -> None:
-    """Moves the gateway to the first position in the merchant's order."""
+    """Moves the gateway to the first position in the merchant's gateway order."""
     codes = [code, *(method for method in METHODS if method != code)]
     place = Environment.PRODUCTION, codes, code, Step.UP
     await gateway_order.move(shop.services.db, shop.merchant.new.id, *place)
@@ -240,7 +240,7 @@ async def test_if_every_gateway_fails_each_is_tried_once(shop: Shop) -> None:
 
 @pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_gateway_that_hangs_leaves_time_for_the_next(shop: Shop) -> None:
-    """One call could use up the time limit of all gateways, so the first gateway gets half."""
+    """The first gateway gets half of the time limit, because one call could use up all of it."""
     half = time_limits.current.provider_call_seconds
     with limited(provider_call_seconds=2 * half, charge_seconds=2 * half):
         await _hangs_and_leaves_time(shop)

@@ -1,4 +1,4 @@
-"""Customers who keep trying can pay, although one of two gateways fails half of the time."""
+"""Customers who try again can pay, although one of two gateways fails half of the time."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ PAGE = way_of(Channel.CARD)
 
 
 class WillingCustomer:
-    """A customer who chooses again if the page allows it, and pays unless the bank declines."""
+    """A customer who chooses a gateway again if possible, and pays unless the bank declines."""
 
     def __init__(self, shop: Shop, started: Started, number: int) -> None:
         self._shop = shop
@@ -44,7 +44,7 @@ class WillingCustomer:
             return None
 
     async def _pay(self, charge: Charge) -> bool:
-        """Pays the charge, and returns whether checkout then shows success."""
+        """Pays the charge, and returns whether the checkout page then shows success."""
         is_declined = PROVIDERS[charge.method_code] == FAILING and self._luck.random() < 0.5
         how: dict[str, Any] = {"outcome": "failed", "reason": "declined"} if is_declined else {}
         await self._shop.pay(charge, **how)
@@ -54,7 +54,7 @@ class WillingCustomer:
 
 
 async def _send_customers(shop: Shop, first: int) -> int:
-    """Lets all customers try to pay, and returns how many paid."""
+    """Makes all customers try to pay, and returns how many have paid."""
     numbers = range(first, first + AT_ONCE)
     only = ["providera-ngn", "providerb-ngn"]
     started = await asyncio.gather(
@@ -68,7 +68,7 @@ async def _send_customers(shop: Shop, first: int) -> int:
 
 
 async def _pay_uncertain_charges(shop: Shop) -> int:
-    """Pays all charges that the failing gateway created although its response was unknown."""
+    """Pays all charges that the failing gateway has created although its response was unknown."""
     merchant_id, db = shop.merchant.new.id, shop.services.db
     records = await db.records("SELECT trx_id FROM payment WHERE merchant_id = $1", merchant_id)
     found = [

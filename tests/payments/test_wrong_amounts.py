@@ -357,7 +357,7 @@ async def test_the_rest_alone_does_not_complete_a_payment_whose_part_was_returne
 
 
 async def test_the_whole_amount_beside_a_part_returns_the_part(shop: Shop) -> None:
-    """The customer had two pages open, and pays the full amount on the older page."""
+    """A customer with two open pages pays the full amount on the older page."""
     started = await _start(shop, ASK)
     card = await shop.choose(started, CARD)
     await _part(shop, started)
@@ -390,7 +390,7 @@ async def test_the_payment_expires_while_its_rest_arrives_and_no_money_is_lost(s
 
 
 async def test_more_money_for_an_accepted_charge_opens_a_case(shop: Shop) -> None:
-    """The customer sends the rest to the virtual account of the first transfer."""
+    """The customer sends the rest to the virtual account that received the first transfer."""
     started = await _start(shop, ASK)
     charge = await _part(shop, started)
     more = ChargeState(ReportedChargeStatus.PAID, paid=Money.of(1000, "NGN"))

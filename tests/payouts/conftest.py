@@ -13,7 +13,7 @@ from tests.provider_simulator import ProviderSimulator
 async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
     """The three simulated providers, with sufficient balances.
 
-    They send their webhooks to the tested site.
+    The providers send their webhooks to the tested site.
     """
     await simulated_providers.reset()
     for provider in "abc":

@@ -1,4 +1,4 @@
-"""A model of payouts in plain arithmetic, which predicts the outcome of any action sequence.
+"""A model of payouts that predicts the result of any sequence of actions.
 
 The model follows the decision records on payouts and the rules that all providers share. It uses
 none of Manilla's code.
@@ -52,7 +52,7 @@ def fee_of(amount: int) -> int:
 
 
 class Killed(BaseException):
-    """Simulates that the process is killed. No error handler may catch this exception."""
+    """Simulates a killed process. No error handler may catch this exception."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Order:
 
 
 class Model:
-    """The expected state of one merchant, in plain dictionaries and integers."""
+    """The expected state of one merchant, as plain dictionaries and integers."""
 
     def __init__(self) -> None:
         self.balance = 0
@@ -127,14 +127,14 @@ class Model:
         return order.number
 
     def work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
-        """Runs one step of the worker with this claim. A crash does not release the lease."""
+        """Runs one step of the worker that holds this claim. A crash keeps the lease."""
         self._point("after_claim")
         self._work(order, send, is_asked, claim)
         if order.holder == claim:
             order.holder = None
 
     def _work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
-        """Sends the transfer if it was never sent; otherwise queries and applies its status."""
+        """Sends the transfer if it was never sent. Otherwise queries its status and applies it."""
         if self.is_down:
             self._wait(order)
         elif order.status == "pending" and not order.is_begun:
@@ -172,7 +172,7 @@ class Model:
             self._wait(order)
 
     def _send(self, order: Order, send: str) -> bool:
-        """Sends the transfer. Returns True if the provider reports that it accepted it."""
+        """Sends the transfer. Returns True if the provider's response accepts the transfer."""
         _, is_taken_on, _ = SENDS[send]
         if is_taken_on:
             assert order.at_provider is None
@@ -180,7 +180,7 @@ class Model:
         return send == "accepted"
 
     def _hear(self, order: Order, word: str, claim: int) -> None:
-        """Applies the provider's response to a status query. Nothing else settles a payout."""
+        """Applies the response to a status query. Only status queries settle a payout."""
         match (order.status, word):
             case ("pending", "success"):
                 self._end(order, "completed", COMPLETED)
@@ -221,7 +221,7 @@ class Model:
             self.cases.add(("contradiction", order.ref_trx))
 
     def _done(self, order: Order, claim: int) -> None:
-        """Finishes the job, unless another worker holds the job or it was requested again."""
+        """Finishes the job, unless another worker holds it or a new run was requested."""
         if claim == order.holder and claim == order.number:
             order.is_worked_on = False
 
@@ -245,7 +245,7 @@ class Model:
         order.is_worked_on = True
 
     def decide(self, order: Order, status: str) -> bool:
-        """Decides a manual payout, or an unsent payout on hold. Returns whether it is possible."""
+        """Decides a manual or held payout. Returns whether the decision is possible."""
         if order.status != "pending":
             return False
         if status == "completed":

@@ -1,6 +1,6 @@
 """Runs each action on the model and on Manilla, and compares the results.
 
-After each action, all visible state is compared, and every ledger invariant is checked for the
+After each action, the visible state is compared, and every ledger invariant is checked for the
 merchant of this run.
 """
 
@@ -41,7 +41,7 @@ STATUSES = {"MERCHANT_SUSPENDED": 403, "SERVICE_UNAVAILABLE": 503}
 
 
 class Stage:
-    """Resources that all runs share: the platform, a simulator, and an observer of payouts."""
+    """The resources that all runs share: the platform, a simulator and an observer of payouts."""
 
     def __init__(
         self, services: Services, site: Site, simulator: ProviderSimulator, books: PayoutObserver
@@ -67,7 +67,7 @@ class Stage:
 
 
 class Machine:
-    """One run: a new merchant in Manilla and in the model."""
+    """One run with a new merchant, which exists in Manilla and in the model."""
 
     def __init__(self, stage: Stage, merchant: Merchant, rail: str, checks_every: int) -> None:
         self.stage = stage
@@ -107,7 +107,7 @@ class Machine:
         return machine
 
     async def happens(self, name: str, arguments: dict[str, Any]) -> None:
-        """Runs one step, and checks that the model and Manilla then have the same state."""
+        """Runs one step, and checks that the model and Manilla have the same state afterwards."""
         rest = dict(arguments)
         if "which" not in rest:
             await getattr(self, name)(**rest)
@@ -205,7 +205,7 @@ class Machine:
         self._health.reset()
 
     async def work_on_all(self) -> None:
-        """Runs all jobs, as if a long time passed without faults."""
+        """Runs all jobs, as if a long time without faults had passed."""
         db = self.stage.services.db
         await db.execute(
             """
@@ -220,7 +220,7 @@ class Machine:
                 self.model.work(order, "accepted", True, self.model.claim(order))
 
     async def _claim(self, order: Order) -> tuple[Job, int]:
-        """Makes this payout's job due before all other jobs, and claims it."""
+        """Makes this payout's job due before all other jobs, and claims the job."""
         db = self.stage.services.db
         await db.execute(
             """
@@ -262,7 +262,7 @@ class Machine:
     # Actions of providers.
 
     async def provider_decides(self, order: Order, word: str, then: str) -> None:
-        """Sets the provider's status, even to an invalid next status. `on` is the usual one."""
+        """Sets the provider's status, even to an invalid one. `on` means the usual next status."""
         if word == "on":
             word = {"processing": "success", "success": "reversed"}.get(order.said[-1], "failed")
         if word != order.at_provider:
@@ -275,7 +275,7 @@ class Machine:
             await self.work(order, is_asked=then != "both, badly")
 
     async def webhook(self, order: Order, said: int, is_forged: bool) -> None:
-        """Sends a webhook about the current or an earlier status, late or out of order."""
+        """Sends a webhook about the current or an earlier status, possibly out of order."""
         words = [word for word in reversed(order.said) if word != "processing"]
         if not words or self.rail == "b":
             return
@@ -327,7 +327,7 @@ class Machine:
             same("whether an administrator decides", True, is_decided)
 
     async def merchant_is(self, what: str) -> None:
-        """Sets the merchant to `disabled` or `payouts off`. Any other value enables both."""
+        """Sets the merchant to `disabled` or `payouts off`, or enables it again."""
         is_disabled, has_payouts_off = what == "disabled", what == "payouts off"
         self.model.change_merchant(is_disabled=is_disabled, has_payouts_off=has_payouts_off)
         wanted = MerchantUpdate(
@@ -378,7 +378,7 @@ class Machine:
         await self._compare_provider()
 
     async def _compare_provider(self) -> None:
-        """Checks that the provider has each transfer exactly once and received no second send."""
+        """Checks that the provider has each transfer once and has received no second send."""
         listed = (await self.stage.simulator.read(f"{self.rail}/transfers?limit=1000"))["transfers"]
         seen = {
             transfer["reference"]: (
@@ -408,7 +408,7 @@ def same(what: str, seen: Any, expected: Any) -> None:
 
 @contextlib.contextmanager
 def dying_at(last: str | None) -> Iterator[None]:
-    """Kills the process at the crash point with this name."""
+    """Simulates that the process is killed at the crash point with this name."""
     point = crash.point
 
     def die(name: str) -> None:

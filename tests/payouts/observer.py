@@ -11,7 +11,7 @@ from tests.invariants import ALL
 
 
 class PayoutObserver:
-    """Checks all invariants for one merchant only, which is fast enough after every step."""
+    """Checks all invariants for one merchant only, so that it can run after every step."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -23,9 +23,10 @@ class PayoutObserver:
     @classmethod
     @contextlib.asynccontextmanager
     async def opened(cls, url: str) -> AsyncIterator["PayoutObserver"]:
-        """Opens a connection on which temporary views hide the rows of other merchants.
+        """Opens a connection with temporary views that hide the rows of other merchants.
 
-        A pool would replace the connection after some statements, so it is opened directly.
+        The connection does not come from a pool, because a pool replaces connections after some
+        statements.
         """
         session = await asyncpg.connect(url)
         await session.execute("SET enable_seqscan = off")
@@ -55,7 +56,7 @@ class PayoutObserver:
         ]
 
     async def seen(self) -> Any:
-        """Returns all data about the payouts that a merchant, operator or worker could see."""
+        """Returns all data about the payouts that a merchant, an operator or a worker could see."""
         return json.loads(
             await self._session.fetchval(
                 """

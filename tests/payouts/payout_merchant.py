@@ -111,9 +111,9 @@ class PayoutMerchant:
                 await kept.close()
 
     async def _begin(self) -> None:
-        """Postpones earlier tests' jobs, which would call this test's providers.
+        """Postpones the jobs of earlier tests, because they would call this test's providers.
 
-        Also clears the statistics that earlier tests recorded about the rails.
+        Also deletes the rail statistics of earlier tests.
         """
         if self._has_begun:
             return
@@ -133,7 +133,7 @@ class PayoutMerchant:
         return method_id
 
     async def order(self, rail: str = "a", **changed: Any) -> dict[str, Any]:
-        """Returns a valid request. A field set to None is omitted."""
+        """Returns a valid payout request. A field set to None is omitted."""
         await self._begin()
         beneficiary = {"bank_code": BANKS.get(rail), "account_number": ACCOUNT}
         if rail == MANUAL:
@@ -150,12 +150,12 @@ class PayoutMerchant:
         return {name: value for name, value in fields.items() if value is not None}
 
     async def order_of(self, amount: str, rail: str = "a", **changed: Any) -> bytes:
-        """Returns a request body in which the amount has exactly the given digits."""
+        """Returns a request body with exactly the given digits as the amount."""
         text = json.dumps(await self.order(rail, payout_amount="@", **changed))
         return text.replace('"@"', amount).encode()
 
     async def send(self, body: Any, **headers: str | None) -> Reply:
-        """Requests a payout. `Idempotency_Key="x"` sends that header."""
+        """Requests a payout. Keyword arguments such as `Idempotency_Key="x"` set headers."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         return await self.merchant.call("POST", INITIATE, raw, **headers)
 
@@ -197,7 +197,7 @@ class PayoutMerchant:
         await self.simulator.run_job_now("transfer", trx_id)
 
     async def check_until(self, trx_id: str, status: str) -> None:
-        """Repeats the status query, as if time passed, until the payout has this status."""
+        """Repeats the status query, as if time had passed, until the payout has this status."""
 
         async def is_so() -> bool:
             await self.check_now(trx_id)
@@ -255,13 +255,13 @@ class PayoutMerchant:
         return listed
 
     async def calls(self, rail: str = "a") -> list[str]:
-        """Returns the simulated provider's received calls, oldest first."""
+        """Returns the calls that the simulated provider has received, oldest first."""
         listed = (await self.simulator.read(f"{rail}/requests"))["requests"]
         return [request["call"] for request in reversed(listed)]
 
 
 async def see_changes(services: Services) -> None:
-    """Reloads changes immediately, instead of within a second."""
+    """Reloads changes immediately, instead of up to a second later."""
     async with services.watch._looking:
         await services.watch._look()
 
@@ -312,7 +312,7 @@ def _restored(before: Method) -> catalogue.MethodUpdate:
 
 
 async def set_credentials(services: Services, rail: str, **wanted: str) -> None:
-    """Changes provider credentials. An empty value removes the field."""
+    """Changes a provider's credentials. An empty value removes the field."""
     provider = kinds.BY_RAIL[rail].provider
     await credentials.change(services.db, services.keyring, provider, wanted)
     await see_changes(services)

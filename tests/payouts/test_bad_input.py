@@ -1,4 +1,4 @@
-"""Missing fields and fields of the wrong type are rejected with the field's name."""
+"""The API rejects missing fields and fields of the wrong type with the field's name."""
 
 import json
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ async def sandbox_payer(
     db: Database,
     keyring: Keyring,
 ) -> AsyncIterator[PayoutMerchant]:
-    """One merchant for all tests, because almost all of their requests are rejected."""
+    """One merchant for all tests, because the API rejects almost all of their requests."""
     await simulated_providers.reset()
     async with setting(services, "rate_limit_per_minute", "1000000"):
         yield PayoutMerchant(services, simulated_providers, await new_merchant(site, db, keyring))
@@ -38,13 +38,13 @@ async def sandbox_payer(
 async def own_payer(
     sandbox_payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
 ) -> PayoutMerchant:
-    """A separate merchant, for a test that changes it."""
+    """A separate merchant for each test that changes the merchant."""
     merchant = await new_merchant(site, db, keyring)
     return PayoutMerchant(sandbox_payer.services, sandbox_payer.simulator, merchant)
 
 
 def assert_refused(reply: Reply, *fields: str) -> None:
-    """Checks that the response is 400 with an error for exactly these fields."""
+    """Checks that the response is 400 and has errors for exactly these fields."""
     is_amount = set(fields) == {"payout_amount"}
     expected = "INVALID_AMOUNT" if is_amount else "VALIDATION_FAILED"
     assert (reply.status, reply.code) == (400, expected), reply.body
@@ -55,7 +55,7 @@ def assert_refused(reply: Reply, *fields: str) -> None:
 
 
 def assert_not_read(reply: Reply) -> None:
-    """Checks that the response is 400 for the whole body, without field errors."""
+    """Checks that the response is 400 with an error about the whole body, without field errors."""
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED"), reply.body
     assert set(reply.json) == {"error", "error_code"}
 

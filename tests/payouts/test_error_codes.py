@@ -1,4 +1,4 @@
-"""Every error code of a payout: when it is returned, and whether money moves."""
+"""Every error code of a payout: when the API returns it, and whether money moves."""
 
 import itertools
 from contextlib import AsyncExitStack
@@ -50,7 +50,7 @@ def assert_refused(reply: Reply, code: str, words: str = "") -> None:
 
 
 def unresolved_beneficiary(rail: str = "a", account: str | None = None) -> dict[str, str]:
-    """Returns a beneficiary whose account name is not cached and must be resolved."""
+    """Returns a beneficiary whose account name is not cached and therefore must be resolved."""
     return {"bank_code": BANKS[rail], "account_number": account or new_account()}
 
 
@@ -199,7 +199,7 @@ async def test_withdrawals_can_be_disabled_for_everyone(
 async def test_a_setting_a_process_has_not_seen_yet_applies_all_the_same(
     payer: PayoutMerchant,
 ) -> None:
-    """A cached setting may reject a payout but never permit one: the debit checks the database."""
+    """A cached setting may reject a payout, but never allow one: the debit checks the database."""
     trx_id = await payer.pay_out()
     refused = {
         "payouts_enabled = false": (422, "merchant_payout_disabled"),

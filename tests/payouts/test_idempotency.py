@@ -137,9 +137,9 @@ def _assert_one_was_taken(replies: list[Reply]) -> None:
 async def test_concurrent_requests_of_several_merchants_are_independent(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """One SQL statement handles all requests.
+    """One SQL statement handles the requests of several merchants with the same reference.
 
-    The requests use the same reference, and one merchant has an insufficient balance.
+    One of the merchants has an insufficient balance.
     """
     neighbour = PayoutMerchant(
         payer.services, payer.simulator, await new_merchant(site, db, keyring)
@@ -177,7 +177,7 @@ async def test_one_reference_succeeds_once_across_api_processes(
 async def test_concurrent_payouts_never_exceed_the_wallet_balance(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    """After six payouts the wallet has 1,000.00, which covers the amount but not the fee."""
+    """After six payouts, the wallet has 1,000.00, which covers the amount but not the fee."""
     async with method(services, rail, fee_fixed="500"):
         await payer.pay_out(rail)
         replies = await asyncio.gather(*(payer.ask(rail) for _ in range(30)))

@@ -1,4 +1,4 @@
-"""initiate-payout: the full response, the debit, and the transfer that the bank receives."""
+"""initiate-payout: the complete response, the debit, and the transfer that the bank receives."""
 
 import re
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Payout limits of a merchant's level: per payout and per day."""
+"""The limits per payout and per day, which depend on the merchant's verification level."""
 
 import asyncio
 

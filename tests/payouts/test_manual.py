@@ -1,4 +1,4 @@
-"""Manual payouts: an administrator decides each payout once, and the merchant is notified."""
+"""Manual payouts: an administrator decides each payout once, and Manilla notifies the merchant."""
 
 import asyncio
 import time

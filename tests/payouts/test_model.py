@@ -44,7 +44,7 @@ Arguments = dict[str, Any]
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One action. `which` selects one of the payouts on which the action is possible."""
+    """One action with its arguments. `which` selects a payout on which the action is possible."""
 
     name: str
     arguments: Arguments
@@ -87,14 +87,14 @@ NAMES = [name for name, (weight, _) in HAPPENS.items() for _ in range(weight)]
 
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
-    """Draws any action with one rule: with several rules, hypothesis omits some in most runs."""
+    """Draws any action with one rule, because Hypothesis would omit some of several rules."""
     name = draw(st.sampled_from(NAMES))
     choices = HAPPENS[name][1].items()
     return Step(name, {key: draw(st.sampled_from(values)) for key, values in choices})
 
 
 def random_steps(seed: int) -> Iterator[Step]:
-    """Yields a sequence's steps, faster than hypothesis, whose first sequence is trivial."""
+    """Yields a sequence's steps, faster than Hypothesis, whose first sequence is trivial."""
     chance = random.Random(seed)
     for _ in range(STEPS):
         name = chance.choice(NAMES)
@@ -103,7 +103,7 @@ def random_steps(seed: int) -> Iterator[Step]:
 
 
 class Payouts(RuleBasedStateMachine):
-    """One sequence of actions. The steps run on Manilla's event loop."""
+    """One sequence of actions, whose steps run on Manilla's event loop."""
 
     stage: ClassVar[Stage]
     loop: ClassVar[asyncio.AbstractEventLoop]
@@ -126,7 +126,7 @@ class Payouts(RuleBasedStateMachine):
         self.on_loop(self.machine.happens(step.name, step.arguments))
 
     def teardown(self) -> None:
-        """Ends each sequence without faults: open payouts are settled or in progress."""
+        """Ends each sequence without faults, so that open payouts are settled or in progress."""
         if not self.is_broken:
             self.on_loop(_end(self.machine))
 

@@ -1,4 +1,4 @@
-"""A hold delays a merchant's unsent payouts. After the release, each is sent exactly once."""
+"""A hold delays a merchant's unsent payouts. After the release, each payout is sent once."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

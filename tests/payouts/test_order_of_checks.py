@@ -1,4 +1,4 @@
-"""A request with several errors gets the first error in the documented order of checks."""
+"""If a request has several errors, the response has the first error in the documented order."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -23,7 +23,7 @@ Cause = Callable[[PayoutMerchant, AsyncExitStack], Awaitable[None]]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """How to cause an error (by setup or request fields), and the expected response."""
+    """An error: the setup or the request fields that cause it, and the expected response."""
 
     name: str
     code: str
@@ -132,7 +132,7 @@ async def test_the_first_failing_check_is_reported(
 async def test_the_methods_currency_is_checked_with_the_wallet(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The merchant has wallets in two currencies, and uses a method with the wrong currency."""
+    """A merchant with wallets in two currencies uses a method with the wrong currency."""
     await payer.change(MerchantUpdate(currencies=["NGN", "USD"]))
     reply = await payer.ask(rail, currency_code="USD", payout_amount=1)
     assert (reply.status, reply.code) == (422, "payout_failed")

@@ -1,4 +1,4 @@
-"""Payouts on every rail, from initiate-payout to the beneficiary's bank."""
+"""Payouts through every rail, from initiate-payout to the beneficiary's bank."""
 
 import pytest
 

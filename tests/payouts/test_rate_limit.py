@@ -1,4 +1,4 @@
-"""Every payout request counts once. Requests beyond the limit write nothing."""
+"""Every payout request counts once. A request beyond the limit writes nothing."""
 
 import asyncio
 from collections import Counter
@@ -20,7 +20,7 @@ def remaining(reply: Reply) -> int:
 
 
 def unresolved_beneficiary(rail: str = "a") -> dict[str, str]:
-    """Returns a beneficiary whose account name is not cached and must be resolved."""
+    """Returns a beneficiary whose account name is not cached and therefore must be resolved."""
     return {"bank_code": BANKS[rail], "account_number": new_account()}
 
 
@@ -62,7 +62,7 @@ async def test_every_request_counts_once_whatever_its_response(payer: PayoutMerc
 async def test_a_payout_counts_once_on_every_rail(
     payer: PayoutMerchant, sandbox_payer: PayoutMerchant, environment: str, rail: str
 ) -> None:
-    """A request counts once whether or not the beneficiary's account name is cached."""
+    """A request counts once, whether or not the beneficiary's account name is cached."""
     caller = payer if environment == "production" else sandbox_payer
     changed = {} if rail == MANUAL else {"beneficiary": unresolved_beneficiary(rail)}
     async with caller.at_second_process() as other:

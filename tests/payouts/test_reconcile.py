@@ -42,7 +42,7 @@ def naira(amount: str) -> Money:
 
 @pytest.fixture(autouse=True)
 async def _balances_match(payer: PayoutMerchant, db: Database, owner: Database) -> None:
-    """Makes the balances match, and postpones checks of earlier tests' payouts."""
+    """Makes the balances match, and postpones the checks of payouts from earlier tests."""
     await db.execute("UPDATE payout SET created_at = created_at - interval '8 days'")
     await db.execute("UPDATE payout_attempt SET dead_at = dead_at - interval '8 days'")
     await db.execute("UPDATE payout SET began_at = NULL WHERE status = 'pending'")
@@ -70,7 +70,7 @@ async def minutes_pass(services: Services) -> None:
 
 
 async def confirmed(services: Services) -> dict[str, Reconciled]:
-    """Compares the balances twice, minutes apart, which confirms a difference."""
+    """Compares the balances twice with minutes in between, which confirms a difference."""
     await reports(services)
     await minutes_pass(services)
     return await reports(services)
@@ -94,7 +94,7 @@ async def test_matching_balances_are_reported_as_such(services: Services) -> Non
 async def test_delivered_payouts_keep_balances_matching(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    """Provider B does not report its transfer fee, so an operator posts it."""
+    """Provider B does not report its transfer fee, so an operator posts the fee."""
     async with method(services, rail, fee_fixed="50"):
         for amount in (1000, 1234.56):
             trx_id = await payer.pay_out(rail, payout_amount=amount)
@@ -129,7 +129,7 @@ async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
 ) -> None:
     """A reversed payout has no fee.
 
-    Provider B reports neither the fee nor its refund, so an operator posts both.
+    Provider B reports neither the fee nor the refund of the fee, so an operator posts both.
     """
     db = payer.services.db
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
@@ -160,7 +160,7 @@ async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
 async def test_a_pending_transfer_explains_money_that_has_already_left(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The difference includes the fee if the provider has reported it."""
+    """The explained difference includes the fee if the provider has reported the fee."""
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
     await payer.pay_out(rail)
     await payer.simulator.run_jobs()
@@ -318,7 +318,7 @@ async def test_a_returning_difference_is_noted_in_its_case(
 async def test_a_pending_transfer_with_an_unknown_fee_is_not_compared_yet(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
-    """The provider's response was lost, so the transfer's fee is unknown."""
+    """The transfer's fee is unknown, because the provider's response was lost."""
     lost = {"call": "transfer", "fault": "5xx_after_accept"}
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600, "next": [lost]})
     await payer.pay_out(rail)
@@ -377,7 +377,7 @@ async def test_a_reversal_without_a_webhook_is_found_and_refunded_once(
 ) -> None:
     """Provider B sends no webhooks about transfers.
 
-    Without this check the merchant would lose the money.
+    Without reconciliation, the merchant would lose the money of the reversed payout.
     """
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control(f"{rail}/faults", quiet)

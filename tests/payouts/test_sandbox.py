@@ -1,4 +1,4 @@
-"""The sandbox completes payouts automatically, calls no provider and supports scenarios."""
+"""The sandbox completes payouts automatically, without a provider, and supports scenarios."""
 
 from contextlib import AsyncExitStack
 

@@ -40,7 +40,7 @@ async def decided(payer: PayoutMerchant, rail: str, status: str) -> str:
 
 
 async def send_webhook(site: Site, rail: str, trx_id: str, status: str, **changed: Any) -> Reply:
-    """Sends a signed webhook with this status, which the status query may contradict."""
+    """Sends a signed webhook with this status. The status query may return a different status."""
     data = {"reference": trx_id, "amount": 1000, "fee": 10, "currency": "NGN"}
     if rail == "a":
         document = {"event": f"transfer.{status}", "data": {**data, "status": status}}

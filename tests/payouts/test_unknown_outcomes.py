@@ -1,4 +1,4 @@
-"""If a provider's response is lost, the payout is neither refunded on a guess nor sent twice."""
+"""If a provider's response is lost, the payout is not sent twice or refunded without proof."""
 
 import asyncio
 from functools import partial
@@ -23,7 +23,7 @@ AFTER = ["timeout_after_accept", "5xx_after_accept", "reset_after_accept", "garb
 
 @pytest.fixture(autouse=True)
 async def _without_webhooks(request: pytest.FixtureRequest, payer: PayoutMerchant) -> None:
-    """Makes the provider settle only on command without webhooks, and ends hanging calls."""
+    """Makes the provider settle on command and send no webhooks. Hanging calls end immediately."""
     if "timeout" in request.node.name:
         request.getfixturevalue("hanging_calls_end")
     for rail in RAILS:
@@ -131,7 +131,7 @@ async def test_an_error_that_is_not_the_providers_refusal_is_not_a_refusal(
 
 
 async def test_a_refusal_after_an_unknown_send_is_not_final(payer: PayoutMerchant) -> None:
-    """The provider may be rejecting the second send while the first send is still in progress."""
+    """The provider may reject the second send because the first send is still in progress."""
     refused = {"call": "transfer", "fault": "refuse", "message": "Request refused"}
     await plan(payer, "a", {"call": "transfer", "fault": "5xx_before"}, {**refused, "times": 2})
     trx_id = await payer.pay_out()
@@ -163,7 +163,7 @@ async def test_a_status_query_without_a_response_decides_nothing(
 async def test_a_bare_404_does_not_mean_the_transfer_is_unknown(
     payer: PayoutMerchant,
 ) -> None:
-    """A proxy may have sent the 404, so the transfer must not be sent again."""
+    """The 404 may come from a proxy, so the transfer must not be sent again."""
     trx_id = await payer.pay_out()
     await payer.simulator.run_jobs()
     nowhere = {"fault": "refuse", "status": 404, "message": "No such endpoint"}

@@ -86,7 +86,7 @@ class Accounts:
         )
 
     async def lock(self, email: str, realm: Realm = Realm.DASHBOARD) -> None:
-        """Locks an email's sign-in like an attacker: with wrong passwords from many addresses."""
+        """Locks an email's sign-in with wrong passwords from many addresses, like an attacker."""
         with contextlib.suppress(sign_in.SignInRefused):
             await self.try_sign_in(email, "a wrong password!", realm=realm)
         await self.db.execute(
@@ -113,7 +113,7 @@ class Accounts:
     async def turn_on_totp(self, visitor: Visitor) -> tuple[pyotp.TOTP, list[str]]:
         """Enrolls an authenticator app, and returns the app and the recovery codes.
 
-        The app's current code can be used again.
+        The test can use the app's current code again.
         """
         begun = await second_factor.begin(self.db, self.keyring, visitor)
         app = pyotp.TOTP(begun.secret)

@@ -15,6 +15,6 @@ def accounts(db: Database, keyring: Keyring) -> Accounts:
 
 @pytest.fixture
 def production_hasher(monkeypatch: pytest.MonkeyPatch) -> argon2.PasswordHasher:
-    """Hashes passwords with the parameters of production instead of the fastest parameters."""
+    """Hashes passwords with the production parameters instead of the fastest parameters."""
     monkeypatch.setattr(passwords, "hasher", PRODUCTION_HASHER)
     return PRODUCTION_HASHER

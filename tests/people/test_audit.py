@@ -1,4 +1,4 @@
-"""The audit log records each change to a user with its actor, but without tokens and codes."""
+"""The audit log records each change to a user and who made it, but no tokens or codes."""
 
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting

@@ -1,4 +1,4 @@
-"""An invitation works once within seven days. Existing users must be signed in to accept it."""
+"""An invitation can be used once within seven days. Existing users must sign in to accept it."""
 
 import asyncio
 from datetime import timedelta

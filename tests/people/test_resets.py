@@ -1,4 +1,4 @@
-"""A password reset link works once within an hour, and ends all sessions."""
+"""A password reset link can be used once within an hour, and ends all sessions of the user."""
 
 import asyncio
 from datetime import timedelta

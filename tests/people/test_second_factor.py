@@ -1,4 +1,4 @@
-"""Authenticator codes and recovery codes each work exactly once."""
+"""Each authenticator code and each recovery code works exactly once."""
 
 import asyncio
 from urllib.parse import parse_qs, unquote, urlsplit

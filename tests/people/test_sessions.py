@@ -1,4 +1,4 @@
-"""Sessions end when they are idle, too old or revoked. Important actions need a step-up."""
+"""A session ends when it is idle, too old or revoked. Important actions require a step-up."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Sign-in: the same error for all reasons, limited attempts, and a new token every time."""
+"""Sign-in: one error message for all reasons, limited attempts, and a new session token."""
 
 import asyncio
 

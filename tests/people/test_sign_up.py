@@ -1,4 +1,4 @@
-"""Signing up creates a pending merchant, its owner and a session, or changes nothing at all."""
+"""A sign-up creates a pending merchant, its owner and a session, or changes nothing at all."""
 
 import asyncio
 

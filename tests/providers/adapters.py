@@ -1,4 +1,4 @@
-"""Creates adapters from given credentials, without a database."""
+"""Creates provider adapters with the given credentials, without a database."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ class Adapters:
         self._rails: list[Rail] = []
 
     def add(self, provider: str, **given: str) -> Adapter:
-        """Adds the account, or replaces it with an account that has other credentials."""
+        """Adds an account, or replaces the account with one that has other credentials."""
         tripped = asyncio.Event()
         pay_in, pay_out = (Rail(provider, direction, tripped) for direction in Direction)
         credentials = Credentials(provider, KINDS[provider], given)
@@ -33,6 +33,6 @@ class Adapters:
         return self._adapters[provider]
 
     def close_breakers(self) -> None:
-        """Closes the circuit breakers, so that every call of a test is sent."""
+        """Closes the circuit breakers, so that every call is sent."""
         for rail in self._rails:
             rail.reset()

@@ -37,7 +37,7 @@ PROVIDERS = tuple(CREDENTIALS)
 
 @pytest.fixture(scope="module", autouse=True)
 def _invariants_hold() -> None:
-    """Replaces the check of the whole ledger, because no test in this folder moves money."""
+    """Disables the check of the whole ledger, because no test in this folder moves money."""
 
 
 @pytest.fixture

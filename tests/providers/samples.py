@@ -1,4 +1,4 @@
-"""Sample requests to the providers, and their response envelopes."""
+"""Sample requests to the providers, and the envelopes of the providers' responses."""
 
 from datetime import UTC, datetime
 from typing import Any

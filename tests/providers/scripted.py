@@ -1,4 +1,4 @@
-"""A provider that returns exactly the bytes that a test sets, and records its requests."""
+"""A provider API that returns exactly the bytes that a test sets, and records its requests."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ def raw_answer(raw: bytes) -> Behaviour:
 
 
 async def hang(_writer: asyncio.StreamWriter) -> None:
-    """Sends nothing, so that the call reaches its time limit, by the event loop's clock."""
+    """Sends nothing, so that the call reaches its time limit on the event loop's clock."""
     clock.end_calls()
 
 
@@ -56,7 +56,7 @@ class Scripted:
 
     @property
     def calls(self) -> list[Recorded]:
-        """Returns the requests, without the requests that have a fixed response."""
+        """Returns the recorded requests, except requests that have a fixed response."""
         return [each for each in self.recorded if each.target not in self.fixed]
 
     @property

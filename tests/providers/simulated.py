@@ -1,4 +1,4 @@
-"""The simulator over real HTTP, and a server that receives its webhooks."""
+"""The simulator over HTTP, and a server that receives the simulator's webhooks."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,7 @@ async def running() -> AsyncIterator[SimulatorSetup]:
 
 
 async def final_transfer(each: Adapter, reference: str) -> TransferState:
-    """Waits until the transfer is no longer pending, and returns its state."""
+    """Waits until the transfer is no longer pending, and returns the transfer's state."""
 
     async def read() -> TransferState | None:
         answer = await each.transfer_state(reference)

@@ -15,7 +15,7 @@ from manilla.providers.rails import Rails, open_client
 async def stored_rails(
     db: Database, keyring: Keyring, accounts: Mapping[str, Mapping[str, str]]
 ) -> AsyncIterator[Rails]:
-    """Stores these accounts' credentials until the end of the block, with all rails up."""
+    """Stores these accounts' credentials until the end of the `with` block. All rails are up."""
     for provider, given in accounts.items():
         await credentials.clear(db, provider)
         await credentials.change(db, keyring, provider, given)

@@ -1,4 +1,4 @@
-"""Additional accounts of a provider kind, and the methods that are added for them."""
+"""Additional accounts of a provider kind, and the methods that are created for them."""
 
 import pytest
 

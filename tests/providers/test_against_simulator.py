@@ -1,4 +1,4 @@
-"""Adapters with the simulator over real HTTP: success, faults and webhooks."""
+"""Provider adapters with the simulator over HTTP: success, faults and webhooks."""
 
 import msgspec
 import pytest
@@ -52,7 +52,7 @@ def adapters(client: HttpClient, setup: SimulatorSetup) -> Adapters:
 
 
 async def transfer(each: Adapter, account_number: str = "0690000031") -> TransferOrder:
-    """Returns a transfer order like a payout's, with the account name already resolved."""
+    """Returns a transfer order like a payout's, with an account name that is already resolved."""
     bank_code = await first_bank(each)
     resolved = await each.resolve(bank_code, account_number)
     assert isinstance(resolved, Done)

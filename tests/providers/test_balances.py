@@ -1,4 +1,4 @@
-"""A balance that a provider reports is saved for the day whose end is nearest."""
+"""A balance that a provider reports is saved for the day whose end is nearest to the report."""
 
 import secrets
 from datetime import date, datetime, timedelta

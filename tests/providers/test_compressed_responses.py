@@ -1,4 +1,4 @@
-"""A provider that compresses its responses although we ask it not to."""
+"""A provider compresses its responses although our requests do not allow compression."""
 
 import gzip
 import json

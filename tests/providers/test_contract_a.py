@@ -1,7 +1,7 @@
-"""Provider A's contract in handwritten samples: our requests, and how we parse responses.
+"""Provider A's contract in handwritten samples: our requests, and the parsing of responses.
 
-The samples are independent of the adapter and the simulator, so they reveal an error that both
-share.
+The samples are independent of the adapter and the simulator, so the tests detect an error that is
+in both.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""Provider B's contract in handwritten samples: our requests, and how we parse responses.
+"""Provider B's contract in handwritten samples: our requests, and the parsing of responses.
 
-The samples are independent of the adapter and the simulator, so they reveal an error that both
-share.
+The samples are independent of the adapter and the simulator, so the tests detect an error that is
+in both.
 """
 
 import hashlib
@@ -208,7 +208,7 @@ class TestProviderB:
         assert not server.recorded
 
     def test_webhooks(self, b: Adapter) -> None:
-        """If there is no webhook secret, webhooks are signed with the secret key."""
+        """Without a webhook secret, provider B signs webhooks with the secret key."""
         document = {"transaction": {"reference": "TXN0-1"}, "order": {}, "code": "00"}
         raw = json.dumps(document).encode()
         signature = hmac.new(b"b-secret", raw, hashlib.sha512).hexdigest().encode()

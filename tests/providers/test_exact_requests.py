@@ -1,4 +1,4 @@
-"""The exact request to each provider kind for difficult amounts and references."""
+"""The exact requests to each provider kind, for difficult amounts and references."""
 
 import re
 
@@ -34,7 +34,7 @@ def _answers_what_is_needed_first(server: Scripted) -> None:
 
 
 def _written(provider: str, amount: str) -> list[str]:
-    """Returns the valid notations of this amount in the provider's unit and type."""
+    """Returns the valid notations of this amount, in the unit and type that the provider uses."""
     if provider == "paystack":
         return [str(Money.of(amount, "NGN").minor)]
     return [f'"{amount}"'] if provider == "providerb" else [amount, amount.rstrip("0")]

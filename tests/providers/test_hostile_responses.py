@@ -1,4 +1,4 @@
-"""Arbitrary provider responses never cause a crash, and never count as success or rejection."""
+"""Arbitrary provider responses cause no crash, and count neither as success nor as rejection."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ async def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 async def _drip(writer: asyncio.StreamWriter) -> None:
-    """Sends bytes until the client has ended the call. The time limit is for the whole response."""
+    """Sends bytes until the client ends the call. The time limit covers the whole response."""
     writer.write(_head(200, "Content-Length: 10000"))
     while not writer.is_closing():
         writer.write(b" ")
@@ -195,7 +195,7 @@ async def test_only_documented_statuses_refuse_a_transfer(
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_one_call_is_one_request(adapters: Adapters, server: Scripted, provider: str) -> None:
-    """No request is retried within a call, even after a 401. The next call gets a new token."""
+    """A call never retries its request, even after a 401. The next call gets a new token."""
     for number, status in enumerate((400, 401, 409, 429, 500), start=1):
         adapters.close_breakers()
         server.answers(status, envelope(provider, None, success=False, message="No"))

@@ -1,4 +1,4 @@
-"""Stored webhooks: which status queries they schedule, and what they report."""
+"""Stored webhooks: the status queries that they schedule, and the statuses that they report."""
 
 import asyncio
 import secrets
@@ -22,7 +22,7 @@ PAID = Money("NGN", 1015_50)
 
 @pytest.fixture
 async def reference(owner: Database) -> AsyncIterator[str]:
-    """Returns a reference that is not ours. All data about it is deleted after the test."""
+    """Returns a reference that is not ours, and deletes all data about it after the test."""
     reference = f"unknown{secrets.token_hex(8)}"
     yield reference
     await owner.execute("DELETE FROM job WHERE subject = $1", reference)
@@ -65,7 +65,7 @@ async def test_every_delivery_is_counted_and_schedules_a_query(
 async def test_concurrent_webhooks_are_stored_as_if_each_had_arrived_alone(
     db: Database, webhooks: WebhookInbox, reference: str
 ) -> None:
-    """Among them: the same bytes twice, one transaction twice, and another kind of transaction."""
+    """The webhooks include identical bytes, one transaction twice, and another transaction type."""
     charge = WebhookEvent(EventKind.CHARGE, reference)
     stored = await asyncio.gather(
         webhooks.store("providera", event(reference), b"same"),

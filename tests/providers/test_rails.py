@@ -1,4 +1,4 @@
-"""Provider credentials, offered rails, circuit breakers and statistics."""
+"""Provider credentials, available rails, circuit breakers and statistics."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A statement is read completely, each line once, even if lines are added between two pages."""
+"""All lines of a statement are read once, even if new lines are added between two pages."""
 
 from datetime import datetime, timedelta
 from typing import Any

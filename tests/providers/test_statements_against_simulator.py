@@ -46,7 +46,7 @@ def adapters(
 
 
 def accounts(setup: SimulatorSetup) -> dict[str, dict[str, str]]:
-    """Returns our settings for each simulated account."""
+    """Returns our settings for each account at the simulator."""
     url = setup.simulator_url
     return {kind: {**given, "base_url": f"{url}/{kind}"} for kind, given in KEYS.items()}
 
@@ -83,7 +83,7 @@ def _named(line: StatementLine) -> str | None:
 
 
 async def _names(provider: Adapter, kind: str, trx_ids_: list[str]) -> list[str | None]:
-    """Returns these transfers' references in the statement. Paystack uses only its own ids."""
+    """Returns the transfers' references in the statement. Paystack uses its own ids there."""
     if kind != "paystack":
         return [*trx_ids_]
     names = []

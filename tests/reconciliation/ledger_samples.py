@@ -31,7 +31,7 @@ def naira(minor: int) -> Money:
 
 
 class Account:
-    """An account at a provider: its clearing account in the ledger, and its statement."""
+    """A provider account, with its clearing account in the ledger and its statement."""
 
     def __init__(self, db: Database, owner: Database) -> None:
         self.db = db
@@ -41,7 +41,7 @@ class Account:
     async def post(
         self, minor: int, ago: int = 3, *, kind: str = "settle_top_up", trx_id: str | None = None
     ) -> str:
-        """Posts a movement of our balance `ago` days ago, and returns its transaction id."""
+        """Posts a movement of our balance, dated `ago` days ago, and returns its transaction id."""
         trx_id = trx_id or trx_ids.new(0)
         order = Posting(
             *(0, trx_id, kind, Environment.PRODUCTION, naira(0)),
@@ -80,7 +80,7 @@ class Account:
         )
 
     async def imports(self, *given: StatementLine, days: tuple[int, int] = (5, 1)) -> None:
-        """Imports lines as the statement of these days, and matches them with the ledger."""
+        """Imports the lines as the statement for these days, and matches them with the ledger."""
         covered = [day(ago) for ago in range(days[1], days[0] + 1)]
         async with self.db.transaction() as connection:
             await lines.store(connection, self.name, given)

@@ -1,4 +1,4 @@
-"""Real payments, payouts and refunds through the simulator, and the provider's statement."""
+"""Payments, payouts and refunds through the simulator, and the provider's statement of them."""
 
 import random
 from collections.abc import Callable
@@ -34,7 +34,7 @@ Change = Callable[[list[StatementLine]], list[StatementLine]]
 
 
 def new_amount() -> Money:
-    """Returns an amount that no other transaction has, so that no test matches only by amount."""
+    """Returns an amount that no other transaction has, so that no test matches by amount alone."""
     return Money("NGN", random.randrange(10_001, 199_999))
 
 
@@ -69,7 +69,7 @@ class ProviderStory:
         return found
 
     async def send_check(self) -> None:
-        """Sends a transfer as `manilla provider check` does."""
+        """Sends a transfer in the same way as `manilla provider check`."""
         samples = KINDS[self.kind.provider].samples
         assert samples is not None
         session = CheckSession(lambda: self.adapter, samples, "https://shop.example", is_live=True)
@@ -113,7 +113,7 @@ class ProviderStory:
         return refund.trx_id
 
     async def imports(self, change: Change = list) -> None:
-        """Imports the provider's statement like a worker, as if two days had passed."""
+        """Imports the provider's statement as the worker does, two days later."""
         rails = self.shop.services.rails
         kinds = rails.credentials(self.kind.provider).kind.capabilities.statements
         altered: Any = Altered(self.adapter, change)
@@ -129,7 +129,7 @@ class ProviderStory:
             await unmatched.report(connection, self.kind.provider, later)
 
     async def findings(self, *trx_ids: str) -> list[tuple[str, int | None, int | None]]:
-        """Returns the unmatched movements of these transactions and lines without a transaction."""
+        """Returns these transactions' unmatched movements, and lines without a transaction."""
         return [
             (each.finding, each.ledger_minor, each.statement_minor)
             for each in await self._unmatched()
@@ -140,7 +140,7 @@ class ProviderStory:
         return await unmatched.find_unmatched(self.db, self.kind.provider)
 
     async def cases(self, *trx_ids: str) -> list[Case]:
-        """Returns the cases about these transactions and about lines without a transaction."""
+        """Returns the cases about these transactions, and about lines without a transaction."""
         found = await cases.cases(self.db)
         ours = [case for case in found if case.reference.startswith(f"{self.kind.provider}:")]
         return [case for case in ours if case.trx_id is None or case.trx_id in trx_ids]

@@ -1,4 +1,4 @@
-"""A statement is imported from a CSV file completely, or not at all."""
+"""The import of a statement from a CSV file is complete, or changes nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Statements of real payments, payouts and refunds: a line without a match opens a case."""
+"""Statements with payments, payouts and refunds. A line without a match opens a case."""
 
 import csv
 import io
@@ -42,7 +42,7 @@ def _line(minor: int, kind: LineKind, **known: str) -> StatementLine:
 
 
 def _main(lines: Sequence[StatementLine], amount: Money) -> StatementLine:
-    """Returns the line of a payout of this amount, with or without its fee."""
+    """Returns the statement line of a payout with this amount, which may include the fee."""
     paid = [line for line in lines if line.kind is LineKind.TRANSFER]
     return min(paid, key=lambda line: abs(line.amount.minor + amount.minor))
 

@@ -1,4 +1,4 @@
-"""A sign-off stores the day's figures. Later changes are shown with the old and new figures."""
+"""A sign-off stores the day's figures. A later change is shown with the old and new figures."""
 
 import asyncio
 

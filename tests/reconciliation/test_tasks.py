@@ -1,4 +1,4 @@
-"""The simulated providers' statements are imported day by day, and compared with the ledger."""
+"""The statements of the simulated providers are imported daily and compared with the ledger."""
 
 from collections.abc import AsyncIterator
 from contextlib import nullcontext

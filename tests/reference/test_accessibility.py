@@ -1,4 +1,4 @@
-"""The documentation in a real browser: accessible, not cut off, and with working scripts."""
+"""The documentation in a browser: it is accessible, not cut off, and its scripts work."""
 
 import json
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ async def test_the_calculator_signs_like_the_api(browser: Browser, services: Ser
 
 
 async def _give_body(page: Page, body: str) -> None:
-    """Enters the body. Bytes that a text field would change are uploaded as a file."""
+    """Enters the request body. A body that a text field would change is uploaded as a file."""
     as_file = "\r" in body
     payload: list[FilePayload] = [
         {"name": "body.json", "mimeType": "application/json", "buffer": body.encode()}

@@ -45,7 +45,7 @@ def references(document: Any) -> set[str]:
 
 
 def whole(document: Any, schema: Any) -> Any:
-    """Adds the document's components to the schema, so that its references resolve."""
+    """Adds the document's components to the schema, so that references can be resolved."""
     return {**schema, "components": document["components"]}
 
 

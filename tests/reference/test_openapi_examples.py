@@ -1,4 +1,7 @@
-"""Examples in the OpenAPI document have the same keys as real responses, which match schemas."""
+"""The examples in the OpenAPI document have the same keys as real responses.
+
+The real responses match their schemas.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -22,7 +25,7 @@ JSON = "application/json"
 
 
 class Product:
-    """A sandbox merchant, and the OpenAPI document to which its responses are compared."""
+    """A sandbox merchant, and the OpenAPI document with which its responses are compared."""
 
     def __init__(self, simulator: ProviderSimulator, merchant: Merchant, document: Any) -> None:
         self.simulator = simulator
@@ -90,7 +93,7 @@ class Product:
 
 
 def keys(value: Any) -> Any:
-    """Returns the nested keys of a value, without scalars. Equal list elements count once."""
+    """Returns the nested keys of a value, without its scalars. Equal list elements count once."""
     if isinstance(value, dict):
         return frozenset((key, keys(part)) for key, part in value.items())
     if isinstance(value, list):

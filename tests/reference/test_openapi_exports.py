@@ -1,4 +1,4 @@
-"""The plain text for language models that is generated from the OpenAPI document."""
+"""The plain text for language models, which is generated from the OpenAPI document."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The documentation at /docs is complete, has working links and matches the code."""
+"""The documentation at /docs is complete, its links work, and it matches the code."""
 
 import html
 import re

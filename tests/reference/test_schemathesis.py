@@ -1,6 +1,7 @@
 """Schemathesis tests the API against its OpenAPI document.
 
-`make test-all` makes about two hundred calls, always the same; `make fuzz` makes thousands.
+`make test-all` makes about two hundred calls, which are always the same. `make fuzz` makes
+thousands of calls.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ EXAMPLE = re.compile(rb'("ref_trx": ?"(?:ORDER|PAYOUT|REFUND)-\d{4})"')
 
 
 class Signer(AuthBase):
-    """Signs the bytes of a request with the credentials of its environment."""
+    """Signs the bytes of a request with the credentials for the request's environment."""
 
     def __init__(self, merchant: Merchant) -> None:
         self.merchant = merchant
@@ -191,7 +192,7 @@ async def test_every_response_matches_the_api_description(
 
 
 async def _transactions(services: Services, merchant: Merchant) -> Any:
-    """Creates one transaction of each kind, which the verify operations can find."""
+    """Creates one transaction of each type, so that the verify operations can find it."""
     payment = trx_id_of(await merchant.post(PAY, order(payment_amount=1_000_000)))
     await complete(services, merchant, payment)
     refund = {"trx_id": payment, "amount": 1, "ref_trx": new_reference()}
@@ -206,7 +207,7 @@ async def _transactions(services: Services, merchant: Merchant) -> Any:
 
 
 def _refund(document: Any, payment: str) -> None:
-    """Makes the refund examples refund this payment."""
+    """Changes the refund examples so that they refund this payment."""
     content = document["paths"][REFUND]["post"]["requestBody"]["content"]["application/json"]
     for example in content["examples"].values():
         example["value"]["trx_id"] = payment

@@ -1,4 +1,4 @@
-"""A model of refunds in plain arithmetic, which predicts the outcome of any action sequence.
+"""A model of refunds that predicts the result of any sequence of actions.
 
 The model follows the decision records and the rules that all providers share. It uses none of
 Manilla's code.
@@ -67,7 +67,7 @@ class RefundModel:
         return refund.number
 
     def work(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:
-        """Runs one step of the worker with this claim. A crash does not release the lease."""
+        """Runs one step of the worker that holds this claim. A crash keeps the lease."""
         if refund.status == "pending" and not refund.is_sent and refund.is_left:
             self._done(refund, claim)  # Only an administrator can decide this refund.
         elif refund.status == "pending" and not refund.is_sent:
@@ -127,7 +127,7 @@ class RefundModel:
                 self._wait(refund, "no_answer")
 
     def _hear(self, refund: RefundInModel, claim: int) -> None:
-        """Applies the provider's response to a status query. Nothing else settles a refund."""
+        """Applies the response to a status query. Only status queries settle a refund."""
         status = {"success": "completed", "failed": "failed"}[refund.at_provider or ""]
         if refund.status == "pending":
             self._end(refund, status)
@@ -151,7 +151,7 @@ class RefundModel:
             self.cases.add((kind, refund.trx_id))
 
     def _done(self, refund: RefundInModel, claim: int) -> None:
-        """Finishes the job, unless another worker holds the job or it was requested again."""
+        """Finishes the job, unless another worker holds it or a new run was requested."""
         if claim == refund.holder and claim == refund.number:
             refund.is_worked_on = False
 
@@ -170,10 +170,10 @@ class RefundModel:
         self.is_on_hold = is_on_hold
 
     def decide(self, refund: RefundInModel, *, is_paid: bool, is_sure: bool) -> bool:
-        """Decides a refund that an administrator must decide, or an unsent refund on hold.
+        """Decides a refund that needs an administrator's decision, or an unsent refund on hold.
 
-        `is_sure`: the administrator has already paid, or has checked that the provider does not
-        pay.
+        With `is_sure`, the administrator has already paid, or has checked that the provider does
+        not pay.
         """
         if refund.status != "pending":
             return False

@@ -27,7 +27,7 @@ SEEN = """
 
 
 class RefundMachine:
-    """One run: a new merchant with one large payment, which is refunded in parts, and its model."""
+    """One run: a new merchant with one large payment, which is refunded in parts, and the model."""
 
     def __init__(
         self, stage: Stage, shop: Shop, started: Started, rail: str, checks_every: int
@@ -68,7 +68,7 @@ class RefundMachine:
         return cls(stage, shop, started, rail, checks_every)
 
     async def happens(self, name: str, arguments: dict[str, Any]) -> None:
-        """Runs one step, and checks that the model and Manilla then have the same state."""
+        """Runs one step, and checks that the model and Manilla have the same state afterwards."""
         rest = dict(arguments)
         if "which" not in rest:
             await getattr(self, name)(**rest)
@@ -123,7 +123,7 @@ class RefundMachine:
                 await self.work(refund)
 
     async def _claim(self, refund: RefundInModel) -> tuple[Job, int]:
-        """Makes this refund's job due before all other jobs, and claims it."""
+        """Makes this refund's job due before all other jobs, and claims the job."""
         db = self.stage.services.db
         await db.execute(
             """

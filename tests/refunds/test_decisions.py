@@ -1,4 +1,4 @@
-"""An administrator decides a refund only if the provider reports that it does not pay."""
+"""An administrator may decide a refund only if the provider reports that it will not pay."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -20,7 +20,7 @@ DECISIONS: list[Decide] = [decisions.confirm, decisions.reject]
 
 
 async def left(shop: Shop, method: str = "providera-ngn", **faults: Any) -> Refund:
-    """Creates a refund of 1,000.00 that was sent days ago and that an administrator must decide."""
+    """Creates a refund of 1,000.00 that was sent days ago and needs an administrator's decision."""
     started = await shop.start()
     await shop.pay(await shop.choose(started, method))
     await shop.until(started, "success")
@@ -127,7 +127,7 @@ async def test_a_refund_that_a_worker_processes_is_not_decided(
 async def test_a_refund_that_the_provider_pays_after_our_bank_opens_a_case(
     shop: Shop, has_webhook: bool
 ) -> None:
-    """After we have paid, a webhook or a status query reports that the provider paid too."""
+    """After we have paid, a webhook or a status query reports that the provider has paid too."""
     refund = await left(shop)
     await decide(shop, decisions.confirm, refund, already_paid=True)
     assert await shop.account("bank") == 100_000
@@ -192,7 +192,7 @@ async def test_a_webhook_during_the_decision_stops_a_rejection(
 async def test_without_a_status_query_an_administrator_must_have_checked(
     shop: Shop, decision: Decide
 ) -> None:
-    """Provider C has no status query for refunds, and its response was lost."""
+    """Provider C has no status query for refunds, and the response to the refund was lost."""
     lost = {"call": "refund", "fault": "5xx_after_accept"}
     refund = await left(shop, "providerc-ngn", next=[lost])
     with pytest.raises(Refusal, match="no status query"):

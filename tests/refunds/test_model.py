@@ -74,7 +74,7 @@ def steps(draw: st.DrawFn) -> Step:
 
 
 class Refunds(RuleBasedStateMachine):
-    """One sequence of actions. The steps run on Manilla's event loop."""
+    """One sequence of actions, whose steps run on Manilla's event loop."""
 
     stage: ClassVar[Stage]
     loop: ClassVar[asyncio.AbstractEventLoop]

@@ -1,4 +1,4 @@
-"""Refunds of a merchant whose payouts are blocked are rejected, held, or decided manually."""
+"""While a merchant's payouts are blocked, its refunds are rejected, held or decided manually."""
 
 import pytest
 
@@ -52,7 +52,7 @@ async def test_a_merchant_that_may_not_pay_out_may_not_refund(shop: Shop, why: s
 
 
 async def test_no_merchant_can_refund_while_payouts_are_held(shop: Shop) -> None:
-    """The platform's hold allows new refunds, but not refunds of a disabled merchant."""
+    """The platform's hold allows new refunds, but a disabled merchant cannot create refunds."""
     started = await _paid(shop)
     await outgoing.hold_all(shop.services.db)
     try:
@@ -142,7 +142,7 @@ async def test_an_administrator_cannot_reject_a_sent_refund(shop: Shop) -> None:
 
 
 async def test_time_on_hold_does_not_count_against_the_provider(shop: Shop) -> None:
-    """After days on hold, the provider still has its full time to respond before a case opens."""
+    """After days on hold, the provider still has its full response time before a case opens."""
     await shop.simulator.control("a/faults", {"refunds": "pending"})
     refund = await _refund(shop, await _paid(shop))
     await shop.services.db.execute(

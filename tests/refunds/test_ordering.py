@@ -1,4 +1,4 @@
-"""Refunds through the API: once per reference, at most the paid amount, repeatable by key."""
+"""Refunds through the API: one per reference, limited to the paid amount, repeatable with a key."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Refunds never exceed the paid amount, are never paid twice, and always get a known outcome."""
+"""Refunds never exceed the paid amount, are never paid twice, and always get a final outcome."""
 
 import asyncio
 from typing import Any
@@ -197,7 +197,7 @@ async def test_a_worker_stalled_past_its_lease_neither_sends_nor_returns_a_refun
 async def test_a_rejection_that_a_webhook_contradicts_returns_nothing(
     shop: Shop, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The provider pays the refund but rejects the request."""
+    """The provider pays the refund, but its response rejects the request."""
     settle = states.settle
 
     async def it_pays(*arguments: Any, **more: Any) -> bool:
@@ -221,7 +221,7 @@ async def test_a_rejection_that_a_webhook_contradicts_returns_nothing(
 
 
 async def _says(shop: Shop, refund: Refund, status: str) -> None:
-    """Sends provider A's signed webhook about the refund with this status."""
+    """Sends a signed webhook of provider A that reports this status of the refund."""
     amount = float(refund.amount.amount)
     data = {"reference": refund.trx_id, "amount": amount, "currency": "NGN", "status": status}
     document = {"event": f"refund.{status}", "data": data}
@@ -247,7 +247,7 @@ async def test_provider_b_has_no_refunds_so_an_operator_confirms_them(shop: Shop
 
 
 async def test_a_refund_that_an_operator_pays_may_not_be_sent(shop: Shop) -> None:
-    """A worker read the refund, and tries to send it after an operator has taken it over."""
+    """A worker has read the refund, and tries to send it after an operator has claimed it."""
     db = shop.services.db
     refund = await _refund(shop, await _paid(shop))
     [job] = await claims.claim(db, {SEND: 1})

@@ -1,4 +1,4 @@
-"""Every resolution of a case keeps the ledger balanced and is recorded."""
+"""Every resolution of a case is recorded and keeps the ledger balanced."""
 
 import pytest
 import structlog
@@ -39,7 +39,7 @@ async def resolve(
 
 
 async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> str:
-    """Creates a payout of 1,000.00 with a fee of 50.00, whose final status the provider changed."""
+    """Creates a payout of 1,000.00 with a fee of 50.00. The provider changed its final status."""
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control(f"{rail}/faults", quiet)
     async with method(payer.services, rail, fee_fixed="50"):

@@ -1,4 +1,4 @@
-"""Runs the code samples of each language that is installed."""
+"""Runs the code samples in each installed language."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def file(language: str, sample: str) -> Path:
 
 
 def programs(factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of compiled samples, which all modules share."""
+    """Returns the folder with compiled samples, which all test modules share."""
     folder = factory.getbasetemp() / "programs"
     folder.mkdir(exist_ok=True)
     return folder
@@ -54,7 +54,7 @@ def skip_without(program: str) -> None:
 
 
 class Runner:
-    """Runs a language's samples. Compiled languages compile each sample once."""
+    """Runs the samples of one language. A sample in a compiled language is compiled once."""
 
     def __init__(self, language: str, folder: Path) -> None:
         skip_without(LANGUAGES[language][0])
@@ -100,5 +100,5 @@ class Runner:
         return str(self._folder / name)
 
     def _alone(self) -> Mapping[str, str]:
-        """Returns environment variables that prevent Go from downloading anything."""
+        """Returns environment variables that prevent Go from using the network."""
         return {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=mod"}

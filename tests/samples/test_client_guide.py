@@ -1,4 +1,4 @@
-"""The notification receiver in the client guide works."""
+"""The notification receiver from the client guide works."""
 
 import contextlib
 import json

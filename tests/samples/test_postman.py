@@ -1,4 +1,4 @@
-"""The Postman script signs requests as the API expects. It runs in a mock of Postman."""
+"""The Postman script signs requests as the API expects. The tests mock Postman."""
 
 import json
 import re
@@ -72,6 +72,6 @@ def test_variables_are_replaced_before_the_body_is_signed_and_sent() -> None:
 
 
 def test_the_script_declares_no_name_that_postman_declares() -> None:
-    """A second declaration would be an error, and no request would be signed."""
+    """Declaring a name twice would be an error, and the script would sign no request."""
     declared = set(re.findall(r"\b(?:const|let|class|function) (\w+)", SCRIPT.read_text()))
     assert declared.isdisjoint({"CryptoJS", "crypto", "pm", "postman", "request", "_", "xml2Json"})

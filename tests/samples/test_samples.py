@@ -26,7 +26,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance with the demo, which configures the providers and thus the payout methods."""
+    """An instance with the demo merchant, so that providers and payout methods are configured."""
     instance = Instance(tmp_path_factory.mktemp("samples") / "data").wait()
     instance.command("setting", "set", "sandbox_complete_seconds", "0")
     instance.command("setting", "set", "rate_limit_per_minute", "1000")

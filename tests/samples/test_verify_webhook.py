@@ -15,7 +15,7 @@ ID, TOLERANCE_SECONDS = "msg_01K09BW2C94Y7JS27C69ZCG4G", 300
 
 
 class Case(msgspec.Struct, frozen=True):
-    """The differences between the signed webhook and the webhook that is verified."""
+    """The differences between the webhook that was signed and the webhook that is verified."""
 
     is_good: bool
     keys: tuple[bytes, ...] = (KEY,)

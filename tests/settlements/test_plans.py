@@ -1,4 +1,4 @@
-"""When a plan requires a settlement, and how much one payout can settle."""
+"""When a settlement plan is due, and how much money one payout can settle."""
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Planned and manual settlements pay the right amount once to the confirmed account."""
+"""Planned and manual settlements pay the correct amount once to the confirmed account."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ BALANCE = 1_000_000  # minor units
 
 
 class Settler:
-    """A production merchant with a settlement account, and its settlement job."""
+    """A production merchant with a settlement account, and the merchant's settlement job."""
 
     def __init__(self, payer: PayoutMerchant) -> None:
         self.payer = payer
@@ -73,7 +73,7 @@ class Settler:
         )
 
     async def settle_now(self) -> Settlement:
-        """Settles the offered amount, as a user does."""
+        """Settles the offered amount, as a user would on the page."""
         offer = await self.settling.offers.find(
             await plans.find(self.services.db, self.tenant, "NGN")
         )
@@ -102,7 +102,7 @@ class Settler:
         return [record["trx_id"] for record in records]
 
     async def decide(self, word: str) -> None:
-        """Sends the payout, and settles it at the provider with this status."""
+        """Sends the settlement's payout, and settles it at the provider with this status."""
         trx_id = (await self.payouts())[-1]
 
         async def is_accepted() -> bool:
@@ -370,7 +370,7 @@ async def test_owners_learn_by_email_that_the_account_was_set(payer: PayoutMerch
 
 
 async def _sent_mail(settler: Settler) -> EmailMessage:
-    """Pays a settlement, and returns the email that the mail server received about it."""
+    """Pays a settlement, and returns the email about it that the mail server has received."""
     services, merchant_id = settler.services, settler.tenant.merchant_id
     owner = await member(services, settler.payer.merchant.site, merchant_id)
     await settler.plan()

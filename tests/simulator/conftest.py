@@ -12,12 +12,12 @@ from tests.simulator.merchant_platform import Platform
 
 @pytest.fixture(scope="module", autouse=True)
 def _invariants_hold() -> None:
-    """Replaces the check of the whole ledger, because these tests use no database."""
+    """Disables the check of the whole ledger, because these tests use no database."""
 
 
 @pytest.fixture(scope="session")
 async def _platform() -> AsyncIterator[Platform]:
-    """The simulator and a platform on separate ports, over real HTTP."""
+    """The simulator and a platform, which run on separate ports and communicate over HTTP."""
     simulator, receiver = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
     simulator_url, receiver_url = (
         f"http://127.0.0.1:{each.getsockname()[1]}" for each in (simulator, receiver)
@@ -53,7 +53,7 @@ async def _back(_request: web.Request) -> web.Response:
 
 @pytest.fixture
 async def platform(_platform: Platform) -> Platform:
-    """A platform with a simulator that has just been reset."""
+    """A platform whose simulator has just been reset."""
     await _platform.control("reset", {})
     await _platform.arrived()  # Wait until the webhooks of the previous test have arrived.
     _platform.received.clear()

@@ -1,4 +1,4 @@
-"""A platform's calls to each real provider's simulated API, for tests of all providers."""
+"""The calls of a platform to each provider's simulated API, for tests that cover all providers."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ ACCOUNT = "0123456789"
 
 
 class Dialect(Protocol):
-    """A provider's calls, and its transfer and charge statuses."""
+    """A provider's calls, and the provider's statuses for transfers and charges."""
 
     key: str
     accepted: str
@@ -169,7 +169,7 @@ class Kora:
         return reply.status, reply.json["message"]
 
     def payout(self, reference: str, account: str, amount: str, bank: str = "058") -> bytes:
-        """Returns a payout request as text, in which the amount has exactly the given digits."""
+        """Returns the text of a payout request with exactly the given digits as the amount."""
         return (
             f'{{"reference":"{reference}","destination":{{"type":"bank_account","amount":{amount},'
             f'"currency":"NGN","narration":"Rent","bank_account":{{"bank":"{bank}",'
@@ -223,7 +223,7 @@ class Kora:
         return await self.call(platform, "POST", f"{self.root}/refunds/initiate", body)
 
     def is_signed(self, received: Received) -> bool:
-        """Checks the signature, which covers only the bytes of `data`."""
+        """Returns whether the signature is valid. The signature covers only the bytes of `data`."""
         signed = received.raw[received.raw.index(b'"data":') + len(b'"data":') : -1]
         expected = hmac.new(self.secret_key.encode(), signed, hashlib.sha256).hexdigest()
         return received.headers.get("x-korapay-signature") == expected

@@ -1,4 +1,4 @@
-"""Compares documented provider responses with the simulator's responses; see fixtures/README.md."""
+"""Compares documented provider responses with the simulator's. See fixtures/README.md."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ def example(provider: str, name: str, origin: str = "documented") -> Any:
 
 
 def assert_like(actual: Any, expected: Any, path: str = "") -> None:
-    """Checks that every field of the example exists and has the same JSON type."""
+    """Checks that the response has every field of the example with the same JSON type."""
     if expected is None:
         return
     assert _kind(actual) == _kind(expected), path

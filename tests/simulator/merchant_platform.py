@@ -76,8 +76,8 @@ class Platform:
     async def arrived(self) -> None:
         """Waits until all webhooks that the simulator sent before this call have arrived.
 
-        The simulator and this platform share one event loop, and webhooks reach the platform's
-        server before this request does.
+        The simulator and the platform share one event loop, so earlier webhooks reach the
+        platform's server before this method's request.
         """
         async with self._session.get(f"{self.url}/back") as answer:
             await answer.read()
@@ -95,7 +95,7 @@ class Platform:
         return listed
 
     async def hangs(self, key: str, request: Coroutine[Any, Any, Reply]) -> None:
-        """Sends a request that the provider receives but does not respond to, and stops waiting."""
+        """Sends a request that gets no response from the provider, and stops waiting."""
         sending = asyncio.create_task(request)
 
         async def is_received() -> bool:
@@ -228,7 +228,7 @@ def charge_a(reference: str, amount: str, **more: Any) -> dict[str, Any]:
 
 
 def _order(key: str, reference: str, account: str, amount: str) -> bytes:
-    """Returns a request body as text, in which the amount has exactly the given digits."""
+    """Returns the text of a request body with exactly the given digits as the amount."""
     if key == "a":
         return (
             f'{{"reference":"{reference}","destination":{{"type":"bank_account","amount":{amount},'

@@ -159,7 +159,7 @@ def new_charge(number: int) -> Charge:
 
 
 async def test_the_process_serves_until_it_is_stopped() -> None:
-    """The process stops even while a request hangs on purpose."""
+    """The process stops on a signal, even while a request hangs intentionally."""
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE
     )

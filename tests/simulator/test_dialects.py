@@ -1,4 +1,4 @@
-"""Behavior that all real providers' simulated APIs share, with different statuses and errors."""
+"""The behavior that all real providers' simulated APIs share. Statuses and errors differ."""
 
 import asyncio
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Every fault that the simulator can cause, as the caller sees it."""
+"""Every fault of the simulator, as the caller experiences it."""
 
 import asyncio
 import time

@@ -175,7 +175,7 @@ async def test_webhooks_are_signed_in_one_of_three_ways(
 
 
 async def test_the_signature_of_a_known_body() -> None:
-    """This is our own test vector for the bytes of `data`, because Kora publishes none."""
+    """The test vector for the bytes of `data` is our own, because Kora publishes none."""
     from manilla_simulator.dialects.kora.contract import sign
     from manilla_simulator.settings import KoraAccount
 

@@ -1,4 +1,4 @@
-"""The simulator's pages in a real browser: customers pay, and developers control a provider."""
+"""The simulator's pages in a browser, where customers pay and developers control a provider."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ every_provider = pytest.mark.parametrize(
 async def opened(
     browser: Browser, address: str, width: int = 390, scheme: str = "light"
 ) -> AsyncIterator[Page]:
-    """Opens a page that must cause no browser message and must fit the screen's width."""
+    """Opens a page. The page must fit the screen's width and must cause no browser message."""
     page = await browser.new_page(
         viewport={"width": width, "height": 844},
         color_scheme=scheme,  # type: ignore[arg-type]
@@ -45,7 +45,7 @@ async def opened(
 
 
 def _note_failure(problems: list[str], request: Request) -> None:
-    """Records a failed request, unless it is an image that was aborted by leaving the page."""
+    """Records a failed request, except for an image that was aborted by leaving the page."""
     if request.failure != "net::ERR_ABORTED":
         problems.append(request.url)
 

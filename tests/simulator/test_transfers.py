@@ -1,4 +1,4 @@
-"""Transfer rules that providers A, B and C share, with different statuses and errors."""
+"""The transfer rules that providers A, B and C share. Their statuses and errors differ."""
 
 import asyncio
 from decimal import Decimal

@@ -44,7 +44,7 @@ async def test_duplicate_webhooks_are_byte_identical(platform: Platform) -> None
 
 
 class Pauses:
-    """The simulator's pauses before webhooks, which a test can end."""
+    """The simulator's pauses before it sends webhooks. A test can end the pauses."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []

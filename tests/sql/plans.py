@@ -1,4 +1,4 @@
-"""Reads the server's query plans from auto_explain's log."""
+"""Reads the database server's query plans from the log of auto_explain."""
 
 import json
 import re
@@ -41,7 +41,7 @@ class PlanLog:
         self._file = cluster.folder.parent / "postgres.log"
 
     async def turn_on(self) -> None:
-        """Enables the log for connections that are opened afterwards."""
+        """Enables the log of query plans for new connections."""
         connection = await asyncpg.connect(self._cluster.url(postgres.SUPERUSER, "postgres"))
         try:
             for name, value in SETTINGS.items():
@@ -74,7 +74,7 @@ def _scans(node: dict[str, Any], query: str, table: str = "") -> Iterator[Scan]:
 
 
 def _rows_read(node: dict[str, Any]) -> float:
-    """Returns the number of rows that were returned or filtered out, in all loops."""
+    """Returns the number of rows that the plan node returned or filtered out, in all loops."""
     passed_over = sum(
         node.get(f"Rows Removed by {reason}", 0) for reason in ("Filter", "Index Recheck")
     )

@@ -53,7 +53,7 @@ BY_TESTS = "UPDATE job SET due_at = 'infinity'"
 
 
 class Business:
-    """One merchant, and every SQL statement that its payments and payouts execute."""
+    """One merchant, and all SQL statements that its payments and payouts execute."""
 
     def __init__(self, payer: PayoutMerchant, shop: Shop) -> None:
         self.payer, self.shop = payer, shop
@@ -122,7 +122,7 @@ async def _analyze(owner: asyncpg.Connection) -> None:
 
 
 async def _lose_statistics(owner: asyncpg.Connection) -> None:
-    """Deletes the planner's statistics, as in a database restored from a logical backup."""
+    """Deletes the planner's statistics, which a logical backup does not contain."""
     await owner.execute(
         """
         SELECT pg_clear_relation_stats('public', relname) FROM pg_class
@@ -133,14 +133,14 @@ async def _lose_statistics(owner: asyncpg.Connection) -> None:
 
 
 async def _fill(owner: asyncpg.Connection) -> None:
-    """Fills a large table mostly with one merchant's rows."""
+    """Fills a table with many rows, most of which belong to one merchant."""
     await _add_history(owner, merchant_id=1, rows=19_800)
     await _add_history(owner, merchant_id=2, rows=200)
     await owner.execute("VACUUM ANALYZE")
 
 
 async def _add_history(owner: asyncpg.Connection, *, merchant_id: int, rows: int) -> None:
-    """Adds payments and payouts of earlier days, whose ids sort before today's ids."""
+    """Adds payments and payouts from earlier days. Their ids sort before today's ids."""
     row = f"{merchant_id}, 'OLD{rows}-' || n, 'production', 'OLD{rows}-' || n"
     await owner.execute(
         f"""
@@ -168,7 +168,7 @@ STATES = [
 
 
 async def _database(cluster: Cluster, settings: Settings, state: State) -> tuple[Settings, PlanLog]:
-    """Creates a migrated database in this state, whose statistics are not updated again."""
+    """Creates a migrated database in this state, and disables updates of its statistics."""
     on = await database(cluster, settings, NAME, is_migrated=True)
     owner = await asyncpg.connect(on.migration_url)
     try:
@@ -308,9 +308,9 @@ async def test_a_page_of_the_statement_does_not_read_all_postings_of_the_merchan
 
 
 async def _add_postings(on: Settings, *, merchant_id: int, rows: int) -> None:
-    """Adds earlier postings, and summarizes them in the index on their ids, as autovacuum does.
+    """Adds earlier postings, and summarizes them in the index on their ids, like autovacuum.
 
-    Two thirds of the postings belong to this merchant. Each of the others belongs to a different
+    Two thirds of the postings belong to this merchant. Every other posting belongs to a different
     merchant, so the average merchant has few postings.
     """
     owner = await asyncpg.connect(on.migration_url)
@@ -330,7 +330,7 @@ async def _add_postings(on: Settings, *, merchant_id: int, rows: int) -> None:
 async def _rows_read(
     on: Settings, log: PlanLog, request: Callable[[Business], Awaitable[object]]
 ) -> list[float]:
-    """Returns how many rows of growing tables each block of requests read."""
+    """Returns how many rows of growing tables each block of requests has read."""
     rows_read = []
     async with business(on) as shop:
         await request(shop)

@@ -86,14 +86,15 @@ def test_no_privilege_is_granted_that_no_statement_needs(project: Path) -> None:
 
 
 def _written_by_all(project: Path) -> set[tuple[str, str]]:
-    """Returns the writes of the platform and of the demo shop, which uses the same role."""
+    """Returns the SQL writes of the platform and the demo shop, which use the same role."""
     return _written(project / "manilla") | _written(project / "simulator" / "src")
 
 
 def _written(code: Path) -> set[tuple[str, str]]:
-    """Returns the operation and table of each write in the code, except for the owner's writes.
+    """Returns the operation and the table of each SQL write in the code.
 
-    The owner runs the migrations, and moves the demo history into the past.
+    The owner's writes are not included: the owner runs migrations and moves the demo history into
+    the past.
     """
     by_owner = {code / "sql", code / "manilla_simulator" / "history"}
     programs = (file for file in code.rglob("*.py") if not by_owner & set(file.parents))

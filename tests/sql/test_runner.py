@@ -1,4 +1,4 @@
-"""Each migration runs once, in order, and an interrupted run can be repeated."""
+"""Each migration runs once and in order, and an interrupted run can be repeated."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
 
 @pytest.mark.parametrize("number", runner.numbers())
 def test_only_concurrent_index_statements_follow_the_first_of_them(number: str) -> None:
-    """Each of these statements runs alone. A table change among them would have no lock timeout."""
+    """Concurrent index statements run alone, so other statements would have no lock timeout."""
     [file] = runner.FOLDER.glob(f"{number}_*.sql")
     migration = runner.read(file)
     for statement in migration.concurrent:
@@ -52,7 +52,7 @@ def test_only_concurrent_index_statements_follow_the_first_of_them(number: str) 
 async def test_a_database_that_an_earlier_version_migrated_is_continued(
     on: Settings, owner: Any
 ) -> None:
-    """The version table is the one that Alembic created in earlier releases."""
+    """Alembic created the version table of this database in earlier releases."""
     await owner.execute(
         "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
         " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
@@ -97,7 +97,7 @@ async def test_a_migration_that_requests_block_is_repeated(on: Settings, owner: 
 
 
 async def _until_blocked(owner: Any, *, is_blocked: bool) -> None:
-    """Waits until a session is waiting for a lock on the table, or until none is."""
+    """Waits until a session waits for a lock on the table, or until no session does."""
     waiting = """
         SELECT EXISTS (SELECT FROM pg_locks
                         WHERE relation = 'merchant'::regclass AND NOT granted)"""
@@ -119,7 +119,7 @@ async def test_a_migration_that_stays_blocked_changes_nothing(
 
 
 async def test_a_migration_whose_index_build_failed_is_resumed(on: Settings, owner: Any) -> None:
-    """Its tables are kept, and only the indexes are built again."""
+    """The migration's tables are kept, and only its indexes are built again."""
     await runner.run(on.migration_url, last="0043")
     await owner.execute("CREATE TABLE payout_open ()")
     with pytest.raises(MigrationFailed, match="is not an index"):

@@ -40,7 +40,7 @@ SMALL |= {"shop_order", "shop_news"}  # tables of the demo shop
 
 @pytest.fixture
 async def empty(cluster: Cluster) -> str:
-    """The URL of a new database, for connections as the owner."""
+    """The URL with which the owner connects to a new, empty database."""
     superuser = await Database.open(
         cluster.url(postgres.SUPERUSER, "postgres"), size=1, name="tests"
     )
@@ -79,7 +79,7 @@ async def test_a_single_database_role_is_possible_and_restricted(empty: str) -> 
 
 
 async def test_keys_of_growing_tables_start_with_the_merchant(owner: Database) -> None:
-    """This allows moving a merchant to another cell; see the decision record on growth."""
+    """Such keys allow moving a merchant to another cell (see the decision record on growth)."""
     keys = await owner.records(
         """
         SELECT t.relname AS table, i.relname AS index, a.attname AS first

@@ -1,4 +1,4 @@
-"""`tools/install.py` installs exactly the pinned versions, even after an interruption."""
+"""`tools/install.py` installs exactly the pinned versions, even after an interrupted run."""
 
 import base64
 import hashlib
@@ -42,7 +42,7 @@ def test_every_pinned_requirement_is_found(project: Path, name: str) -> None:
 
 
 class Project:
-    """A folder whose requirements are two small wheels, which need no network."""
+    """A folder with a requirements file for two small local wheels, which need no network."""
 
     def __init__(self, folder: Path, installer: str) -> None:
         self.folder = folder
@@ -75,7 +75,7 @@ class Project:
         return next(self.folder.glob(".venv/lib/python*/site-packages")) / f"{name}.py"
 
     def interrupt(self, name: str) -> None:
-        """Simulates an interrupted installation, with metadata but without some of the files."""
+        """Simulates an interrupted installation: metadata exists, but some files are missing."""
         self.module(name).unlink()
         for file in self.module(name).parent.glob(f"{name}-*.dist-info/INSTALLER"):
             file.unlink()

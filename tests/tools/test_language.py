@@ -1,4 +1,4 @@
-"""`tools.language` finds discouraged words in texts and names, and accepts stored names."""
+"""`tools.language` finds discouraged words in texts and names, except in stored names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The order of the tests, and the recorded durations that determine it."""
+"""The order of the test modules, and the recorded durations that determine the order."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`tools.structure` finds each type of violation, and none in a tree without violations."""
+"""`tools.structure` finds each type of violation, and reports nothing for correct code."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Opens every page of the dashboard or console and collects accessibility and layout problems."""
+"""Opens every page of the dashboard or console, and collects accessibility and layout problems."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,7 +37,7 @@ async def problems(
     width: int,
     scheme: str,
 ) -> list[str]:
-    """Returns the problems that the browser and axe report, each with its page."""
+    """Returns the problems that the browser and axe report, with the page of each problem."""
     found: list[str] = []
     said: list[str] = []
     context = await browser.new_context(

@@ -1,4 +1,4 @@
-"""An HTTP client that keeps cookies, for users who are not signed in yet."""
+"""An HTTP client with cookies, for users who have not signed in yet."""
 
 import contextlib
 import re
@@ -50,7 +50,7 @@ class HttpBrowser:
     async def post(
         self, path: str, fields: Mapping[str, str], *, referer: str | None = None
     ) -> Page:
-        """Submits a form with the sign-in page's CSRF token, unless the fields contain one."""
+        """Submits a form. Adds the sign-in page's CSRF token unless the fields contain a token."""
         given = dict(fields)
         if "csrf" not in given:
             given["csrf"] = (await self.get("/sign-in")).csrf

@@ -1,4 +1,4 @@
-"""Finds cut-off elements on a page: money, buttons and statuses must always be readable."""
+"""Finds elements that are cut off on a page. Money, buttons and statuses must be readable."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ CUT = """() => {
 async def check_nothing_is_cut_off(
     browser: Browser, user: SignedInUser, urls: Sequence[str]
 ) -> None:
-    """Opens the pages as this user, and fails if an element is cut off at one of the widths."""
+    """Opens the pages as this user, and fails if an element is cut off at any of the widths."""
     context = await browser.new_context()
     await user.enter(context)
     found = await cut_off(await context.new_page(), urls)

@@ -1,7 +1,7 @@
 """Checks a page's HTML for accessibility problems, without a browser.
 
-A browser with axe also checks colors, sizes and the result of scripts, but needs a thousand times
-the CPU time: see `accessibility.py`.
+A browser with axe also checks colors, sizes and the results of scripts, but needs a thousand times
+the CPU time (see `accessibility.py`).
 """
 
 from collections import Counter
@@ -79,7 +79,7 @@ def problems(html: str) -> list[str]:
 
 
 def _landmarks(elements: list[_Element]) -> list[str]:
-    """Checks that landmarks with the same role have different names, to tell them apart."""
+    """Checks that landmarks with the same role have different names."""
     roles = {"nav": "navigation", "aside": "complementary"}
     names = Counter(
         (role, element.attributes.get("aria-label", element.attributes.get("aria-labelledby", "")))

@@ -1,4 +1,4 @@
-"""Lists the effect that each dashboard and console route can have in production."""
+"""Lists the effect that each route of the dashboard and the console can have in production."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from manilla.people.roles import ConsoleRole, Role
 
 
 class Effect(StrEnum):
-    """What a user can do in production through a route, directly or with the returned data."""
+    """What a user can achieve through a route in production, directly or with the returned data."""
 
     NOTHING = "no money leaves, and nothing is obtained that could move it"
     OWN = "changes how one's own account is protected"

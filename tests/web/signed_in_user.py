@@ -43,7 +43,7 @@ class SignedInUser(msgspec.Struct, frozen=True):
         *,
         csrf: str | None = None,
     ) -> Reply:
-        """Submits a form with the account page's CSRF token, unless `csrf` is given."""
+        """Submits a form. Adds the account page's CSRF token unless `csrf` is given."""
         token = await self.csrf() if csrf is None else csrf
         pairs = fields.items() if isinstance(fields, Mapping) else fields
         body = urlencode([*pairs, ("csrf", token)]).encode()
@@ -85,13 +85,13 @@ class SignedInUser(msgspec.Struct, frozen=True):
         return found.group(1).decode()
 
     async def step_up(self, services: Services) -> None:
-        """Marks the session as just stepped up."""
+        """Marks the session as stepped up at the current time."""
         await services.db.execute(
             "UPDATE session SET stepped_up_at = now() WHERE person_id = $1", self.person_id
         )
 
     async def enroll(self, services: Services) -> pyotp.TOTP:
-        """Enrolls a second factor, and returns the authenticator app with an unused code."""
+        """Enrolls a second factor, and returns the authenticator app. Its code is unused."""
         visitor = await sessions.find(services.db, self.realm, self.token)
         assert visitor is not None
         begun = await second_factor.begin(services.db, services.keyring, visitor)

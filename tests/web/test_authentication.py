@@ -1,4 +1,4 @@
-"""Sign-in, sessions and redirects in the dashboard and the console, over real HTTP."""
+"""Sign-in, sessions and redirects in the dashboard and the console, over HTTP."""
 
 import re
 from urllib.parse import urlencode

@@ -1,4 +1,4 @@
-"""The chart on the pages: axis, comparison, empty state, and one point far above the others."""
+"""The charts on the pages: axis, comparison, empty state, and a point far above all others."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Pages are compressed, unless another site could learn something from the compressed size."""
+"""Pages are compressed, unless another site could learn secrets from the compressed size."""
 
 import gzip
 from urllib.parse import urlencode
@@ -49,7 +49,7 @@ async def test_a_request_that_another_site_can_cause_is_not_compressed(
 async def test_the_answer_to_a_form_is_not_compressed(
     dashboard: MerchantDashboard, site: Site
 ) -> None:
-    """Only responses to forms show new keys and secrets."""
+    """Responses to forms are not compressed, because they can contain new keys and secrets."""
     fields = urlencode({"csrf": await dashboard.owner.csrf(), "overlap_minutes": "0"}).encode()
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     headers = {**dashboard.owner.headers(), **BROWSER, **kind}

@@ -43,7 +43,7 @@ async def _rows_of_csv(*pages: Sequence[Row]) -> list[list[str]]:
 
 
 def _cells(book: bytes) -> list[list[tuple[str, str]]]:
-    """Returns the type and text of each cell. A formula has a separate type."""
+    """Returns the type and text of each cell. Formulas have a separate type."""
     with zipfile.ZipFile(io.BytesIO(book)) as archive:
         assert archive.testzip() is None
         sheet = ElementTree.fromstring(archive.read("xl/worksheets/sheet1.xml"))

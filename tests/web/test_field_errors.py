@@ -1,4 +1,4 @@
-"""A form shows each error next to its field in plain words, and focuses the first such field."""
+"""A form shows each error next to its field in plain words, and focuses the first invalid field."""
 
 import re
 import secrets
@@ -30,7 +30,7 @@ async def operator(services: Services, site: Site) -> SignedInUser:
 
 
 def _error(page: str, field: str) -> str:
-    """Returns the error text of the field. The field must reference it for screen readers."""
+    """Returns the field's error text. The field must reference the text for screen readers."""
     control = re.search(rf'<(?:input|select|textarea)[^>]*id="f-{field}"[^>]*>', page)
     assert control, f"no field {field}"
     assert 'aria-invalid="true"' in control.group(0)

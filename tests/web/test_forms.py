@@ -1,4 +1,4 @@
-"""Form input is accepted only if it has exactly one meaning."""
+"""Form input with more than one possible meaning is rejected."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Malformed URLs get an error page, and never a server error."""
+"""Malformed URLs lead to an error page, and never to a server error."""
 
 import itertools
 import re

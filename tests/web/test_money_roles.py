@@ -1,6 +1,6 @@
 """Checks for every route which roles can move money, directly or with the returned data.
 
-A new route fails these tests until `money_routes.py` lists its effect.
+These tests fail for a new route until `money_routes.py` lists its effect.
 """
 
 import contextlib

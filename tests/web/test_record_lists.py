@@ -1,4 +1,4 @@
-"""Lists: periods, filters, order, totals, columns and large numbers of rows."""
+"""Lists of records: periods, filters, order, totals, columns and large numbers of rows."""
 
 import re
 from urllib.parse import urlencode
@@ -65,7 +65,7 @@ def order_of(page: str, *texts: str) -> list[str]:
 
 
 def outcomes_of(page: str) -> dict[str, str]:
-    """Returns the count and the total that a list shows for each outcome."""
+    """Returns the count and the total amount that a list shows for each outcome."""
     found = re.findall(r'<span class="dot [^>]*></span>(.*?)</a>', page)
     texts = [re.sub("<[^>]*>", "", each).split(" ", 1) for each in found]
     return dict(texts)

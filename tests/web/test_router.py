@@ -1,4 +1,4 @@
-"""How the router finds a URL's handler, and how requests and responses are parsed and written."""
+"""How the router finds a URL's handler, parses requests and writes responses."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -26,7 +26,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Client:
-    """Calls an ASGI application. `sent` has the parts in which the body arrives."""
+    """Calls an ASGI application. `sent` contains the parts of the request body."""
 
     def __init__(self, app: Any) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Where a password alone is not sufficient: merchants' money, and the whole console."""
+"""Where a password alone is not sufficient: for merchants' money, and in the whole console."""
 
 import re
 import secrets
@@ -98,7 +98,7 @@ async def test_a_password_alone_moves_no_money(services: Services, production: S
 async def test_saved_accounts_require_it_in_the_sandbox_and_sandbox_money_does_not(
     services: Services, production: Site
 ) -> None:
-    """A saved account from the sandbox can also be used for payouts in production."""
+    """An account that was saved in the sandbox can also receive payouts in production."""
     owner = await _owner(services, production)
     await owner.step_up(services)
     assert NEEDED in (await owner.post("/sandbox/accounts", {"method": "1"})).body
@@ -135,7 +135,7 @@ async def test_a_user_without_one_enrolls_and_then_completes_the_action(
 async def test_a_session_that_stepped_up_by_password_must_enter_a_code(
     services: Services, production: Site, site: Site
 ) -> None:
-    """In the meantime, the user has enrolled a second factor in another browser."""
+    """After the step-up, the user has enrolled a second factor in another browser."""
     owner = await _owner(services, production)
     app_ = await owner.enroll(services)
     await owner.step_up(services)
@@ -194,7 +194,7 @@ async def test_a_console_session_without_it_can_only_enroll(
 async def test_a_removed_second_factor_is_noticed_at_the_next_request(
     services: Services, production: Site
 ) -> None:
-    """However the second factor was removed, the session's own flag no longer counts."""
+    """However the second factor was removed, the flag in the session no longer counts."""
     visitor = await administrator(services, production, new_email())
     await visitor.enroll(services)
     await visitor.step_up(services)

@@ -1,4 +1,4 @@
-"""Sign-ins, step-ups, denied access and exports are in the log, the audit log and the metrics."""
+"""The log, the audit log and the metrics have sign-ins, step-ups, denied access and exports."""
 
 import re
 from typing import Any

@@ -26,7 +26,7 @@ async def new_link(shop: Shop, **changed: Any) -> PaymentLink:
 
 
 async def start(shop: Shop, link: PaymentLink, amount: str | None = None, **given: Any) -> Started:
-    """Starts a payment as a customer with a separate IP address."""
+    """Starts a payment as a customer with a new IP address."""
     wish = CustomerInput(amount=Money.of(amount, "NGN") if amount else None, **given)
     url = await shop.services.link_payments.start(link.id, wish, Site(0).address)
     return Started(urlsplit(url).path.rsplit("/", 1)[1], url, {})

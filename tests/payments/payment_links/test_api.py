@@ -211,7 +211,7 @@ async def test_a_disabled_link_stays_disabled(sandbox: Merchant) -> None:
 async def test_other_merchants_and_environments_find_no_link(
     sandbox: Merchant, production: Merchant
 ) -> None:
-    """Another merchant's or environment's link gets the same response as an unknown id."""
+    """Links of another merchant or environment get the same response as an unknown id."""
     created = await create(sandbox)
     other = in_environment(sandbox, production.environment)
     replies: list[Reply] = []

@@ -1,4 +1,4 @@
-"""bank-list: the banks to which a rail can send, cached for an hour."""
+"""bank-list: the banks that a rail supports. The list is cached for an hour."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -140,7 +140,7 @@ async def test_an_old_bank_list_is_used_while_the_provider_is_down(
 async def test_new_provider_credentials_reload_the_bank_list(
     payer: PayoutMerchant, services: Services
 ) -> None:
-    """The bank list and the account names are both requested from the provider again."""
+    """The bank list and the account names are requested from the provider again."""
     order = await payer.order("b")
     for calls in (1, 2):
         await set_credentials(services, "b", business_id=f"business-{calls}")
@@ -163,7 +163,7 @@ async def test_a_provider_that_never_responded_has_no_bank_list(payer: PayoutMer
 
 
 async def seen(services: Services) -> None:
-    """Makes this process reload changes immediately, instead of within a second."""
+    """Makes this process reload changes immediately, instead of up to a second later."""
     await outdate(services)
     await services.watch.ensure_fresh()
 

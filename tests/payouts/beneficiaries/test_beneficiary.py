@@ -1,4 +1,4 @@
-"""The beneficiary in the request or saved before, and the account name that the rail resolves."""
+"""Beneficiaries from the request or from a saved account, and the account name from the rail."""
 
 import json
 from typing import Any

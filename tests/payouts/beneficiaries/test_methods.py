@@ -155,7 +155,7 @@ async def test_limits_are_returned_as_configured(payer: PayoutMerchant, services
 async def test_methods_are_listed_even_while_payouts_are_disabled(
     payer: PayoutMerchant, services: Services, key: str, text: str
 ) -> None:
-    """The list shows all existing methods, even while payouts are rejected."""
+    """The list shows all existing methods, even while payouts are disabled."""
     async with setting(services, key, text):
         assert await codes(payer) == CODES
 

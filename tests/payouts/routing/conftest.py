@@ -12,7 +12,7 @@ __all__ = ["payer", "sandbox_payer", "simulator"]
 
 @pytest.fixture
 async def routed(payer: PayoutMerchant) -> AsyncIterator[RoutedPayouts]:
-    """Sends payouts with the automatic method, over three rails that settle only on command."""
+    """Sends payouts with the automatic method through three rails, which settle only on command."""
     resolver: AccountResolver = payer.services.resolver
     resolver._kept.clear()
     await payer._begin()

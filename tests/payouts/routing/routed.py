@@ -1,4 +1,4 @@
-"""Creates payouts with the automatic method for tests."""
+"""Creates payouts with the automatic method."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ class RoutedPayouts:
         await self.simulator.control(f"{rail}/faults", {"next": list(faults)})
 
     async def claim(self, trx_id: str) -> Job:
-        """Claims the payout's job as a worker. Ends another worker's lease."""
+        """Claims the payout's job as a worker, and ends another worker's lease."""
         db = self.services.db
 
         async def claimed() -> list[Job]:
@@ -77,7 +77,7 @@ class RoutedPayouts:
         await adapter.send(order)
 
     async def transfers(self, trx_id: str) -> dict[str, str]:
-        """Returns the transfer's status at each rail that has the transfer."""
+        """Returns the status of the transfer at each rail that has the transfer."""
         found = {}
         for rail in "abc":
             listed = await self.simulator.read(f"{rail}/transfers?reference={trx_id}")

@@ -25,7 +25,7 @@ STEPS = (AFTER_FIND, BEFORE_SEND, AFTER_SEND, AFTER_ROUTE, BEFORE_SETTLE)
 
 
 class Gate:
-    """Stops one worker at a step until the test opens the gate."""
+    """A gate at one step. One worker stalls there until the test opens the gate."""
 
     def __init__(self, step: str) -> None:
         self.step = step
@@ -44,7 +44,7 @@ async def _at(step: str) -> None:
 
 
 class StallingTasks(PayoutTasks):
-    """The payout jobs, with steps at which a worker can stall."""
+    """The payout jobs, with additional steps at which a worker can stall."""
 
     async def find(self, job: Job) -> Payout | None:
         found = await super().find(job)
@@ -111,7 +111,7 @@ class StalledJob:
         await self._runner._do(job)
 
     async def reached(self) -> bool:
-        """Waits until the worker stalls. Returns False if the job ended without this step."""
+        """Waits until the worker stalls. Returns False if the job ended before this step."""
         reached = asyncio.create_task(self._gate.reached.wait())
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await asyncio.wait({reached, self._working}, return_when=asyncio.FIRST_COMPLETED)

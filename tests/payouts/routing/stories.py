@@ -1,7 +1,7 @@
 """A random sequence of events for payouts with the automatic method.
 
 After each step, the sequence checks the rules that must always hold. A rail breaks its word if it
-pays a transfer that it rejected, or if it changes a final status. In both cases a case must be
+pays a transfer that it rejected, or if it changes a final status. In both situations a case must be
 open.
 """
 
@@ -133,7 +133,7 @@ class RoutedStory:
             await self.stalled.pop(trx_id).resume()
 
     async def settle(self) -> None:
-        """Makes a rail settle an accepted transfer, or return a delivered transfer later."""
+        """Makes a rail settle an accepted transfer, or return a delivered transfer."""
         words = {"processing": ["success", "success", "failed"], "success": ["reversed"]}
         found = [
             (trx_id, rail, words[status])
@@ -150,7 +150,7 @@ class RoutedStory:
         await self.routed.payer.settle(rail, trx_id, word)
 
     async def webhook(self) -> None:
-        """Sends a true, wrong or forged webhook from a current or earlier rail of the payout."""
+        """Sends a correct, wrong or forged webhook from a current or earlier rail of the payout."""
         if not self.payouts:
             return
         trx_id = self.chance.choice(self.payouts)
@@ -247,7 +247,7 @@ class RoutedStory:
         assert await self._db.value(failed, self._merchant_id) == 0
 
     async def end(self) -> None:
-        """Ends the sequence without faults: each payout becomes final, with one notice a change."""
+        """Ends without faults: each payout is final, with one notification per status change."""
         self.log.append("end")
         self.is_ending = True
         await self._repair()
@@ -336,7 +336,7 @@ class RoutedStory:
         return f"payout {self.payouts.index(trx_id)}"
 
     async def _claim(self, trx_id: str | None = None) -> tuple[Payout, Job] | None:
-        """Claims the job of this payout, or of any payout. Ends another worker's lease."""
+        """Claims the job of this payout, or of any payout, and ends another worker's lease."""
         subjects = await self._db.records(
             "SELECT subject FROM job WHERE merchant_id = $1 AND kind = 'transfer' ORDER BY subject",
             self._merchant_id,
@@ -349,7 +349,7 @@ class RoutedStory:
 
     @contextlib.asynccontextmanager
     async def _answers(self, provider: str) -> AsyncIterator[str]:
-        """Chooses how the rail responds to the next calls."""
+        """Chooses the rail's responses to the next calls."""
         answer, is_asked = self.chance.choice(ANSWERS), self.chance.random() < 0.75
         wire: Any = getattr(self.routed.services.rails.adapter(provider), "_pay_out", None)
         api = wire.api
@@ -383,7 +383,7 @@ class RoutedStory:
 
 
 def _problem(status: str, at: dict[str, str]) -> str | None:
-    """Returns which rule the payout's transfers break, or None."""
+    """Returns the rule that the payout's transfers violate, or None."""
     if len(at) > 1:
         return f"more than one rail accepted it: {at}"
     if status in ("failed", "canceled") and PAYING & set(at.values()):

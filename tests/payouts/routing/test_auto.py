@@ -1,4 +1,4 @@
-"""The method auto_ngn from the merchant's point of view."""
+"""The payout method auto_ngn as merchants see it."""
 
 import pytest
 
@@ -14,7 +14,7 @@ BANK_LIST = "/api/v1/payout/bank-list?method_code=auto_ngn"
 
 @pytest.mark.parametrize("code", ["C058", "000013", "058"])
 async def test_it_understands_the_code_of_any_rail(routed: RoutedPayouts, code: str) -> None:
-    """C058 is only in provider C's list, which no process has loaded when the first row runs."""
+    """Only provider C's bank list has the code C058, and no process has loaded this list yet."""
     trx_id = await routed.pay_out(who={"bank_code": code})
     assert (await routed.payer.payout(trx_id)).bank == GTBANK
 
@@ -113,7 +113,7 @@ async def test_a_sandbox_payout_completes_without_a_provider(
 async def test_a_bank_that_another_process_has_learned_can_be_paid_at_once(
     routed: RoutedPayouts, by: str
 ) -> None:
-    """The bank list in this process's cache is older and does not contain the bank."""
+    """The bank list in this process's cache is older, so it does not contain the bank."""
     banks = routed.services.banks
     listed = await banks.of_rail("providera", is_sandbox=False) or []
     account, kept_until, _ = banks._kept["providera"]

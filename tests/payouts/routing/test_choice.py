@@ -1,4 +1,4 @@
-"""The choice of a rail is a pure function; these tests try every combination of its inputs."""
+"""The choice of a rail is a pure function. The tests try every combination of its inputs."""
 
 import itertools
 from typing import Any

@@ -1,6 +1,6 @@
-"""No payout is refunded if a signed webhook reports that a rail has the transfer.
+"""A payout is not refunded if a signed webhook reports that a rail has the transfer.
 
-In these tests the rail accepts the transfer but rejects the request. The webhook arrives at
+In these tests the rail accepts the transfer, but rejects the request. The webhook arrives at
 different moments.
 """
 
@@ -35,7 +35,7 @@ WINDOWS = [
 
 
 class Rejected:
-    """A payout that a rail rejects although the rail has the transfer."""
+    """A payout that a rail rejects, although the rail has accepted the transfer."""
 
     def __init__(self, routed: RoutedPayouts, site: Site) -> None:
         self.routed = routed
@@ -49,13 +49,13 @@ class Rejected:
         return worker
 
     async def pays(self, rail: str, trx_id: str) -> None:
-        """Delivers the transfer at the rail, and sends the rail's signed webhook."""
+        """Makes the rail deliver the transfer, and sends the rail's signed webhook."""
         await self.routed.send_directly(rail, trx_id)
         await self.payer.settle(rail, trx_id, "success")
         assert (await send_webhook(self.site, rail, trx_id, "success")).status == 200
 
     async def is_paid_by(self, trx_id: str, rail: str) -> None:
-        """Checks that the payout is completed by this rail and never refunded."""
+        """Checks that this rail has completed the payout, and that there was no refund."""
         await self.payer.check_until(trx_id, "completed")
         assert await self.routed.provider(trx_id) == f"provider{rail}"
         assert await messages(self.payer, trx_id) == ["Payout Completed"]

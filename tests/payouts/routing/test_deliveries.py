@@ -1,4 +1,4 @@
-"""Payout results are counted per rail and bank, and influence the choice of a rail."""
+"""Payout results are counted per rail and bank, and affect the choice of a rail."""
 
 from datetime import timedelta
 from typing import Any
@@ -30,7 +30,7 @@ async def counted(services: Services, provider: str, bank: str = GTBANK) -> Outc
 
 
 async def fail(services: Services, provider: str, times: int = 3) -> None:
-    """Counts failures in the current minute, as another process would."""
+    """Counts failed payouts in the current minute, as another process would."""
     outcomes = Outcomes(failed=times)
     await deliveries._add(services.db, (provider, GTBANK), outcomes)
     services.deliveries._read_again_at = 0.0

@@ -1,4 +1,4 @@
-"""Explanations of a payout's attempts: the functions, the command and the pages."""
+"""The explanation of a payout's attempts, in the code, on the command line and on the pages."""
 
 import pytest
 

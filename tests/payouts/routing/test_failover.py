@@ -119,7 +119,7 @@ async def test_a_rail_that_reports_another_holder_is_skipped(routed: RoutedPayou
 async def test_a_rail_whose_name_differs_from_any_earlier_one_is_skipped(
     routed: RoutedPayouts,
 ) -> None:
-    """The third name matches the second, which omits a word, but differs from the first."""
+    """The third name matches the second, which omits a word, but not the first name."""
     services = routed.services
     resolved = {FIRST: "ADA OBI NWOSU", SECOND: "ADA OBI", THIRD: "ADA OBI EZE"}
     for provider, name in resolved.items():
@@ -201,7 +201,7 @@ async def test_a_connection_that_is_never_established_moves_the_payout(
 async def test_after_a_restore_a_payout_is_found_on_the_rail_that_has_it(
     routed: RoutedPayouts,
 ) -> None:
-    """The backup is from before the move, and has the payout as unsent on the first rail."""
+    """The backup is from before the move, so it has the payout as unsent on the first rail."""
     trx_id = await routed.pay_out()
     await routed.plan("a", REFUSED)
     db, key = routed.services.db, (routed.payer.merchant.new.id, trx_id)

@@ -1,7 +1,7 @@
-"""Each rule against double payment is needed: without it, a test scenario fails.
+"""Each rule against double payment is needed: without the rule, a test scenario fails.
 
 A scenario returns whether no payout was paid twice. If two rules protect against the same scenario,
-it fails only without both rules, and each rule alone is sufficient.
+each rule alone is sufficient, and the scenario fails only without both rules.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ FIRST, SECOND = "providera", "providerb"
 
 
 class Scene:
-    """The payouts of one test on several rails, with workers that can stall."""
+    """The payouts of one test with several rails, and workers that can stall."""
 
     def __init__(self, routed: RoutedPayouts, site: Site) -> None:
         self.routed = routed
@@ -81,7 +81,7 @@ class Scene:
         return False
 
     async def give_job_back(self, stalled: StalledJob) -> None:
-        """Simulates a broken fence: the stalled worker holds a job that another worker has run."""
+        """Simulates a broken fence: the stalled worker keeps a job that another worker has run."""
         job = stalled.job
         await self.db.execute(
             """
@@ -93,7 +93,7 @@ class Scene:
         )
 
     async def is_kept(self, trx_id: str) -> bool:
-        """Returns whether the payout stayed on its first rail, and no other rail got it."""
+        """Returns whether the payout stayed on its first rail, and no other rail received it."""
         await self.routed.simulator.run_jobs()
         is_there = await self.routed.rails(trx_id) == [FIRST]
         return is_there and set(await self.routed.transfers(trx_id)) <= {"a"}
@@ -131,7 +131,7 @@ async def _moved_meanwhile(scene: Scene) -> bool:
 
 
 async def _found_to_be_sent(scene: Scene) -> bool:
-    """The transfer was sent after the backup from which the database was restored."""
+    """The database was restored from a backup, and the transfer was sent after that backup."""
     trx_id, stalled = await scene.unsent()
     await scene.routed.send_directly("a", trx_id)
     await sending.note_sent(scene.db, PAYOUTS, stalled.job.merchant_id, trx_id)
@@ -175,7 +175,7 @@ async def _webhook_contradicts(scene: Scene) -> bool:
 
 
 async def _left_rail_has_it(scene: Scene) -> bool:
-    """The first rail reports that it has the transfer while the second rail rejects it."""
+    """The first rail reports that it has the transfer, while the second rail rejects it."""
     trx_id, stalled = await scene.rejected()
     await stalled.resume()
     await scene.routed.plan("b", REFUSED)
@@ -186,7 +186,7 @@ async def _left_rail_has_it(scene: Scene) -> bool:
 
 
 async def _rejected_but_paid(scene: Scene) -> bool:
-    """The rail's webhook arrives while its rejection is being saved."""
+    """A webhook arrives while the worker saves the same rail's rejection."""
     await scene.routed.plan("a", BAD_ACCOUNT)
     trx_id = await scene.routed.pay_out()
     stalled = await scene.stall(trx_id, stalling.BEFORE_SETTLE)
@@ -258,7 +258,7 @@ async def _left_rail_pays(scene: Scene) -> bool:
 
 
 async def _failed_before_the_backup(scene: Scene) -> bool:
-    """The backup is from before the move: the first rail has failed, and the second rail pays."""
+    """The first rail failed and the second rail pays, but the backup is from before the move."""
     trx_id = await scene.routed.pay_out()
     await scene.work(trx_id)
     await scene.routed.payer.settle("a", trx_id, "failed")
@@ -269,7 +269,7 @@ async def _failed_before_the_backup(scene: Scene) -> bool:
 
 
 async def _rejected_after_a_restore(scene: Scene) -> bool:
-    """An administrator rejects a payout that our database has as unsent on the first rail."""
+    """An administrator rejects a payout that is unsent on the first rail in our database."""
     trx_id = await scene.routed.pay_out()
     await scene.routed.send_directly("b", trx_id)
     await outgoing.hold_all(scene.db)
@@ -279,7 +279,7 @@ async def _rejected_after_a_restore(scene: Scene) -> bool:
 
 
 async def _moved_before_a_failure_is_saved(scene: Scene) -> bool:
-    """A worker knows that the first rail failed, but the transfer is found on the second rail."""
+    """A worker knows that the first rail failed, but the second rail has the transfer."""
     trx_id = await scene.routed.pay_out()
     await scene.work(trx_id)
     await scene.routed.payer.settle("a", trx_id, "failed")

@@ -55,7 +55,7 @@ def test_rails_that_are_down_come_first_then_failing_ones_then_drained_ones() ->
 async def test_a_rail_whose_payouts_to_several_banks_fail_is_failing(
     routed: RoutedPayouts,
 ) -> None:
-    """No bank has enough failures to count alone, but the rail delivers nothing."""
+    """Each bank has too few failures to count alone, but the rail has no deliveries at all."""
     services = routed.services
     for code in ("058", "044", "057"):
         key = "providera", code

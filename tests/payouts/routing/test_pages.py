@@ -1,4 +1,4 @@
-"""The pages that show administrators and merchants a payout that moved to another rail."""
+"""The pages about a payout that moved to another rail, for administrators and merchants."""
 
 from playwright.async_api import Browser
 

@@ -1,4 +1,4 @@
-"""After any resolution, each clearing account matches the provider's statement."""
+"""After every resolution, each clearing account matches the provider's statement."""
 
 import pytest
 
@@ -16,7 +16,7 @@ AMOUNT, FULL = 100_000, 1_000_000
 
 
 class MovedPayout:
-    """A payout that rail A rejected and that was moved to rail B."""
+    """A payout that rail A has rejected, and that has moved to rail B."""
 
     def __init__(self, routed: RoutedPayouts, site: Site, trx_id: str) -> None:
         self.routed = routed
@@ -144,7 +144,7 @@ async def test_nothing_is_posted_while_the_payout_is_open(moved: MovedPayout) ->
 async def test_the_fee_of_a_transfer_that_was_delivered_after_all_is_posted(
     routed: RoutedPayouts, site: Site
 ) -> None:
-    """The rail rejected the send, so the fee is unknown until the transfer is delivered."""
+    """The rail rejected the send, so the fee is known only after the delivery."""
     await routed.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
     await routed.plan("a", REFUSED)
     trx_id = await routed.payer.pay_out("a")

@@ -32,7 +32,7 @@ STEPS = 14
 
 
 class StoryStage:
-    """Resources that all sequences share: the platform, a simulator and a payout observer."""
+    """The resources that all sequences share: the platform, a simulator and a payout observer."""
 
     def __init__(
         self, services: Services, keyring: Keyring, site: Site, simulator: ProviderSimulator

@@ -1,4 +1,4 @@
-"""The texts and times in warnings about failing rails."""
+"""The texts and times in warnings about rails that are failing."""
 
 import itertools
 from datetime import UTC, datetime, timedelta

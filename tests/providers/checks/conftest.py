@@ -1,4 +1,4 @@
-"""The simulator with test keys at every provider, and the checks of Manilla's accounts there."""
+"""The simulator with test keys for every provider, and the checks of our provider accounts."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ LIVE = {
 
 
 class CheckedProviders:
-    """Controls the simulator, and runs the checks of our accounts."""
+    """Controls the simulator, and runs the checks of our provider accounts."""
 
     def __init__(self, db: Database, keyring: Keyring, http: aiohttp.ClientSession, url: str):
         self.db = db
@@ -65,7 +65,7 @@ class CheckedProviders:
         self.configured: set[str] = set()
 
     async def configure(self, provider: str, **given: str) -> None:
-        """Changes the test account's settings, which the account's first use stores."""
+        """Changes the test account's settings, which are stored when the account is first used."""
         if provider not in self.configured:
             self.configured.add(provider)
             path = provider[-1] if provider.startswith("provider") else provider
@@ -86,7 +86,7 @@ class CheckedProviders:
             return listed
 
     async def go_live(self, provider: str) -> None:
-        """Replaces the test account with a live account, at the provider and in our settings."""
+        """Replaces the test account with a live account, in the simulator and in our settings."""
         keys = LIVE.get(provider, {})
         if keys:
             await self.control(f"{provider}/account", keys)

@@ -1,4 +1,4 @@
-"""`manilla provider check` with the simulator over real HTTP, for every provider kind."""
+"""`manilla provider check` with the simulator over HTTP, for every provider kind."""
 
 import msgspec
 import pytest
@@ -33,7 +33,7 @@ QUERIES = {
 
 
 def shown(report: CheckReport) -> str:
-    """Returns the whole report as a person and as a program would see it."""
+    """Returns the whole report as text and as JSON."""
     document = msgspec.to_builtins(report.document(), builtin_types=(dict,))
     return "\n".join(report.lines()) + strict_json.encode(document).decode()
 

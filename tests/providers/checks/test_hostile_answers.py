@@ -1,4 +1,4 @@
-"""A provider sends invalid responses or none: the check reports this and never fails."""
+"""If a provider sends an invalid response or none, the check reports this and does not crash."""
 
 import asyncio
 import itertools

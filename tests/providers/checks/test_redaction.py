@@ -1,4 +1,4 @@
-"""Which parts of a provider's responses a report may show."""
+"""Which parts of a provider's responses the report of a check may show."""
 
 import pytest
 

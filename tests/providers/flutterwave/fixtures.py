@@ -1,7 +1,7 @@
 """Handwritten examples of Flutterwave's responses.
 
-`DOCUMENTED` has fields from Flutterwave's documentation or SDK, with our own values. `DERIVED` has
-fields that the documentation implies or that third parties report.
+The fields in `DOCUMENTED` are from Flutterwave's documentation or SDK, with our own values. The
+fields in `DERIVED` are implied by the documentation or reported by third parties.
 """
 
 from typing import Any

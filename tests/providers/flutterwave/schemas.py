@@ -1,6 +1,6 @@
 """JSON Schemas of our requests, handwritten from Flutterwave's documentation.
 
-No other field is allowed, so a misspelled field fails the test.
+The schemas allow no other fields, so a misspelled field fails the test.
 """
 
 from typing import Any

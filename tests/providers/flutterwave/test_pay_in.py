@@ -1,4 +1,4 @@
-"""Flutterwave charges and refunds: our exact requests, and how we parse the responses."""
+"""Flutterwave charges and refunds: our exact requests, and the parsing of responses."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ ENDS = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 def refunding(server: Scripted, status: int, document: Any, charge: Any = CHARGE) -> Behaviour:
-    """Returns the responses to the charge's status query and then to the refund."""
+    """Returns the response to the charge's status query, followed by the response to the refund."""
 
     async def behave(writer: asyncio.StreamWriter) -> None:
         is_refund = server.recorded[-1].method == "POST"

@@ -1,4 +1,4 @@
-"""Flutterwave transfers and lookups: our exact requests, and how we parse the responses."""
+"""Flutterwave transfers and lookups: our exact requests, and the parsing of responses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Flutterwave's adapter with the simulated API, over real HTTP."""
+"""Flutterwave's adapter with Flutterwave's simulated API, over HTTP."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Flutterwave's webhooks: the shared secret, and the reported status."""
+"""Flutterwave's webhooks: the shared secret, and the status that a webhook reports."""
 
 import json
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Orders, and responses in Kora's format with our own values."""
+"""Requests and responses in Kora's format, with our own values."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """JSON Schemas of the requests that Kora documents, with their field names and limits.
 
-No other field is allowed, so a misspelled optional field fails the test.
+The schemas allow no other fields, so a misspelled optional field fails the test.
 """
 
 from typing import Any

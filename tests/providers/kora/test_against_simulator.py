@@ -1,4 +1,4 @@
-"""Kora's adapter with the simulated API, which was implemented independently."""
+"""Kora's adapter with Kora's simulated API, whose code is independent of the adapter."""
 
 from typing import Any
 
@@ -265,7 +265,7 @@ async def test_wrong_credentials_are_neither_success_nor_refusal(
 
 
 async def test_the_documented_rejections(kora: Adapter, setup: SimulatorSetup) -> None:
-    """Each message of the simulator is a rejection, or a reason to query the status."""
+    """Each error message of the simulator is either a rejection or a reason to query the status."""
     async with setup.session.get(f"{setup.simulator_url}/control/api/state") as reply:
         state: Any = await reply.json()
     found = [each["message"] for each in state["kora"]["refusals"]]

@@ -1,4 +1,4 @@
-"""Kora's responses in every documented format, and in formats that must not be trusted."""
+"""Kora's responses in every documented format, and in formats that the adapter must not trust."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -181,7 +181,7 @@ async def test_a_fee_is_rounded_and_never_blocks(
 
 
 class TestChargeReferences:
-    """Sources disagree about which field has our reference and which field has Kora's."""
+    """Sources disagree about which field has our reference and which has Kora's reference."""
 
     @pytest.mark.parametrize(
         "fields",

@@ -1,4 +1,4 @@
-"""Kora's errors: which errors are conclusive, and which require a status query."""
+"""Kora's errors: which errors are conclusive, and which errors require a status query."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Our requests to Kora, byte for byte where it matters."""
+"""Our requests to Kora. Where the bytes matter, they are compared byte for byte."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Kora's balance history: our requests, and how we parse its lines."""
+"""Kora's balance history: our requests, and the parsing of its lines."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Kora's webhooks: only the bytes of `data` are signed, with the secret key."""
+"""Kora's webhooks. The signature covers only the bytes of `data`, and uses the secret key."""
 
 import hashlib
 import hmac
@@ -87,7 +87,7 @@ def test_each_event(kora: Adapter, event: str, kind: EventKind, status: Any) -> 
 def test_an_event_that_its_signed_data_contradicts_claims_nothing(
     kora: Adapter, event: str
 ) -> None:
-    """The event's name is not signed, so an attacker may have changed it."""
+    """The signature does not cover the event's name, so an attacker may have changed the name."""
     other = "failed" if event.endswith("success") else "success"
     read = kora.read_webhook(*signed(event, transfer(status=other)))
     assert isinstance(read, WebhookEvent)
@@ -130,7 +130,7 @@ def test_a_refund_is_found_by_its_own_reference(kora: Adapter) -> None:
 
 
 def test_the_signed_bytes_are_those_received(kora: Adapter) -> None:
-    """The spaces, key order, number formats and escapes of the received body are kept."""
+    """The signature is checked with the received bytes, including spaces, key order and escapes."""
     data = b'{ "reference" : "%b", "amount": 1.50,"name":"Ad\\u00e9" }' % TRX_ID.encode()
     raw = b'\n{"data" :  %b , "event": "transfer.success"} ' % data
     read = kora.read_webhook(sign(data), raw)

@@ -27,7 +27,7 @@ KEYS = {
 
 
 class ScriptedMonnify:
-    """The scripted server, at which the login works unless a test changes it."""
+    """The scripted server. Its login succeeds unless a test changes it."""
 
     def __init__(self, server: Scripted) -> None:
         self.server = server
@@ -87,6 +87,6 @@ def monnify(client: HttpClient, monnify_server: ScriptedMonnify) -> Monnify:
 
 
 def reset(each: Monnify) -> None:
-    """Closes the circuit breakers, so that every call of a test is sent."""
+    """Closes the circuit breakers, so that every call is sent."""
     each._pay_in.rail.reset()
     each._pay_out.rail.reset()

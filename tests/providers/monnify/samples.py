@@ -1,7 +1,7 @@
 """Handwritten examples of Monnify's responses and webhooks, with our own values.
 
-`documented`: the fields and types are in Monnify's SDK or API reference. `derived`: we inferred
-them from similar calls or from third parties' code.
+`documented` examples have fields and types from Monnify's SDK or API reference. We inferred
+`derived` examples from similar calls or from third-party code.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """JSON Schemas of the requests to Monnify, keyed by method and path.
 
-They are handwritten from the field lists of Monnify's own SDK (MIT) and API reference. No other
-field is allowed, so a misspelled field fails the test.
+The schemas are handwritten from the field lists of Monnify's SDK (MIT) and API reference. They
+allow no other fields, so a misspelled field fails the test.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Monnify's adapter with the simulated API, which was implemented independently."""
+"""Monnify's adapter with Monnify's simulated API, whose code is independent of the adapter."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Monnify's statuses, rejections and unexpected responses: only a clear status is conclusive."""
+"""Monnify's statuses, rejections and unexpected responses. Only a clear status is conclusive."""
 
 from typing import Any
 
@@ -321,7 +321,7 @@ async def test_rejections_of_a_transfer(
 async def test_only_rejections_in_monnifys_own_envelope_count(
     monnify: Monnify, monnify_server: ScriptedMonnify
 ) -> None:
-    """A business error can have the HTTP status 500 or 200, and neither is conclusive."""
+    """A rejection with an unexpected HTTP status, such as 500 or 200, is not conclusive."""
     for status in ODD_STATUSES:
         reset(monnify)
         monnify_server.answers(status, refusal("Insufficient balance"))

@@ -1,4 +1,4 @@
-"""Exact requests to Monnify, and how documented responses are parsed.
+"""Our exact requests to Monnify, and the parsing of documented responses.
 
 When a test ends, every request is also checked against the schemas.
 """
@@ -129,7 +129,7 @@ async def test_an_account_ends_at_the_earlier_time_and_without_a_zone_in_lagos(
 async def test_an_account_with_a_fee_on_top_is_read_with_its_own_amount(
     monnify: Monnify, monnify_server: ScriptedMonnify
 ) -> None:
-    """The platform then abandons the charge, because the customer would pay a different amount."""
+    """The platform abandons such a charge, because the customer would pay a different amount."""
     monnify_server.by_path[INITIALIZE] = answering(200, ok(DOCUMENTED["initialized"]))
     account = {**DOCUMENTED["account"], "fee": "15.00", "totalPayable": "1030.50"}
     monnify_server.by_path[ACCOUNT] = answering(200, ok(account))

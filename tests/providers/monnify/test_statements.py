@@ -1,4 +1,4 @@
-"""Monnify's list of transfers: our requests, and how we parse the list as a statement."""
+"""Monnify's list of transfers: our requests, and the parsing of the list as a statement."""
 
 from datetime import UTC, datetime
 from typing import Any

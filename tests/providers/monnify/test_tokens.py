@@ -1,4 +1,4 @@
-"""Access tokens: requested before a call, renewed before they expire, one request at a time."""
+"""Access tokens are requested before a call, and renewed before expiry, one request at a time."""
 
 import asyncio
 from typing import Any

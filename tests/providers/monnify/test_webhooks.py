@@ -1,4 +1,4 @@
-"""Monnify's webhooks: exact signatures, our references, and reported statuses."""
+"""Monnify's webhooks: exact signatures, our references, and the reported statuses."""
 
 import hashlib
 import hmac

@@ -17,7 +17,7 @@ def paystack(adapters: Adapters) -> Adapter:
 
 @pytest.fixture
 async def api(server: Scripted) -> AsyncIterator[PaystackServer]:
-    """The scripted Paystack API. Each request of a test must match its schema."""
+    """The scripted Paystack API. Each request of a test must match the schema of its call."""
     api = PaystackServer(server)
     yield api
     api.assert_requests_are_documented()

@@ -1,4 +1,4 @@
-"""A scripted Paystack API with chosen responses, which checks requests against our schemas."""
+"""A scripted Paystack API that returns chosen responses and checks requests against our schemas."""
 
 import asyncio
 import copy
@@ -20,7 +20,7 @@ REFERENCE = TRX_ID.lower()
 
 
 def example(name: str, origin: str = "documented", /, **changes: Any) -> Any:
-    """Returns a sample document, with the given values replaced in its data."""
+    """Returns a sample response. The given values replace values in its `data`."""
     text = (HERE / f"{origin}.json").read_text().replace("REFERENCE", REFERENCE)
     document = copy.deepcopy(json.loads(text)[name])
     if changes:
@@ -33,7 +33,7 @@ def refusal(message: str, **more: Any) -> Any:
 
 
 class PaystackServer:
-    """Responds to each call by method and path. Several responses are sent one after the other."""
+    """Responds by method and path. If a call has several responses, they are sent in order."""
 
     def __init__(self, scripted: Scripted) -> None:
         self._scripted = scripted

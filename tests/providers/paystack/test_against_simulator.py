@@ -1,4 +1,4 @@
-"""Paystack's adapter with the simulated API, which was implemented independently."""
+"""Paystack's adapter with Paystack's simulated API, whose code is independent of the adapter."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Paystack's checkout, one-time accounts and charges: requests, and how we parse responses."""
+"""Paystack's checkout, one-time accounts and charges: our requests, and parsing responses."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Paystack's refunds, which do not have our reference: our requests, and how we find refunds."""
+"""Paystack's refunds, which do not contain our reference: our requests, and finding a refund."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -38,7 +38,7 @@ PAID = RefundState(ReportedRefundStatus.PAID, Money("NGN", 101550), "3018284")
 
 
 def listed(*refunds: dict[str, Any]) -> Any:
-    """Returns a list of refunds. Each refund is the sample with the given changes."""
+    """Returns a list of refunds. Each refund is the sample refund with the given changes."""
     return example("refund_status") | {
         "data": [{**example("refund_status")["data"], **each} for each in refunds]
     }

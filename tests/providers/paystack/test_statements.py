@@ -1,4 +1,4 @@
-"""Paystack's balance ledger: our requests, and how we parse its lines."""
+"""Paystack's balance ledger: our requests, and the parsing of its lines."""
 
 from datetime import UTC, datetime
 from typing import Any

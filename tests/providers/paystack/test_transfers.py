@@ -1,4 +1,4 @@
-"""Paystack's banks, recipients and transfers: our requests, and how we parse responses."""
+"""Paystack's banks, recipients and transfers: our requests, and the parsing of responses."""
 
 from typing import Any
 

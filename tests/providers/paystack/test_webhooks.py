@@ -1,4 +1,4 @@
-"""Paystack's webhooks: their signatures, and the transactions that they report."""
+"""Paystack's webhooks: the signatures, and the transactions that the webhooks report."""
 
 import hashlib
 import hmac
