@@ -72,7 +72,7 @@ class Instance(InstanceFolder):
                     *(*MANILLA, "up", "--port", str(self.port), "--data", str(folder)),
                     # The instance has one worker, unless a test needs several.
                     *("--workers", "1"),
-                    "--no-demo-history",  # Only tests of the demo history enable it.
+                    "--no-demo-history",  # Only a few tests enable the demo history.
                     *options,
                 ],
                 stdout=output,

@@ -94,7 +94,7 @@ class ProviderSimulator:
         await self.run_jobs()
 
     async def until(self, is_so: Callable[[], Any]) -> None:
-        """Runs due jobs until the condition is true. Webhooks can arrive meanwhile."""
+        """Runs due jobs until the condition is true. Webhooks can arrive while it waits."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not await is_so():
                 await self.run_jobs()
@@ -155,7 +155,7 @@ async def _postpone_jobs(services: Services) -> None:
 
 
 async def _mark_rails_up(services: Services) -> None:
-    """Marks all rails as up, because failed calls of an earlier test may have changed that."""
+    """Marks all rails as up, because earlier tests' failed calls may have marked rails as down."""
     health = services.rails.health
     # Without these locks, a running task could read or write the earlier state.
     async with services.watch._looking, health._flushing:

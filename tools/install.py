@@ -6,7 +6,7 @@ requirements file lists every dependency with its hash, so nothing has to be res
 pip processes can install in parallel.
 """
 
-# With this import, an older Python can run the script up to its version check.
+# An older Python can then run the script up to its version check.
 from __future__ import annotations
 
 import argparse

@@ -21,7 +21,7 @@ from pathlib import Path
 STOP_SECONDS_MAX = 3.0
 PAUSE_SECONDS_MAX = 1.0  # the maximum time between pausing two processes
 BUSY_SECONDS_MAX = 20.0
-# A busy loop has idle phases, so that the tests also run at full speed.
+# Each busy loop has idle phases, in which the tests run at full speed.
 IDLE_SECONDS_MAX = 10.0
 
 

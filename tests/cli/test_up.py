@@ -46,7 +46,7 @@ def gone(pids: list[int], seconds: float = TIMEOUT_SECONDS) -> bool:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    # Only its owner can access this directory, like a private home directory.
+    # Make the directory private, so that only its owner can access it.
     parent = tmp_path_factory.mktemp("up")
     parent.chmod(0o700)
     prepare_folder(parent / "data")

@@ -72,7 +72,7 @@ class Proxy:
     """Forwards requests to the platform. A test can make the proxy reject some requests itself."""
 
     def __init__(self) -> None:
-        # the responses that the proxy sends itself to the next requests
+        # The proxy sends these responses instead of forwarding the next requests.
         self.refusals: list[tuple[int, dict[str, str]]] = []
         self.port = 0
 

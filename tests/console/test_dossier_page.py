@@ -1,4 +1,4 @@
-"""An administrator decides on a dossier: the checklist, the approval, and rejection reasons."""
+"""An administrator reviews a dossier: the checklist, approval, and reasons for rejection."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A merchant's dossier in the dashboard: filling in sections, adding documents, submitting."""
+"""A merchant fills in its dossier in the dashboard, adds documents and submits the dossier."""
 
 import asyncio
 import tempfile

@@ -73,7 +73,7 @@ class Proxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = asyncio.current_task()
         assert link is not None
-        # A connection can be accepted just before the proxy closes, such as a cancel request.
+        # The proxy may have accepted this connection just before it closed.
         if self._is_closed:
             writer.transport.abort()
             return

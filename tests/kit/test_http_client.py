@@ -330,7 +330,7 @@ async def test_a_connection_is_not_kept_after_a_response_that_ends_it_or_has_mor
 async def test_a_response_before_the_request_was_read_is_not_followed_by_another_request(
     server: RawServer, client: HttpClient
 ) -> None:
-    """Otherwise, the server would read the rest of the first request as the next request."""
+    """The server would read the rest of the first request as the start of the next request."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

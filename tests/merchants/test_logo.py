@@ -1,4 +1,4 @@
-"""Uploaded logos: only the pixels of a PNG or JPEG are kept, and large images are rejected."""
+"""Uploaded logos: only the pixels of a PNG or JPEG are stored. Large images are rejected."""
 
 import struct
 import zlib

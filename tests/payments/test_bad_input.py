@@ -27,7 +27,7 @@ async def approved(site: Site, db: Database, keyring: Keyring) -> Merchant:
 
 @pytest.fixture
 def merchant(approved: Merchant) -> Merchant:
-    """A sandbox merchant. Each test has another IP address, and thus a separate rate limit."""
+    """A sandbox merchant. Each test uses a new IP address, which has a separate rate limit."""
     return msgspec.structs.replace(approved, site=approved.site.from_new_ip())
 
 

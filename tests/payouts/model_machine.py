@@ -114,7 +114,7 @@ class Machine:
         elif eligible := self._eligible(name):
             order = eligible[rest.pop("which") % len(eligible)]
             await getattr(self, name)(order, **rest)
-        # Otherwise, run a step that makes the action possible the next time.
+        # If the action is not possible yet, run a step that makes it possible the next time.
         elif eligible := self._eligible("work"):
             await (self.freeze if name == "resume" else self.work)(eligible[0])
         else:
@@ -283,7 +283,7 @@ class Machine:
         reply = await self._send_webhook(order, word, is_forged)
         same("the webhook's answer", reply.status, 401 if is_forged else 200)
         if not is_forged:
-            # Move the webhooks' times, so that they stay recent however long the sequence takes.
+            # Change the webhooks' times, so that the webhooks stay recent even in a long sequence.
             await self._date_webhooks(order, "1 hour")
             self.model.hook(order, word)
 

@@ -90,7 +90,7 @@ FAULTS = (
 
 
 async def _changes(payer: PayoutMerchant, faults: tuple[Fault, ...]) -> dict[str, Any]:
-    """Returns the request fields that cause all these errors. The first error wins a conflict."""
+    """Returns request fields that cause these errors. The first error has priority."""
     stranger = {"bank_code": "058", "account_number": new_account()}
     changed: dict[str, Any] = {"beneficiary": stranger}
     for fault in reversed(faults):

@@ -70,7 +70,7 @@ async def minutes_pass(services: Services) -> None:
 
 
 async def confirmed(services: Services) -> dict[str, Reconciled]:
-    """Compares the balances twice with minutes in between, which confirms a difference."""
+    """Confirms a difference by comparing the balances twice, minutes apart."""
     await reports(services)
     await minutes_pass(services)
     return await reports(services)

@@ -103,7 +103,7 @@ async def test_nothing_is_rejected_without_a_case(payer: PayoutMerchant) -> None
 async def test_nothing_is_rejected_that_the_provider_knows(
     payer: PayoutMerchant, db: Database, says: str
 ) -> None:
-    """In the meantime, the provider has accepted the transfer, so the payout cannot be rejected."""
+    """The payout cannot be rejected, because the provider has accepted the transfer."""
     trx_id = await stuck(payer)
     await payer.simulator.control("a/faults", {"next": []})
     await payer.check_now(trx_id)

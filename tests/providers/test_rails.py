@@ -308,7 +308,7 @@ async def test_concurrency_per_provider_is_bounded(
     server.behaviour = slow
     calls = [asyncio.create_task(a.banks()) for _ in range(CALLS_AT_ONCE + 20)]
     await is_full.wait()
-    # Only calls of the same account wait for the rate limit. Other accounts' calls are sent.
+    # The rate limit of one account does not delay calls of another account.
     server.answers(200, envelope("providerc", []))
     assert isinstance(await c.banks(), Done)
     server.behaviour = slow
@@ -341,7 +341,7 @@ async def test_secrets_never_appear_in_logs_errors_or_metrics(
 
     shown.append(prometheus.render().decode())
     captured = capfd.readouterr()
-    # The secret may have leaked, because the request was sent.
+    # The secret could have leaked, because the request contained it.
     assert planted in str(server.recorded[0].headers)
     assert planted not in "".join([*shown, captured.out, captured.err])
 

@@ -49,7 +49,7 @@ async def test_every_link_and_anchor_resolves(site: Site, documentation: Documen
     while waiting:
         address = waiting.pop()
         reply = await site.send("GET", address)
-        # A page that needs a session redirects to the sign-in page, so its URL exists.
+        # A redirect to the sign-in page shows that the URL exists.
         assert reply.status in (200, 303), address
         if address.startswith("/docs"):
             texts[address] = reply.body.decode()

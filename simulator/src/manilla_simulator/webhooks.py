@@ -56,7 +56,7 @@ class Webhook(msgspec.Struct, kw_only=True):
 
 
 class Outbox:
-    """One provider's webhooks: those being delivered, those on hold, and the latest results."""
+    """One provider's webhooks: webhooks in delivery, webhooks on hold, and the latest results."""
 
     def __init__(
         self, wire: Wire, settings: SimulatorSettings, faults: Faults, account: Account

@@ -186,7 +186,7 @@ class RoutedStory:
         rail, naira = self.chance.choice(self.rails), self.chance.choice([10, 100_000_000])
         self.log.append(f"balance: {rail} {naira}")
         await self.routed.simulator.control(f"{rail}/balance", {"available": naira})
-        # In the other half of the cases, the router uses the cached balance.
+        # With a probability of one half, the router uses its cached balance.
         if self.chance.random() < 0.5:
             self.routed.services.router._funds._kept.clear()
 
@@ -272,7 +272,7 @@ class RoutedStory:
         for stalled in self.stalled.values():
             await stalled.resume()
         self.stalled.clear()
-        # Age the webhooks, so that a status query overrides a webhook that contradicts it.
+        # Make the webhooks older, so that a status query overrides contradicting webhooks.
         await self._db.execute(
             "UPDATE webhook SET last_received_at = last_received_at - make_interval(secs => $2)"
             " WHERE merchant_id = $1",

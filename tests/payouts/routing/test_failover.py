@@ -119,7 +119,7 @@ async def test_a_rail_that_reports_another_holder_is_skipped(routed: RoutedPayou
 async def test_a_rail_whose_name_differs_from_any_earlier_one_is_skipped(
     routed: RoutedPayouts,
 ) -> None:
-    """The third name matches the second, which omits a word, but not the first name."""
+    """The third account name matches the second name, but not the first name."""
     services = routed.services
     resolved = {FIRST: "ADA OBI NWOSU", SECOND: "ADA OBI", THIRD: "ADA OBI EZE"}
     for provider, name in resolved.items():

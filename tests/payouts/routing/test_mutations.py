@@ -245,7 +245,7 @@ async def _other_holder(scene: Scene) -> bool:
     return SECOND not in await scene.routed.rails(trx_id)
 
 
-# In the following scenarios, another rail has the payout than our database records.
+# In the following scenarios, our database records the wrong rail for a payout.
 
 
 async def _left_rail_pays(scene: Scene) -> bool:

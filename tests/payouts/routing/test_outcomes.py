@@ -41,7 +41,7 @@ def test_a_rail_fails_with_three_failures_and_fewer_than_half_delivered() -> Non
         ([minute(30, failed=3)], None),  # the failures are too old
         ([minute(30, failed=1), minute(3, failed=2)], None),
         ([minute(2, failed=1), minute(9, failed=1), minute(20, failed=1)], 20),
-        # A problem starts with the first failure that is not followed by a pause of 30 minutes.
+        # Older failures also count if there was no pause of 30 minutes after them.
         ([minute(n, failed=1) for n in range(0, 90, 10)], 80),
         ([minute(5, failed=3), minute(34, failed=9)], 34),
         ([minute(5, failed=3), minute(35, failed=9)], 5),

@@ -80,7 +80,7 @@ async def test_the_report_has_neither_credentials_nor_personal_data(
         ),
         ("flutterwave", {"transfers_need_approval": True}, {"transfer"}),
         ("monnify", {"transfers_need_otp": True}, {"transfer"}),
-        # Monnify's response does not show whether a transfer is the account's first transfer.
+        # Monnify's response to a duplicate looks like the response to the first transfer.
         ("monnify", {"duplicate_transfer_returns_first": True}, {"used transfer reference"}),
     ],
 )

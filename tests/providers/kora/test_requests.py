@@ -1,4 +1,4 @@
-"""Our requests to Kora. Where the bytes matter, they are compared byte for byte."""
+"""Our requests to Kora, which are compared byte for byte if the exact bytes matter."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

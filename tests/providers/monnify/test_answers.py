@@ -69,7 +69,7 @@ async def test_transfer_states(
     answer = await monnify.transfer_state("TXN1")
     assert isinstance(answer, Done)
     assert (answer.value.status, answer.value.needs_action) == (status, needs_action)
-    # The first response never settles the transfer, whatever its status. The status query does.
+    # Only the status query settles the transfer, whatever status the first response has.
     monnify_server.answers(200, ok({**DOCUMENTED["sent"], "status": word}))
     assert await monnify.send(TRANSFER) == Done(
         Sent(None, Money("NGN", 2000), needs_action=needs_action)

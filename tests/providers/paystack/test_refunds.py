@@ -1,4 +1,4 @@
-"""Paystack's refunds, which do not contain our reference: our requests, and finding a refund."""
+"""Our refund requests to Paystack, and finding a refund that does not contain our reference."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 
 # A request that gets 429 or 503 had no effect. After 500, 502 or 504, the effect is unknown.
-# Every call can be repeated safely: a GET changes nothing, and a POST that moves money has a key.
-# Creating a payment link or webhook endpoint twice does no harm, because nobody uses the first.
+# Calls can be repeated: a GET changes nothing, and a POST that moves money has an idempotency key.
+# A payment link or endpoint that was created twice does no harm, because nobody knows the first.
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 

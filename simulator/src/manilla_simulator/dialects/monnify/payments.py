@@ -134,7 +134,7 @@ def query(provider: Provider, ask: Ask) -> Answer:
 
 
 def _transaction(charge: Charge) -> dict[str, Any]:
-    """Returns the response to a status query. Its amounts are strings, unlike those in webhooks."""
+    """Returns the response to a status query. Amounts are strings here, but numbers in webhooks."""
     paid = charge.status is ChargeStatus.SUCCESS
     return {
         "transactionReference": own_reference(charge),
