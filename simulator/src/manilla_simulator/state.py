@@ -1,4 +1,4 @@
-"""A provider's state: charges, transfers, refunds and its wallet, all in memory."""
+"""The state of a provider in memory: charges, transfers, refunds and the provider's wallet."""
 
 import asyncio
 from collections.abc import Iterator

@@ -272,7 +272,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     refund_notice: Callable[[Any, Refund], Notice | None]
     return_query: Callable[
         [Charge, bool], dict[str, str]
-    ]  # takes the charge and whether the customer canceled
+    ]  # The arguments are the charge and whether the customer canceled.
     # Decides whether a virtual account returns a wrong amount. The next field creates the webhook.
     returns_amount: Callable[[Any, Charge, Money], bool] = lambda *_: False
     returned_notice: Callable[[Any, Charge, Money], Notice | None] = lambda *_: None

@@ -1,4 +1,4 @@
-"""All simulated providers together."""
+"""Contains all simulated providers."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Verifies that a notification (IPN) is from Manilla, and parses it."""
+"""Verifies that a notification (IPN) was sent by Manilla, and parses the notification."""
 
 import base64
 import hmac

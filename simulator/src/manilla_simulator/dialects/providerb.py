@@ -37,7 +37,7 @@ from manilla_simulator.wire import (
 
 CHARGE_STATUS = {
     ChargeStatus.PENDING: "PENDING",
-    ChargeStatus.EXPIRED: "PENDING",  # provider B has no status for expired charges
+    ChargeStatus.EXPIRED: "PENDING",  # Provider B has no status for expired charges.
     ChargeStatus.SUCCESS: "SUCCESS",
     ChargeStatus.FAILED: "FAILED",
 }

@@ -32,7 +32,7 @@ from manilla_simulator.wire import (
 MINIMUM_TRANSFER = Money(CURRENCY, 500_00)
 CHARGE_STATUS = {
     ChargeStatus.PENDING: "pending",
-    ChargeStatus.EXPIRED: "pending",  # provider C has no status for expired charges
+    ChargeStatus.EXPIRED: "pending",  # Provider C has no status for expired charges.
     ChargeStatus.SUCCESS: "successful",
     ChargeStatus.FAILED: "failed",
 }

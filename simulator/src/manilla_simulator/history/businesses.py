@@ -93,7 +93,7 @@ HAULIER = Business(
     payout_text="Driver",
 )
 BUSINESSES = (SHOP, SCHOOL, HAULIER)
-# A merchant that is waiting for approval.
+# This merchant is waiting for the operator's approval.
 APPLICANT_NAME, APPLICANT_EMAIL = "Mama Titi Kitchen", "titi@mamatiti.example"
 
 CUSTOMERS = (

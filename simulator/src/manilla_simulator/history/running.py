@@ -158,7 +158,7 @@ class StoryRunner:
                 await jobs.wake(connection, payment.merchant_id, [JobKind.NOTIFY])
 
     async def _run_job(self, kind: JobKind, merchant_id: int, subject: str) -> None:
-        """Runs a job before it is due."""
+        """Runs a job immediately, even if the job is not due yet."""
         await self._works[kind].handler(Job(merchant_id, kind, subject, 1, 0, 0))
 
     @run.register

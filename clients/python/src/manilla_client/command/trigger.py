@@ -15,8 +15,8 @@ from manilla_client.synchronous import Client
 
 SHOP = "https://shop.example"
 REASON = "manilla-client trigger"
-OUTCOME_SECONDS_MAX = 120  # a sandbox transaction gets its final status within seconds
-ACCOUNT_NUMBER = "0000000000"  # the sandbox accepts this number on every rail
+OUTCOME_SECONDS_MAX = 120  # A sandbox transaction gets its final status within seconds.
+ACCOUNT_NUMBER = "0000000000"  # The sandbox accepts this account number on every rail.
 
 
 class Trigger(NamedTuple):

@@ -20,7 +20,7 @@ from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused,
 ACCOUNT_BANK = banks.FLUTTERWAVE["035"]
 STATUS = {
     ChargeStatus.PENDING: "pending",
-    ChargeStatus.EXPIRED: "pending",  # Flutterwave has no status for expired charges
+    ChargeStatus.EXPIRED: "pending",  # Flutterwave has no status for expired charges.
     ChargeStatus.SUCCESS: "successful",
     ChargeStatus.FAILED: "failed",
 }
