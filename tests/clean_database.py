@@ -22,7 +22,7 @@ _BROKEN = " UNION ALL ".join(
 
 
 class CleanDatabase:
-    """Empties the tables as a superuser, bypassing the triggers that protect history."""
+    """Empties the tables as a superuser, bypassing the triggers that forbid changes to history."""
 
     def __init__(self, connection: asyncpg.Connection, initial: list[str], used: str) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Bulk payout files as spreadsheet programs save them in different countries."""
+"""Bulk payout files in the formats that spreadsheet programs use in different countries."""
 
 from collections.abc import Sequence
 

@@ -31,7 +31,7 @@ HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 
 
 class Checkout(msgspec.Struct, frozen=True):
-    """A payment's checkout link and the URLs of its steps."""
+    """A payment's checkout link, and the URLs of the checkout steps."""
 
     url: str
 
@@ -128,7 +128,7 @@ class Shop:
 
     @contextlib.asynccontextmanager
     async def opening(self, checkout: Checkout) -> AsyncIterator[None]:
-        """Runs the block while another request creates a charge and waits for the provider."""
+        """Runs a `with` block while another request creates a charge and waits."""
         await self.provider("a/faults", {"latency_seconds": 3})
         other = asyncio.create_task(self.choose(checkout, HOSTED))
         await until(lambda: self.tries(checkout))

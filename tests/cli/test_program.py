@@ -1,4 +1,4 @@
-"""The processes of an installation."""
+"""The programs that start the processes of an installation."""
 
 import asyncio
 

@@ -84,7 +84,7 @@ def proxied(platform_port: int) -> Iterator[Proxy]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, headers, body = self._refusal() or self._passed_on()
-            with contextlib.suppress(BrokenPipeError):  # the client has closed the connection
+            with contextlib.suppress(BrokenPipeError):  # The client may have closed the connection.
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(body))}.items():
                     self.send_header(name, value)

@@ -1,4 +1,4 @@
-"""Rules that every route of the console must follow, including new routes."""
+"""Rules that every route of the console must follow. The tests include new routes automatically."""
 
 import itertools
 

@@ -325,7 +325,7 @@ async def test_settings_show_who_changed_them_and_can_be_reset(
     assert (await visitor.post(at + "/reset", {})).status == 303
     assert (await settings.load(services.db)).rate_limit_per_minute == 120
 
-    # An unchecked box means "no". In production another administrator must approve the change.
+    # In production, another administrator must approve the change of this checkbox to "no".
     real = in_production[str(ConsoleRole.ADMINISTRATOR)]
     asked = await real.post("/settings/signature_required", {})
     assert "Another administrator must approve" in await real.follow(asked)

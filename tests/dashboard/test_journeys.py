@@ -38,7 +38,7 @@ SITE_INFO = "/api/v1/site-info"
 
 @contextlib.asynccontextmanager
 async def _at_browser(browser: Browser, address: str) -> AsyncIterator[Page]:
-    """Opens a separate browser for a user. Any browser error fails the test."""
+    """Opens a separate browser for a user, and fails the test on any browser error."""
     context = await browser.new_context(viewport={"width": 1280, "height": 900})
     page = await context.new_page()
     faults: list[str] = []

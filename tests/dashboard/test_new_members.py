@@ -35,7 +35,7 @@ async def _invite(dashboard: MerchantDashboard, role: Role = Role.FINANCE) -> De
 
 
 async def _ask(dashboard: MerchantDashboard) -> str:
-    """Creates a production payout that needs a second person's approval, and returns its batch."""
+    """Creates a production payout that needs a second person, and returns the payout's batch."""
     await dashboard.services.db.execute(
         """
         INSERT INTO payout_batch (merchant_id, id, environment, status, method_id, method_name,

@@ -331,7 +331,7 @@ async def test_an_endpoint_gets_the_event_of_a_transaction_created_right_after_t
     await merchant.get("/api/v1/payments")  # This lookup caches the merchant without an endpoint.
 
     async def look() -> None:
-        """Simulates a process that refreshes its caches as late as allowed."""
+        """Does nothing, like a process that refreshes its caches as late as allowed."""
 
     monkeypatch.setattr(services.watch, "look", look)
     if is_enabled_again:

@@ -1,4 +1,4 @@
-"""Which passwords are rejected, and how passwords are stored and changed."""
+"""Passwords: which passwords are rejected, and how they are stored and changed."""
 
 import argon2
 import pytest

@@ -38,7 +38,7 @@ async def test_a_session_expires_when_idle_or_old(
         each.id for each in await sessions.list_of(accounts.db, visitor.person_id)
     }
     if column == "seen_at":
-        # Each request restarts the idle time.
+        # Each request restarts the session's idle timeout.
         assert await accounts.is_signed_in(token, realm)
         await accounts.age_session(visitor.session_id, column, limit - timedelta(minutes=1))
     assert await accounts.is_signed_in(token, realm)

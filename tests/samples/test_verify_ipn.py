@@ -80,7 +80,7 @@ def test_the_verifiers_accept_what_we_send() -> None:
         SECRET.encode(), notification_id="msg_1", environment="sandbox", body=BODY, now=1794722351
     )
     assert headers["X-Signature"] == signature()
-    # The signature that the Standard Webhooks specification defines.
+    # The Standard Webhooks specification defines this signature.
     prefix, _, key = signing.standard_key(SECRET.encode()).partition("_")
     assert prefix == "whsec"
     signed = b".".join((b"msg_1", headers["webhook-timestamp"].encode(), BODY))

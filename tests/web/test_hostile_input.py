@@ -27,8 +27,8 @@ NASTY = (
     "NaN",
     "\u202e\U0001d52b\ufffe",
     "x" * 300,
-    "WyIwIl0",  # a pagination cursor of another list
-    "WyI5OTk5LTEyLTMxVDIzOjU5OjU5WiIsICJ6Il0",  # a pagination cursor in the year 9999
+    "WyIwIl0",  # A pagination cursor from another list.
+    "WyI5OTk5LTEyLTMxVDIzOjU5OjU5WiIsICJ6Il0",  # A pagination cursor for the year 9999.
 )
 # The number of hostile values to try for each page parameter. Parameters get different values.
 TRIED = [1, pytest.param(3, marks=pytest.mark.long)]

@@ -140,7 +140,7 @@ async def _found_to_be_sent(scene: Scene) -> bool:
 
 
 async def _sent_again(scene: Scene) -> bool:
-    """Another worker has sent the transfer again, and the rail has accepted it."""
+    """Another worker has sent the transfer again, and the rail has accepted the transfer."""
     trx_id, stalled = await scene.rejected()
     await scene.work(trx_id)
     await scene.give_job_back(stalled)

@@ -1,4 +1,4 @@
-"""When a rail counts as failing, and how long deliveries take."""
+"""The rules for when a rail counts as failing, and the duration of deliveries."""
 
 import itertools
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The declaration of the provider kind Monnify."""
+"""The settings that the provider kind Monnify declares."""
 
 from manilla.providers.kind import Credentials
 from manilla.providers.kinds import KINDS
