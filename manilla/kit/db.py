@@ -211,6 +211,8 @@ class Database(Queries):
         self._kept: list[KeptConnection] = []
         self.unconfirmed = UnconfirmedCommits(self._waiting, sessions_max=4 * size)
         self._looking = KeptConnection(connector, options, self._guarded, lambda: None)
+        self._by_key = self.keep_connection(BY_KEY, writes=True)
+        self._is_by_key_free = asyncio.Lock()
         self._pool = asyncpg.create_pool(
             connect=connector.connect,
             min_size=0,
@@ -370,6 +372,14 @@ class Database(Queries):
         async with self.transaction() as connection:
             await connection.execute(_SET_BY_KEY)
             yield connection
+
+    async def write_by_key(self, sql: str, *values: Any) -> list[Any]:
+        """Runs one statement that finds rows through an index, even in a small table.
+
+        Its dedicated session has the planner options, so the statement needs no transaction.
+        """
+        async with self._is_by_key_free:
+            return await self._by_key.records(sql, *values)
 
 
 @asynccontextmanager

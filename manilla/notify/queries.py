@@ -151,10 +151,7 @@ STORED = f"""
                 ON CONFLICT DO NOTHING)"""
 
 
-async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
-    async with db.transaction() as connection:
-        changed = await connection.records(
-            f"""{STORED}
+_RECORD = f"""{STORED}
         UPDATE notification AS n
            SET attempts = g.attempts, state = g.state,
                decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
@@ -163,10 +160,15 @@ async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
            AND n.state NOT IN ('delivered', 'failed')  -- is 'waiting', without using its index
            -- If it was scheduled again during this attempt, a failure does not count.
            AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')
-        RETURNING n.merchant_id, n.environment, n.url, n.trx_id, n.state, g.error""",
-            *parameters(attempts),
-        )
-        for row in changed:
+        RETURNING n.merchant_id, n.environment, n.url, n.trx_id, n.state, g.error"""
+
+
+async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
+    if not any(each.state == "failed" for each in attempts):
+        await db.execute(_RECORD, *parameters(attempts))
+        return [None] * len(attempts)
+    async with db.transaction() as connection:
+        for row in await connection.records(_RECORD, *parameters(attempts)):
             if row["state"] == "failed" and row["environment"] == Environment.PRODUCTION:
                 await _mail_failure(connection, row)
     return [None] * len(attempts)

@@ -174,12 +174,11 @@ _ACCEPT = f"""
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
     """Saves the references and fees that providers returned when they accepted payouts."""
-    async with db.by_key() as connection:
-        await connection.execute(
-            _ACCEPT,
-            [each.merchant_id for each in accepted],
-            [each.trx_id for each in accepted],
-            [each.state.fee.minor if each.state.fee else None for each in accepted],
-            *([getattr(each.state, name) for each in accepted] for name in REPORTED_COLUMNS),
-        )
+    await db.write_by_key(
+        _ACCEPT,
+        [each.merchant_id for each in accepted],
+        [each.trx_id for each in accepted],
+        [each.state.fee.minor if each.state.fee else None for each in accepted],
+        *([getattr(each.state, name) for each in accepted] for name in REPORTED_COLUMNS),
+    )
     return [None] * len(accepted)

@@ -69,11 +69,6 @@ class Mark(msgspec.Struct, frozen=True):
     reference: str | None = None  # our reference in the provider's format
 
 
-class _Marked(msgspec.Struct, frozen=True):
-    trx_id: str
-    fence: int
-
-
 async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> list[bool]:
     """Marks transfers as sent. Returns False for each transfer that must not be sent.
 
@@ -81,10 +76,8 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
     merchant's money is on hold. A worker that claims the job of a marked transfer later queries
     the provider before it sends.
     """
-    async with db.by_key() as connection:
-        rows = await connection.rows(
-            _Marked,
-            f"""
+    records = await db.write_by_key(
+        f"""
         UPDATE {table.name} AS t SET {table.mark}
           FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::timestamptz[],
                       $6::text[], $7::text[])
@@ -99,15 +92,15 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
            AND t.provider = m.provider
            AND outgoing_hold(t.merchant_id, t.environment, {table.on_behalf}) IS NULL
         RETURNING t.trx_id, m.fence""",
-            [each.job.merchant_id for each in marks],
-            [each.job.subject for each in marks],
-            [each.job.fence for each in marks],
-            [each.sent_at for each in marks],
-            table.job_kind,
-            [each.reference for each in marks],
-            [each.provider for each in marks],
-        )
-    marked = {(row.trx_id, row.fence) for row in rows}
+        [each.job.merchant_id for each in marks],
+        [each.job.subject for each in marks],
+        [each.job.fence for each in marks],
+        [each.sent_at for each in marks],
+        table.job_kind,
+        [each.reference for each in marks],
+        [each.provider for each in marks],
+    )
+    marked = {(record["trx_id"], record["fence"]) for record in records}
     return [(each.job.subject, each.job.fence) in marked for each in marks]
 
 

@@ -150,14 +150,15 @@ async def renew(db: Database, held: Sequence[Job]) -> None:
 
 async def end(db: Database, ended: Sequence[Job]) -> list[None]:
     mine = _MINE.format(more="", name="")
-    async with db.transaction() as connection:
-        await connection.execute(
-            "DELETE FROM job"
-            + mine.replace("FROM unnest", "USING unnest", 1)
-            + " AND job.fence = mine.fence",
-            *_keys(ended),
-        )
-        await connection.execute(
+    deleted = await db.records(
+        "DELETE FROM job"
+        + mine.replace("FROM unnest", "USING unnest", 1)
+        + " AND job.fence = mine.fence RETURNING job.fence",
+        *_keys(ended),
+    )
+    if len(deleted) < len(ended):
+        # For the other jobs, an event has arrived since the claim, or the lease is lost.
+        await db.execute(
             f"UPDATE job SET {_GIVE_BACK}, due_at = {_DUE_AGAIN}" + mine, *_keys(ended)
         )
     return [None] * len(ended)

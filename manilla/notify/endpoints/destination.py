@@ -86,25 +86,35 @@ class EndpointDestination:
         )
 
     async def record(self, attempts: Sequence[AttemptResult]) -> list[None]:
+        if all(each.error is None for each in attempts):
+            await self._db.execute(_RECORD_DELIVERED, *queries.parameters(attempts))
+            return [None] * len(attempts)
         async with self._db.transaction() as connection:
-            changed = await connection.records(
-                f"""{queries.STORED}
-        UPDATE endpoint_delivery AS d
-           SET attempts = g.attempts, state = g.state,
-               decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
-          FROM given g
-         WHERE d.merchant_id = g.merchant_id
-           AND d.endpoint_id = split_part(g.notification_id, '/', 2)
-           AND d.notification_id = split_part(g.notification_id, '/', 1)
-           AND d.state = 'waiting'
-           -- If it was scheduled again during this attempt, a failure does not count.
-           AND (d.attempts = g.attempts - 1 OR g.state = 'delivered')
-        RETURNING d.merchant_id, d.endpoint_id, g.at, g.status, g.error,
-                  d.trx_id = d.notification_id AS is_test""",
-                *queries.parameters(attempts),
-            )
+            changed = await connection.records(_RECORD, *queries.parameters(attempts))
             await _judge(connection, [row for row in changed if not row["is_test"]])
         return [None] * len(attempts)
+
+
+_CHANGED = f"""{queries.STORED},
+        changed AS (
+            UPDATE endpoint_delivery AS d
+               SET attempts = g.attempts, state = g.state,
+                   decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
+              FROM given g
+             WHERE d.merchant_id = g.merchant_id
+               AND d.endpoint_id = split_part(g.notification_id, '/', 2)
+               AND d.notification_id = split_part(g.notification_id, '/', 1)
+               AND d.state = 'waiting'
+               -- If it was scheduled again during this attempt, a failure does not count.
+               AND (d.attempts = g.attempts - 1 OR g.state = 'delivered')
+            RETURNING d.merchant_id, d.endpoint_id, g.at, g.status, g.error,
+                      d.trx_id = d.notification_id AS is_test)"""
+_RECORD = f"{_CHANGED} SELECT * FROM changed"
+_RECORD_DELIVERED = f"""{_CHANGED}
+        UPDATE webhook_endpoint AS e SET failing_since = NULL
+          FROM (SELECT DISTINCT merchant_id, endpoint_id FROM changed WHERE NOT is_test) AS well
+         WHERE e.merchant_id = well.merchant_id AND e.id = well.endpoint_id
+           AND e.failing_since IS NOT NULL"""
 
 
 async def _due(db: Database, jobs: Sequence[Job]) -> list[DueDelivery]:
