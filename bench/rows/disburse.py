@@ -19,7 +19,7 @@ from manilla.methods import catalogue
 from manilla.providers import credentials
 
 DATABASE = "disburse"
-RATE_MIN = 500
+RATE_MIN = 3500
 MERCHANTS, PAYOUTS_EACH = 200, 150  # more payouts than the worker can send during the measurement
 ANYWHERE = "0.0.0.0"
 

@@ -16,7 +16,7 @@ from manilla.ledger.scope import Tenant
 from manilla.notify.endpoints import changes
 from manilla.notify.endpoints.endpoint import EndpointTerms
 
-RATE_MIN, RATIO_MIN = 2500, 0.8
+RATE_MIN, RATIO_MIN = 3000, 0.9
 MERCHANTS, EVENTS = 200, 40_000
 DEAD = "beside a dead endpoint"
 

@@ -30,7 +30,7 @@ from manilla.payments.payment import NewPayment
 
 CALLERS = 64
 PGBENCH_RATE_MIN = 0.45
-FLOOR_RATE_MIN = 0.5
+FLOOR_RATE_MIN = 0.45
 BASELINE_TIMES_MIN = 10
 
 LONE_REQUESTS = 1000

@@ -66,7 +66,7 @@ def many_wallets(stage: Stage) -> AbstractAsyncContextManager[Row]:
         MERCHANTS,
         Target(MANY_RATE_MIN),
         Target(BASELINE_TIMES_MIN),
-        above_floor=floor.against_floor(0.45, 1.2, 1.1),
+        above_floor=floor.against_floor(0.40, 1.2, 1.1),
     )
 
 
@@ -77,7 +77,7 @@ def one_wallet(stage: Stage) -> AbstractAsyncContextManager[Row]:
         1,
         Target(ONE_RATE_MIN),
         None,
-        above_floor=floor.against_floor(2.0),
+        above_floor=floor.against_floor(0.9),
     )
 
 

@@ -17,7 +17,7 @@ from manilla.kit.db import Database
 from manilla.kit.embedded.postgres import SUPERUSER
 from manilla.kit.environment import Environment
 
-RATE_MIN = 1000
+RATE_MIN = 4500
 MERCHANTS = 200
 NOTIFICATIONS = 40_000  # more than the worker can deliver during the measurement
 FEW, MANY, MOST = 1000, 100_000, 1_000_000
