@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from manilla.kit.errors import reported_in_one_line
 
-# Only the command line needs these libraries. structlog imports rich unless it is blocked.
+# Only the command line needs these libraries. If rich is not blocked, structlog imports it.
 UNUSED = ("pydantic", "rich")
 
 MARK = "program"  # a -X option, so that operators still find the process as `-m manilla serve`

@@ -30,7 +30,7 @@ class Call(msgspec.Struct, frozen=True):
     headers: Mapping[bytes, bytes]  # contains only the headers that the API uses
     ticket: RateTicket
     api_key: int | None = None  # the additional API key, or None for the main key
-    # A use case that has waited calls this function to check the API key and its rights again.
+    # A use case that has waited calls this function to check the API key and its permissions again.
     check_again: Callable[[], Awaitable[None]] = _nothing_to_check
 
     @property
@@ -44,14 +44,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str  # one of the last two segments can be a parameter, such as `{name}`
-    # The operation's id in the OpenAPI document, or None to derive the id from the path.
+    # The operation's id in the OpenAPI document, or None to derive it from the path.
     operation_id: str | None = None
     summary: str
     description: str
-    right: Right | None  # the right that the API key must have, or None
+    right: Right | None  # the permission that the API key must have, or None
     answers: tuple[type[msgspec.Struct], ...]  # possible types of the response body
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
-    # Whether the use case itself counts the request toward the rate limit, to save an SQL query.
+    # Whether the use case counts the request toward the rate limit, which saves an SQL query.
     counts: bool = False
     is_repeatable: bool = False  # accepts Idempotency-Key and X-Sandbox-Scenario headers
     is_signed: bool = True  # False for the legacy API, which uses bearer tokens

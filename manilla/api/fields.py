@@ -271,7 +271,7 @@ class _FieldError(Exception):
 NO_VALUE = "Expected a value. Omit the parameter if you have none."
 NO_TIME = "Expected a time with an offset, such as 2026-01-31T12:00:00Z (RFC 3339)."
 
-# Translates error messages of msgspec into messages for API callers.
+# Translates msgspec's error messages into messages for API callers.
 _WORDS = (
     (re.compile(r"Expected `str` of length <= (\d+)"), "Use at most {} characters."),
     (re.compile(r"Expected `str` of length >= (\d+)"), "Use at least {} characters."),
@@ -310,7 +310,8 @@ def _convert(value: Any, field: _Field) -> Any:
 
 
 def _amount(value: Any) -> Decimal:
-    # Reject strings, which msgspec converts to Decimal ("NaN"), and bool, a subclass of int.
+    # Reject bool, which is a subclass of int.
+    # Also reject strings: msgspec would convert them to Decimal, even "NaN".
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise _FieldError("Expected a number.")
     return Decimal(value)

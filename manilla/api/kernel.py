@@ -117,7 +117,7 @@ class MerchantApi:
         body = sent.body
         if body is None:
             raise ValidationFailed("The body is larger than 64 KiB.")
-        # Refresh cached settings and merchants, which are outdated if this process was paused.
+        # Refresh the cached settings and merchants, which may be outdated after a pause.
         await services.watch.ensure_fresh()
         identity = request.identity = await self._identify(request, endpoint, body)
         caller = identity.caller
@@ -147,7 +147,7 @@ class MerchantApi:
                 # The use case has not counted the rejected request toward the rate limit.
                 await services.limiter.spend(ticket)
             if isinstance(refusal, InsufficientPermission | InvalidCredentials):
-                raise  # an API key without this right must not get a stored response
+                raise  # an API key without this permission must not get a stored response
             first = await self._first_answer(endpoint, request, caller, body)
             if first is None:
                 raise

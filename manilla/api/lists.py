@@ -26,7 +26,7 @@ BAD_CURSOR = (
 _SIGNATURE_BYTES = 16
 
 
-# This tag names the types of a list's items, because msgspec cannot declare their union.
+# msgspec cannot declare the union of a list's item types, so this tag names the types.
 ITEMS_TAG = "items"
 
 
@@ -114,7 +114,7 @@ class Cursors:
 
 
 def _sign(key: bytes, scope: bytes, content: bytes) -> bytes:
-    # JSON contains no NUL byte, so a NUL byte separates the two parts unambiguously.
+    # JSON contains no NUL byte, so this byte can separate the two parts.
     return hmac.digest(key, scope + b"\0" + content, "sha256")[:_SIGNATURE_BYTES]
 
 

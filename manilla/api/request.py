@@ -26,7 +26,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 KEY_LENGTH_MAX = 255
 SANDBOX_SCENARIO = "X-Sandbox-Scenario"
 
-NO_ENDPOINT = "none"  # used if a request was rejected before routing
+NO_ENDPOINT = "none"  # the endpoint's name if a request was rejected before routing
 OF_ADDRESS, OF_MERCHANT = "address", "merchant"  # the rate limit policies
 
 
@@ -168,7 +168,7 @@ def read_scenario(call: Call) -> Scenario | None:
         return None
     problem = "Expected `success`, `failed` or `pending`."
     if not call.caller.is_sandbox:
-        # Ignoring the header in production could move real money, but the caller expects a test.
+        # If production ignored the header, a caller that expects a test could move real money.
         problem = "This header works in the sandbox only."
     elif raw.decode("latin-1") in set(Scenario):
         return Scenario(raw.decode("latin-1"))

@@ -43,7 +43,7 @@ class WalletFunding(msgspec.Struct, frozen=True, tag="wallet_funding"):
     environment: Environment
     amount: Money
     reason: str
-    # Whether any amount needs approval, because the requester may not move money alone.
+    # True if the requester is not allowed to move money alone, so that every amount needs approval.
     needs_second: bool = False
 
 
@@ -201,7 +201,7 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
         # `manilla payout release` needs no approval, because it queries the providers first.
         case "signature_required" | "payouts_held":
             return bool(before and not value)
-        case "second_factor_for_money":  # an unset value means on in production mode
+        case "second_factor_for_money":  # if unset, the setting is on in production mode
             return before is not False and not value
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))

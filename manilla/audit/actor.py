@@ -11,7 +11,7 @@ import msgspec
 class ActorKind(StrEnum):
     PERSON = "person"  # a signed-in user
     COMMAND = "command"  # the command line, with the operating system user's name
-    SYSTEM = "system"  # a change made by Manilla itself, such as by a worker
+    SYSTEM = "system"  # a change made by Manilla itself, for example by a worker
 
 
 class Actor(msgspec.Struct, frozen=True):

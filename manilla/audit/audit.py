@@ -36,7 +36,7 @@ class AuditFilter(RecordFilter, frozen=True, kw_only=True):
 
 class AuditVerification(msgspec.Struct, frozen=True):
     count: int  # number of entries that were verified
-    last_id: int  # id of the log's head; save it with the hash for later verifications
+    last_id: int  # id of the log's latest entry; save it with the hash for later verifications
     last_hash: str
     broken_id: int | None = None  # id of the first entry that was altered, removed or inserted
     reason: str | None = None

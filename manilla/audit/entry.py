@@ -12,7 +12,7 @@ from manilla.audit.actor import Actor, ActorKind
 from manilla.kit.clock import iso
 from manilla.kit.money import Money
 
-GENESIS = bytes(32)  # previous hash of the log's first entry
+GENESIS = bytes(32)  # the first entry has no predecessor, so this is its previous hash
 
 
 class AuditEntry(msgspec.Struct, frozen=True):

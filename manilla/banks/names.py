@@ -8,7 +8,7 @@ from manilla.banks.nigeria import BANKS, NigerianBank
 
 LENGTH_MAX = 200
 _WORD = re.compile(r"[a-z0-9]+")
-# Shorten these words but keep them: a microfinance bank can share its name with another bank.
+# Abbreviate these words instead of removing them: without them, two banks can have the same name.
 _SHORTENED = (
     (re.compile(r"\b(micro ?finance( bank)?|mf ?bank|mfb( bank)?)\b"), "mfb"),
     (re.compile(r"\bpayment service bank\b"), "psb"),

@@ -25,14 +25,16 @@ class BankRegistry:
     def __init__(self, db: Database, watch: changes.ChangeWatch) -> None:
         self._db = db
         # An "own code" is the code that a provider account uses for a bank.
-        self._by_provider: dict[tuple[str, str], NigerianBank] = {}  # banks by account and own code
-        self._codes: dict[tuple[str, str], str] = {}  # own codes by account and registry code
-        # All pairs of account and own code, including those of unknown banks.
+        # Maps an account and an own code to a bank.
+        self._by_provider: dict[tuple[str, str], NigerianBank] = {}
+        self._codes: dict[tuple[str, str], str] = {}  # maps (account, registry code) to an own code
+        # All pairs of an account and an own code, including the own codes of unknown banks.
         self._listed: set[tuple[str, str]] = set()
-        # The bank names that accounts use, by account and own code.
+        # Maps an account and an own code to the bank name that the account uses.
         self._names: dict[tuple[str, str], str] = {}
-        self._providers: dict[str, list[str]] = {}  # accounts that list a bank, by registry code
-        # Registry codes by the own code of any account. None represents an unknown bank.
+        # Maps each registry code to the accounts that list the bank.
+        self._providers: dict[str, list[str]] = {}
+        # Maps each own code, of any account, to registry codes. None represents an unknown bank.
         self._meanings: dict[str, set[str | None]] = {}
         self._loading = asyncio.Lock()
         watch.follow(changes.BANKS, self._refresh)

@@ -90,7 +90,7 @@ def read(method: Method, given: Mapping[str, Any]) -> Beneficiary:
             raise InvalidBeneficiary(f"{name} must be text of 1 to {TEXT_LENGTH_MAX} characters.")
         text = value.strip()
         if not text:
-            continue  # an empty field counts as absent, even if another field sets its value
+            continue  # ignore an empty field, even if its alias has a value
         if has_controls(text):
             raise InvalidBeneficiary(f"{name}: {ONE_LINE}")
         if fields.setdefault(canonical, text) != text:

@@ -90,7 +90,7 @@ class RowChecks:
             raise BadRow("The bank is missing.")
         _check_text("bank", code, beneficiary.TEXT_LENGTH_MAX)
         if self._method.is_manual:
-            # A number here is a bank code, or the decimals of an amount split at its comma.
+            # A number here is a bank code, or part of an amount that was split at its comma.
             if not any(character.isalpha() for character in code):
                 raise BadRow(f"Write the bank's name instead of {code}.")
         elif self._codes and code not in self._codes:

@@ -29,7 +29,7 @@ OTHER_TITLES = {
 BANK_NAME = "bank_name"
 WHOLE_ROW = "row"  # key for errors that concern the whole row
 CELL_LENGTH_MAX = 300
-# Spreadsheets export semicolons in locales with a decimal comma. They can also export tabs.
+# Spreadsheet programs write semicolons in locales with a decimal comma. They can also write tabs.
 DELIMITERS = ",;\t"
 _ROUNDED = re.compile(r"[0-9](\.[0-9]+)?[eE]\+?[0-9]+")
 

@@ -34,7 +34,7 @@ from manilla.transfers.refusals import (
 )
 
 CONCURRENCY = 4
-# A step must end long before the job's lease, so that no other worker processes the same rows.
+# A step must end long before the job's lease expires, or two workers could process the same rows.
 STEP_SECONDS, ROWS_A_STEP = 20, 50
 NO_LIMIT = 2**31  # disables the rate limit, which applies only to API requests
 PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable
@@ -102,7 +102,7 @@ class BulkPayoutTasks:
                 self._initiation, caller, _order(batch, row, method), ticket
             )
         except Unavailable:
-            raise  # the payout may exist, so the job repeats the same order
+            raise  # the payout may already exist, so the job retries with the same reference
         except RowDecided:
             pass  # another worker paid the row, or a user stopped the file
         except DuplicateReference as duplicate:

@@ -21,7 +21,7 @@ CELLS_MAX = 300_000
 # Maximum number of XML elements and attributes. The largest payout file has about ten per cell.
 NODES_MAX = 1_500_000
 DEPTH_MAX = 64  # maximum nesting of XML elements; a spreadsheet has about ten levels
-# Limits the parser's memory, because it buffers each tag until the tag is complete.
+# The parser buffers each tag until it is complete, so this limits the parser's memory.
 TAG_BYTES_MAX = 256 * 1024
 PARTS_MAX = 1_000
 COLUMNS_MAX = 50
@@ -133,7 +133,7 @@ class _Parts:
             raise UnreadableSheet("The sheet has too many cells.")
 
     def _open(self, name: str) -> IO[bytes]:
-        # Other compression methods, which no spreadsheet program uses, need more memory.
+        # Other compression methods need more memory, and no spreadsheet program uses them.
         if self._packed.getinfo(name).compress_type not in _COMPRESSIONS:
             raise zipfile.BadZipFile("another compression method")
         return self._packed.open(name)

@@ -21,7 +21,7 @@ class CaseKind(StrEnum):
     SECOND_CHARGE_PAID = "second_charge_paid"
     LINK_ALREADY_PAID = "link_already_paid"  # a second payment through a single-payment link
     WRONG_AMOUNT = "wrong_amount"  # the received amount or currency is wrong
-    # A surplus or partial amount could not be refunded, and is in suspense.
+    # A surplus or partial amount could not be refunded, and is in the suspense account.
     NOT_RETURNED = "not_returned"
     WALLET_FULL = "wallet_full"  # a credit would exceed the wallet's maximum balance
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook contradicts the provider's API
@@ -31,8 +31,8 @@ class CaseKind(StrEnum):
     # A provider's statement and our ledger differ about one transaction.
     STATEMENT_DIFFERS = "statement_differs"
     CLEARING_DIFFERS = "clearing_differs"  # our ledger and a provider's balance differ
-    STILL_OPEN = "still_open"  # the provider has reported no final status for too long
-    NO_ANSWER = "no_answer"  # the provider has sent no usable response for too long
+    STILL_OPEN = "still_open"  # the provider has not reported a final status for too long
+    NO_ANSWER = "no_answer"  # the provider has not sent a usable response for too long
 
 
 # A resolved case of these kinds is reopened whenever its problem recurs.
@@ -47,7 +47,7 @@ class CaseAction(StrEnum):
     """An administrator's decision about the money of a case."""
 
     NOTHING = "nothing"
-    # The next three actions apply to money in suspense.
+    # The next three actions apply to money in the suspense account.
     CREDIT = "credit"  # credit the money to the merchant
     RETURN = "return"  # return the money to the payer through the provider
     KEEP = "keep"  # the platform keeps the money, because nobody claims it

@@ -18,7 +18,7 @@ class CheckoutPage(StrEnum):
     TRANSFER = "transfer"
     WAITING = "waiting"
     LINK_EXPIRED = "link_expired"  # the link expired before the payment's status was final
-    CLOSED = "closed"  # payment is not possible, for example without a method
+    CLOSED = "closed"  # payment is not possible, for example because there is no method
     HELD = "held"  # the received money does not match the payment
     SUCCESS = "success"
     DECLINED = "declined"

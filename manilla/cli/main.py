@@ -126,7 +126,7 @@ def main() -> None:
     if wanted not in COMMANDS:
         _overview()()
         return
-    # Hide rich while structlog is imported, because structlog would import rich, which is slow.
+    # Hide rich while structlog is imported. Otherwise structlog would import it, which is slow.
     sys.modules["rich"] = None  # type: ignore[assignment]
     import structlog
 

@@ -24,7 +24,7 @@ class DossierState(StrEnum):
     REJECTED = "rejected"
 
 
-# The allowed transitions. An administrator can approve a draft too, with a reason.
+# The allowed status transitions. An administrator who approves a draft must give a reason.
 NEXT = {
     DossierState.DRAFT: (DossierState.SUBMITTED, DossierState.APPROVED, DossierState.REJECTED),
     DossierState.SUBMITTED: (

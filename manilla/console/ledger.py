@@ -42,7 +42,7 @@ COLUMNS = books.ENTRY_FIELDS.select(
 
 
 async def show(request: PageRequest) -> PageResponse:
-    # If summing the balances takes too long, the page is shown without the balances.
+    # If summing the balances takes too long, the page is shown without them.
     sums = await deadline.or_none(balances.balances(request.db))
     return request.page(
         "ledger.html",

@@ -19,7 +19,7 @@ KINDS: dict[str, str] = {kind: rule.title for kind, rule in RULES.items()}
 COLUMNS = listing.FIELDS.select(
     "id merchant_id kind recipient state attempts created_at ended_at last_error"
 )
-# Content security policy of the page, which shows the email in a frame.
+# Content security policy of the page that shows the email in a frame.
 FRAMING = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "

@@ -103,7 +103,7 @@ async def _has_moved_money(db: Database, provider: str) -> bool:
 
 def guide(text: str) -> Markup:
     """Renders a guide as HTML, without the guide's title, which the page already shows."""
-    # Import the Markdown library here, because only this page needs the library.
+    # Import the Markdown library here, because only this page needs it.
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -119,9 +119,9 @@ async def sign_out(request: PageRequest) -> PageResponse:
 
 
 def _require_operator(request: PageRequest, role: str | None, before: str | None = None) -> None:
-    # One person must not be able to request a change and also approve the change as another user.
-    # An administrator could do this by opening the invitation link of a user they have added.
-    # Support users can neither request nor approve changes, so administrators may add such users.
+    # One person must not be able to request a change and then approve it as another user.
+    # An administrator could otherwise approve their own request with a new user's invitation link.
+    # Support users can neither request nor approve changes, so administrators may add them.
     if request.services.is_development:
         return
     may = permissions_of(role)

@@ -203,7 +203,7 @@ async def _current(request: PageRequest, provider: str) -> Credentials:
 async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
     db, current = request.db, await _current(request, provider)
     since = datetime.now(UTC) - BANKS_SINCE
-    # If summing the balance in the ledger takes too long, the page does not show the balance.
+    # If summing the ledger balance takes too long, the page is shown without it.
     books = await deadline.or_none(balances.in_our_books(db, provider))
     return {
         "provider": provider,

@@ -164,7 +164,7 @@ async def send_sheet(request: PageRequest) -> PageResponse:
 
 
 def _draw(report: DayReport, rows: list[Unmatched], title: str) -> bytes:
-    # Import the PDF library for the first PDF only, because the library loads slowly.
+    # The PDF library loads slowly, so it is imported only when the first PDF is created.
     from manilla.console import sign_off
 
     return sign_off.draw(report, rows, title, datetime.now(UTC))

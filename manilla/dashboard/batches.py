@@ -25,7 +25,7 @@ from manilla.web.serving.router import PageNotFound
 
 ROWS = 100
 CORRECTED_AT_ONCE = 20  # the maximum number of rows in the correction form
-DIFFERS = NameCheck.DIFFERS.value  # selects rows whose account name differs
+DIFFERS = NameCheck.DIFFERS.value  # selects rows whose account name differs from the bank's
 TEXT_LENGTH_MAX = 300
 
 COLUMNS = store.ROW_FIELDS.select(

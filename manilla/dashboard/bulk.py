@@ -28,7 +28,7 @@ from manilla.web.serving.router import PageNotFound
 # The maximum size of an upload: the payout file and the other fields of the form.
 UPLOAD_BYTES_MAX = file.BYTES_MAX + 2 * 1024 * 1024
 BANK_OF_EXAMPLE = "GTBank"
-# The reference of a row whose payout was canceled gets this suffix, to be unique.
+# If a row's payout was canceled, this suffix makes the reference of the next payout unique.
 AGAIN = "-2"
 
 Line = Sequence[str]

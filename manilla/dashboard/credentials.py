@@ -24,7 +24,7 @@ OVERLAPS = (
 )
 
 
-# The rights that an API key can have, each with its label and description in the form.
+# The permissions that an API key can have, each with its label and description in the form.
 RIGHTS = (
     (Right.PAYMENTS, "Payments", "Create payments and payment links."),
     (Right.PAYOUTS, "Payouts", "Send money from your wallets to bank accounts."),

@@ -42,9 +42,10 @@ MANUAL_DONE = "Payout created. An administrator will pay it manually. This page 
 CHOOSE_BANK = "Choose a bank."
 SAVED_SHOWN = 8
 REFERENCE_LENGTH_MAX = 60
-# A hidden form field with a default reference, so that submitting twice creates one payout.
+# The name of a hidden form field with a default reference.
+# The reference ensures that submitting the form twice creates only one payout.
 ONCE = "once"
-# Maps each error to the form field beside which the form shows the error.
+# Pairs of an error and the form field that shows the error.
 AT_FIELD = (
     (refusals.UnknownBank, "bank_code"),
     (refusals.InvalidBeneficiary, "account_number"),

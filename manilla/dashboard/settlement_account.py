@@ -24,7 +24,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# The limit is low, because even merchants that are not approved can look up names here.
+# The limit is low, because even unapproved merchants can look up account names here.
 NAMES_A_MINUTE = 6
 TOO_MANY_NAMES = "Too many account lookups. Wait a minute and try again."
 NAME_CHANGED = "The account's name is now {}. Confirm the new name."

@@ -153,7 +153,7 @@ async def _card(request: PageRequest, currency: str) -> dict[str, object]:
         "text": plans.describe(plan),
         "account": await settlement_account(request.db, *about, currency),
         "next_account": await accounts.waiting(request.db, request.tenant, currency),
-        # An open settlement uses the available amount, even if its payout does not exist yet.
+        # An open settlement reserves the available amount, even if its payout does not exist yet.
         "open": newest if newest is not None and newest.is_open else None,
         "offer": offer,
         "problem": problem,

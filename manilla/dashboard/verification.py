@@ -14,8 +14,8 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-# The form may be larger than the document size limit, so that the page can report the limit.
-# If a request exceeds this size, the server closes the connection without a message.
+# This limit exceeds the document size limit, so that the page can report a document as too large.
+# If a request exceeds this limit, the server closes the connection without a message.
 UPLOAD_BYTES_MAX = 3 * documents.BYTES_MAX
 # The form fields of each section of the KYC dossier.
 FIELDS = {

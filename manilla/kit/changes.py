@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.25
 STALE_AFTER_SECONDS = 0.9
-# Includes a margin, because a timer may fire early.
+# This time includes a margin, because a timer may fire early.
 KNOWN_AFTER_SECONDS = STALE_AFTER_SECONDS + 0.05
 
 SETTINGS = "settings"
@@ -30,7 +30,7 @@ RAILS = "rails"
 METHODS = "methods"
 BANKS = "banks"
 
-# A `Refresh` function receives the topic version in the cache, and refreshes the cache or raises.
+# A `Refresh` function receives the cached version of a topic. It refreshes the cache or raises.
 Refresh = Callable[[int], Awaitable[None]]
 
 

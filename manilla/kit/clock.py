@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 LAGOS = ZoneInfo("Africa/Lagos")  # the time zone in which merchants' days start and end
-# PostgreSQL omits the trailing zeros of fractional seconds, so timestamps can be shorter.
+# PostgreSQL omits trailing zeros of fractional seconds, so timestamps can be shorter than this.
 _LENGTH_WITH_ALL_DECIMALS = len("2026-01-02 03:04:05.678901+00")
 
 

@@ -30,9 +30,9 @@ log = structlog.get_logger(__name__)
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 # With these settings, queries find rows through an index even in a small table.
-# They are for batches, whose statements find many rows, each by its key.
+# These settings are for the statements of batches, which look up many rows by their keys.
 # By default, the planner prefers a sequential scan when it joins a batch with a small table.
-# The session may keep the sequential scan while the table grows, until the next ANALYZE.
+# The session may then keep using a sequential scan while the table grows, until the next ANALYZE.
 BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 _SET_BY_KEY = "; ".join(f"SET LOCAL {name} = {value}" for name, value in BY_KEY.items())
 
@@ -183,7 +183,7 @@ class KeptConnection:
         with unavailable_when_away(self._connector):
             if self._raw is None or self._raw.is_closed():
                 self._raw = await self._connector.connect(**self._options)
-                # Each statement in this session is also a commit.
+                # Each statement in this session also commits.
                 self._raw.set_committing(self._writes)
             async with self._guarded(self._raw) as raw:
                 records: list[Any] = await raw.fetch(sql, *values)
@@ -204,8 +204,8 @@ class Database(Queries):
     def __init__(self, connector: Connector, options: dict[str, Any], size: int) -> None:
         self._connector = connector
         settings = options["server_settings"]
-        # With its default setting, PostgreSQL plans statements with array parameters on every call.
-        # The session therefore plans each statement only once.
+        # By default, PostgreSQL plans a statement with array parameters again on every call.
+        # With this setting, the session plans each statement only once.
         kept = {**settings, "plan_cache_mode": "force_generic_plan"}
         self._kept_options = {**options, "server_settings": kept}
         self._kept: list[KeptConnection] = []
@@ -353,7 +353,7 @@ class Database(Queries):
         self.unconfirmed.leave(raw)
         if isinstance(error, TimeoutError) and not self.unconfirmed.are_waiting:
             # The server hangs, but idle sessions still look usable, so close all sessions.
-            # Otherwise, each of these sessions causes one more timeout, even after a failover.
+            # Each idle session would otherwise cause one more timeout, even after a failover.
             log.error("database_hangs", host=self._connector.host)
             self._connector.lose_sessions()
             await self._pool.expire_connections()

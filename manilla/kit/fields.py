@@ -17,7 +17,7 @@ Record = TypeVar("Record")
 Outer = TypeVar("Outer")
 
 Getter = Callable[[Record], Any]
-# Maps each column title to a function that returns the column's value, in display order.
+# Maps column titles, in display order, to functions that return the column's value.
 Columns = dict[str, Getter[Record]]
 
 # Spreadsheet programs treat text that starts with one of these characters as a formula.

@@ -28,7 +28,7 @@ class DatabaseServer(msgspec.Struct, frozen=True):
 
 class Replica(msgspec.Struct, frozen=True):
     name: str
-    state: str | None  # None if our database role is not allowed to see it
+    state: str | None  # None if our database role is not allowed to see the state
     sync_state: str | None
     lag_seconds: float | None
 

@@ -39,7 +39,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
     body_seconds: float = 10  # for each part of the body
     web_stop_seconds: int = 10  # the limit for requests in progress when the web process stops
 
-    # Pages that take longer than others
+    # The following limits are for pages that take longer than others.
     lookup_seconds: float = 5
     audit_verify_seconds: float = 20
     compare_seconds: float = 25
@@ -71,7 +71,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
 
     # `manilla up`
     postgres_ready_seconds: float = 60
-    # The limit after each signal that is sent to a server that is still running.
+    # The limit for the server to stop after a signal. Then a stronger signal is sent.
     postgres_stop_seconds: float = 20
     # This limit is high because initdb writes about 40 MB, possibly to a slow disk.
     postgres_command_seconds: float = 120

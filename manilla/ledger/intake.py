@@ -75,7 +75,7 @@ class NewItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     # The maximum total of the merchant's transactions since the id `day_from`. None means no limit.
     day_limit_minor: int | None = None
     day_from: str | None = None
-    # The event for the new, pending transaction, or None if no endpoint is subscribed to the event.
+    # The event for the new, pending transaction, or None if no endpoint is subscribed to it.
     event_id: str | None = None
     event: str | None = None
     event_body: str | None = None
@@ -95,7 +95,7 @@ class ItemPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     repeats: bool = False  # whether an earlier item has the same reference or key
     # The sum of the amounts of earlier items in the batch that count toward the daily limit.
     ahead_minor: int = 0
-    # The previous version also calls the database functions that use this name for a dry run.
+    # The database functions use this name for a dry run, and the previous version calls them too.
     only_look: bool = False
 
 

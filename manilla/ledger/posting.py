@@ -61,7 +61,7 @@ WALLET_KINDS = (
 
 class PostingOutcome(StrEnum):
     POSTED = "posted"
-    DUPLICATE = "duplicate"  # this trx_id and kind were posted before, so nothing is posted
+    DUPLICATE = "duplicate"  # a posting with this trx_id and kind exists, so nothing is posted
     INSUFFICIENT_BALANCE = "insufficient_balance"
     NO_WALLET = "no_wallet"
     BALANCE_LIMIT = "balance_limit"

@@ -19,7 +19,7 @@ ASTRAY = timedelta(minutes=1)
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 # Selects transactions with an open case, which an administrator must decide.
-# There are few open cases, so the planner starts with the cases.
+# There are few open cases, so the planner starts with them.
 UNDER_REVIEW = """
     (merchant_id, trx_id) IN (
         SELECT c.merchant_id, c.trx_id FROM operator_case c WHERE c.status = 'open')"""

@@ -14,7 +14,7 @@ from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.scope import Tenant
 
-# Maximum range of posting ids that pages may span to be read together in one statement.
+# Pages are read in one statement if their posting ids differ by at most this much.
 TOGETHER_MAX = 5_000
 
 # Selects the merchant's reference for the transaction `looked.trx_id`.
@@ -62,7 +62,7 @@ _POSTINGS = f"""
            SELECT merchant_id AS owner, id, posted_at, kind, split_part(trx_id, '-', 1) AS trx_id
              FROM (SELECT * FROM posting WHERE id BETWEEN low AND high OFFSET 0) AS near
             WHERE merchant_id = wanted_merchant) AS looked"""
-# Selects all ids under which a merchant reference's transactions are posted to the ledger.
+# Selects all transaction ids in the ledger that belong to one of the merchant's references.
 _NAMED = """
     WITH one AS (
         SELECT trx_id, commission_trx_id FROM payment
@@ -82,7 +82,7 @@ _NAMED = """
 
 class StatementEntry(msgspec.Struct, frozen=True, gc=False):
     trx_id: str
-    ref_trx: str | None  # None if there is no merchant reference, such as for funding
+    ref_trx: str | None  # None if the transaction has no reference, such as funding
     kind: str
     currency: str
     amount_minor: int
@@ -166,7 +166,7 @@ def _merged(
 async def _with_references(
     db: Database, tenant: Tenant, lines: Sequence[WalletStatementLine]
 ) -> list[StatementEntry]:
-    # Money from suspense is posted under the charge's reference, such as `<payment id>-1`.
+    # Postings from the suspense account have a charge's reference, such as `<payment id>-1`.
     ids = [line.trx_id.partition("-")[0] for line in lines]
     records = await db.records(_REFERENCES, tenant.merchant_id, ids) if ids else []
     references = {record["trx_id"]: record["ref_trx"] for record in records}

@@ -100,7 +100,7 @@ def read_token(keyring: Keyring, token: str) -> Subscription:
     try:
         content = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
         return msgspec.json.decode(content, type=Subscription)
-    except (binascii.Error, msgspec.DecodeError):  # the link's kind of email no longer exists
+    except (binascii.Error, msgspec.DecodeError):  # the kind of email in the link no longer exists
         raise BadUnsubscribeLink from None
 
 

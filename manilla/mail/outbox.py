@@ -17,7 +17,7 @@ from manilla.kit.display import clean
 from manilla.mail.kinds import RULES, Audience, MailKind, MailRule
 
 FACT_LENGTH_MAX = 300
-# Maximum number of waiting emails of one kind per person; more emails are dropped.
+# Maximum number of waiting emails of one kind per person; additional emails are dropped.
 WAITING_MAX = 100
 
 

@@ -47,7 +47,7 @@ class SmtpTransport:
             password=server.password,
             timeout=time_limits.current.smtp_step_seconds,
         )
-        # The server may be misconfigured if it rejects us before it receives the message, so retry.
+        # A rejection before the message is sent may be caused by a misconfigured server, so retry.
         try:
             await client.connect()
         except aiosmtplib.SMTPTimeoutError:

@@ -89,7 +89,7 @@ SEALED = SealedColumn(
 
 def live(credentials: Sequence[LiveCredential]) -> Sequence[LiveCredential]:
     if len(credentials) == 1 and credentials[0].expires_at is None:
-        return credentials  # in the usual case, no credential expires
+        return credentials  # usually there is one credential, which does not expire
     now = datetime.now(UTC)
     return [credential for credential in credentials if credential.is_live(now)]
 

@@ -11,11 +11,11 @@ class Right(StrEnum):
     PAYOUTS = "payouts"  # send payouts
     REFUNDS = "refunds"  # refund payments
     READ = "read"  # read transactions, balances and events
-    MANAGE = "manage"  # change where notifications are sent; additional keys cannot have this right
+    MANAGE = "manage"  # change where notifications are sent; only the main key has this permission
 
 
 GRANTABLE = (Right.PAYMENTS, Right.PAYOUTS, Right.REFUNDS, Right.READ)
-ALL_RIGHTS = frozenset(Right)  # the rights of the merchant's main API key
+ALL_RIGHTS = frozenset(Right)  # the permissions of the merchant's main API key
 
 
 class InsufficientPermission(Refusal):

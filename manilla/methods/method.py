@@ -8,7 +8,7 @@ import msgspec
 from manilla.kit.money import Money
 from manilla.providers.port import Direction
 
-AUTO = "auto"  # provider value of a method that chooses a provider for each payout
+AUTO = "auto"  # provider of a method whose payouts each get a provider automatically
 
 
 class MethodKind(StrEnum):

@@ -12,7 +12,7 @@ AT_ONCE = 64  # limit per host, a third of all concurrent calls
 NEW_AT_ONCE = 8  # limit per merchant and host, until the host has responded fast
 SLOW_AT_ONCE = 2  # limit per merchant and host, while the host is slow or does not respond
 SLOW_IN_ALL = 48  # limit for all slow hosts together
-# Limit of messages that wait in this process for a fast host. Others are scheduled again.
+# Maximum number of messages waiting here for a fast host. Other messages are scheduled again.
 WAITING_MAX = 32
 WAITING_SECONDS = 0.5
 SLOW_SECONDS = 2.0
@@ -40,7 +40,8 @@ class HostLimits:
         self._running: dict[str, int] = {}
         self._by_merchant: dict[tuple[int, str], _HostCalls] = {}
         self._running_slow = 0
-        # A timed-out future stays here until a call ends: no more messages wait for a hanging host.
+        # A timed-out future is removed only when a call ends.
+        # So while a host hangs, no more than WAITING_MAX messages wait for it.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def enter_soon(self, host: str, merchant_id: int) -> tuple[bool, bool]:

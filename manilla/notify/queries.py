@@ -136,7 +136,7 @@ def parameters(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
     return list(values.values())
 
 
-# Stores the attempts. The following part of the statement reads the attempts from `given`.
+# Stores the attempts, which the rest of the statement reads from `given`.
 STORED = f"""
         WITH given AS (
             SELECT * FROM unnest($1::integer[], $2::timestamptz[], $3::text[], $4::integer[],

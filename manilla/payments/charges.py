@@ -156,7 +156,7 @@ class ChargeService:
             if current.status is not PaymentStatus.PENDING:
                 raise PaymentClosed
             earlier = await store.charges(connection, payment.merchant_id, payment.trx_id)
-            # Reuse only the latest charge: a customer who returns to a method gets a new charge.
+            # Reuse only the latest charge: returning to an earlier method creates a new charge.
             latest = next((charge for charge in reversed(earlier) if charge.is_payable), None)
             if latest and wish.accepts(latest, method) and _is_usable(latest, current):
                 return latest, False
@@ -215,7 +215,7 @@ class ChargeService:
             case Refused(_, guidance):
                 status, reason = ChargeStatus.FAILED, guidance
             case Unknown(unknown):
-                # The charge may exist at the provider, so a later status query decides.
+                # The charge may exist at the provider, so its status is queried later.
                 status, reason = ChargeStatus.OPENING, unknown
         await self._abandon(charge, status, reason)
         return GatewayRefused() if status is ChargeStatus.FAILED else GatewayUnavailable()

@@ -31,9 +31,9 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Channel, Direction
 from manilla.providers.rails import Rails
 
-# Opening checkout multiplies the delay until a sandbox payment completes automatically.
+# When checkout is opened, the delay before a sandbox payment completes is multiplied by this.
 SANDBOX_PATIENCE = 3
-# The delay is longer after the customer has chosen how to pay, to leave time for an outcome.
+# After the customer has chosen how to pay, the factor is higher: they may want to pick an outcome.
 SANDBOX_PATIENCE_AFTER_CHOICE = 12
 RECEIPT_MAILED = "receipt_mailed"
 RECEIPTS_MAX = 3  # maximum number of receipt emails that a customer can request per payment
@@ -280,7 +280,7 @@ class Checkout:
     async def _ask_in_turn(self, payment: Payment) -> None:
         last = self._asked.get(payment.trx_id, float("-inf"))
         await asyncio.sleep(max(0, last + ASK_PAUSE_SECONDS - time.monotonic()))
-        # Later requests must not share this status query, because they need a newer response.
+        # Later requests need a newer response, so they must not share this status query.
         del self._asking[payment.trx_id]
         if len(self._asked) >= ASKED_MAX:
             self._asked.clear()

@@ -121,7 +121,7 @@ class CustomerWish(msgspec.Struct, frozen=True):
 
     choice: GatewayChoice
     channel: Channel | None = None  # None if the customer chose a gateway
-    shown: str = ""  # description of the options that the customer saw and chose
+    shown: str = ""  # description of the options and of the customer's choice
     seen: int = 0  # number of the latest charge that the checkout page has shown
 
     def accepts(self, charge: Charge, method: Method) -> bool:

@@ -19,7 +19,7 @@ _METHOD = """
     EXISTS (SELECT FROM charge c
              WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
                AND c.method_code = {})"""
-# SQL condition: the payment has an open case, so its money is not final yet.
+# SQL condition that matches payments with an open case, whose outcome is not final yet.
 _UNDER_REVIEW = """
     EXISTS (SELECT FROM operator_case c
              WHERE c.merchant_id = payment.merchant_id AND c.trx_id = payment.trx_id
@@ -33,7 +33,7 @@ _PAID_BACK = """
 _COLUMNS = f"""
     {PAYMENT_COLUMNS}, {_UNDER_REVIEW} AS is_under_review,
     CASE WHEN refunded_minor = 0 THEN 0 ELSE {_PAID_BACK} END AS paid_back_minor"""
-# SQL condition: finds a payment by its own id, or by the id of its refund or commission.
+# SQL condition that matches a payment by its own id, or by the id of its refund or commission.
 _ABOUT = """
     merchant_id = {} AND trx_id IN (
         SELECT {}
@@ -94,8 +94,8 @@ class PaymentFilter(TransactionFilter, frozen=True, kw_only=True):
     error_code: PaymentErrorCode | None = None
     method: str | None = None  # code of a deposit method that a charge used
     link_id: str | None = None  # id of the payment link that the customer used
-    # First matches complete ids, references, email addresses and virtual account numbers.
-    # If no payment matches, matches parts of references, customer names and email addresses.
+    # The search first compares complete ids, references, email addresses and account numbers.
+    # If no payment matches, it compares parts of references, customer names and email addresses.
     search: str | None = None
 
 

@@ -75,7 +75,7 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
     opened_at: datetime | None
     credited_charge: str | None
     refunded_minor: int
-    # The amount that the customer has paid, if a rule for wrong amounts was applied.
+    # The amount that the customer has paid, or None if no rule for wrong amounts was applied.
     received_minor: int | None = None
 
     @property
@@ -118,7 +118,7 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
 class ChargeStatus(StrEnum):
     # The charge is saved and is being sent to the provider.
-    # If it has a reason, the response was not usable, and the charge may exist at the provider.
+    # If the charge has a reason, the response was unusable. The charge may exist at the provider.
     OPENING = "opening"
     OPEN = "open"  # the customer can pay it
     PAID = "paid"  # credited to the merchant

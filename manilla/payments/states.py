@@ -51,7 +51,7 @@ class PaymentEvent(StrEnum):
     EXPIRED = "expired"
 
 
-# Unlisted transitions change no status. Money that arrives in such a state goes to suspense.
+# An unlisted transition changes no status, and any money received goes to the suspense account.
 # A decline ends a charge, not the payment, except for a sandbox payment without a charge.
 NEXT: dict[tuple[PaymentState, PaymentEvent], PaymentStatus] = {
     (PaymentState.PENDING, PaymentEvent.PAID): PaymentStatus.SUCCESS,
@@ -189,7 +189,7 @@ async def _paid(
     assert state.paid is not None
     if charge.has_arrived:
         # The money is already in the ledger.
-        # An administrator must decide if a signed webhook disagrees or more money has arrived.
+        # If a signed webhook disagrees or more money has arrived, an administrator must decide.
         await _report_disagreement(connection, payment, charge, said)
         await _report_more(connection, payment, charge, state.paid)
         return
@@ -257,7 +257,7 @@ async def _report_disagreement(
     accepted: Money | None = None,
 ) -> None:
     if charge.status is ChargeStatus.SUSPENSE:
-        return  # a charge in suspense already has a case
+        return  # a charge in the suspense account already has a case
     for claim in claims.disagreeing(said, accepted or charge.accepted):
         detail = f"A signed webhook says {claim.text}; {charge.amount} was asked for."
         await _open_case(connection, payment, charge, CaseKind.WEBHOOK_DISAGREES, detail)

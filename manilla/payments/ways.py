@@ -22,7 +22,7 @@ class GatewayOffer(msgspec.Struct, frozen=True):
     """A deposit method as checkout shows it."""
 
     method: Method
-    is_down: bool  # True if the provider does not respond right now
+    is_down: bool  # True if the provider is not responding
     channels: frozenset[Channel]  # the ways to pay that the gateway accepts
 
     @property

@@ -30,7 +30,7 @@ class ReceivedAmount(msgspec.Struct, frozen=True):
     payment: Payment
     charge: Charge
     paid: Money
-    parts: Sequence[Charge]  # partially paid charges, whose money can complete the payment
+    parts: Sequence[Charge]  # partial payments, which count toward the amount due
     rules: WrongAmountRules
 
     @property

@@ -45,7 +45,8 @@ class Attempt(msgspec.Struct, frozen=True):
     provider: str
     sent_reference: str | None  # None if the transfer was never sent, or for the current attempt
     account_name: str | None  # the name that this rail resolved; None for the current attempt
-    ended_as: AttemptEnd | None  # None if the attempt is not dead, or an older version ended it
+    # None if the attempt is not dead, or if an older version of Manilla ended it.
+    ended_as: AttemptEnd | None
     dead_because: str | None
     dead_at: datetime | None
     created_at: datetime
@@ -150,7 +151,7 @@ class AttemptEvidence(msgspec.Struct, frozen=True):
     now: _PayoutNow
     is_job_held: bool
     reported: frozenset[str | None]  # the statuses in signed webhooks from the rail
-    has_it: str | None  # a previous rail that has the transfer after all, or None
+    has_it: str | None  # a previous rail that turned out to have the transfer, or None
 
 
 # An attempt is dead (its rail will not pay) only if all of these conditions are met.
@@ -159,7 +160,7 @@ CONDITIONS: dict[str, Callable[[AttemptEvidence], bool]] = {
     "it is on the same rail": lambda known: known.now.provider == known.seen.provider,
     # A check after a restore may have found that the transfer was sent.
     "it was sent as the worker says": lambda known: known.now.was_sent == known.death.was_sent,
-    # A rejection of a second send may only mean that the rail already has the reference.
+    # If a transfer was sent twice, the rejection may only mean that the reference already exists.
     "it was not sent again": lambda known: not known.now.was_sent_again,
     # After a restore, the database may not know that the transfer was sent.
     "it is not on hold": lambda known: not known.now.is_on_hold,

@@ -103,7 +103,7 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
         if job is None:
             raise NotToDecide("A worker is processing the payout: try again in a minute.")
         # From here on, no worker can send the payout or move it to another rail.
-        # `_check_quiet` ensures that an earlier send had time to reach the provider.
+        # `_check_quiet` ensures that an earlier request had time to reach the provider.
         payout = await find(db, trx_id)
         if doubt := await dead.doubt(db, rails, payout):
             raise NotToDecide(doubt)
@@ -150,8 +150,8 @@ async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> Se
     hold = await hold_of(db, current)
     event = TransferEvent.FAILED if hold is None else TransferEvent.REJECTED
     if current.began_at is None and hold is not OutgoingHold.PAYOUTS_HELD:
-        # Only the job's holder can send the payout. We hold the job, so it was never sent.
-        # During the hold after a restore, this is uncertain: the backup may be older than a send.
+        # Only the job's holder can send the payout. We hold the job, so the payout was never sent.
+        # The hold after a restore is excluded: the payout may have been sent after the backup.
         return _rejection(reason, event, "; it was never sent")
     state = await _ask(rails, payout)
     if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):

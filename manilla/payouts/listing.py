@@ -46,9 +46,9 @@ class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):
     method: str | None = None  # code of the withdrawal method
     manual: bool | None = None  # whether an administrator processes the payout
     bank: BankCodes | None = None
-    under_review: bool = False  # whether to list only payouts that an administrator must decide
-    # First matches complete ids, references, session ids and account numbers.
-    # If no payout matches, matches bank references, and parts of references and account names.
+    under_review: bool = False  # whether to list only payouts that an administrator must decide on
+    # The search first compares complete ids, references, session ids and account numbers.
+    # If no payout matches, it compares bank references, and parts of references and account names.
     search: str | None = None
 
 

@@ -76,7 +76,7 @@ ON_HOLD_FIELDS = FIELDS.inside(
 )
 
 
-# SQL expression: why an unsent payout is on hold.
+# SQL expression that returns why an unsent payout is on hold.
 HOLD = """
        CASE WHEN status = 'pending' AND began_at IS NULL
             THEN outgoing_hold(merchant_id, environment, false) END"""

@@ -130,7 +130,7 @@ async def settle_within(
     elif (payout.status, event.event) in AGREES:
         await store.add_reported(connection, payout, event.state)
     elif event.source is not Source.ADMINISTRATOR:
-        # No case is opened for an administrator, who gets an error directly.
+        # If an administrator caused the event, they get an error directly, and no case is opened.
         await store.save_late_fee(connection, payout, event.provider_fee)
         await reports.report(
             connection, payout, CaseKind.CONTRADICTION, contradiction(payout, event.event)

@@ -175,7 +175,7 @@ class PayoutTasks:
             return SCHEDULE.first_seconds
         await self.settle(payout, rejection(answer), holder=job)
         # If a signed webhook contradicts the rejection, the provider is queried now.
-        # If this worker has lost the job, the worker that now holds the job continues.
+        # If this worker has lost the job, the worker that now holds it continues.
         return 0
 
     async def _decide(self, payout: Payout, event: SettlementEvent) -> float | None:

@@ -51,7 +51,7 @@ _threads = LimitedThreads("passwords", at_once=4, waiting_max=60)
 
 class PasswordCheck(msgspec.Struct, frozen=True):
     is_right: bool
-    # Whether the stored hash has outdated parameters.
+    # True if the stored hash was created with outdated parameters.
     is_outdated: bool = False
 
 

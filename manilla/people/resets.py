@@ -95,7 +95,7 @@ async def use(db: Database, realm: Realm, token: str, password: str) -> Person:
 
 
 async def _replace(connection: Connection, person_id: int, password_hash: str) -> None:
-    # Set the password first, which locks the user's row, so no concurrent sign-in keeps a session.
+    # Setting the password first locks the user's row, so no concurrent sign-in keeps a session.
     await queries.set_password(connection, person_id, password_hash)
     await queries.delete_resets(connection, person_id)
     await queries.end_sessions(connection, person_id)

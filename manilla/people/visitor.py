@@ -17,7 +17,7 @@ class Visitor(msgspec.Struct, frozen=True):
     realm: Realm
     name: str
     email: str
-    role: str | None  # None without a membership or a chosen merchant
+    role: str | None  # None if the user has no membership or no merchant is chosen
     merchant_id: int | None
     merchant_name: str | None
     merchant_status: str | None

@@ -57,7 +57,7 @@ class OpenTransfer(msgspec.Struct, frozen=True):
     currency: str
     amount_minor: int
     sent_at: datetime | None
-    # Whether the provider was chosen automatically, so that another provider may have the payout.
+    # Whether the provider was chosen automatically. If so, another provider may have the payout.
     is_routed: bool
 
     @property

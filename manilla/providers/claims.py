@@ -15,8 +15,8 @@ from manilla.kit.db import Connection, Database, columns
 from manilla.kit.money import Money
 from manilla.providers.port import Claim, EventKind
 
-# A webhook with a different amount or currency delays our reaction to responses by this time.
-# After that, the next status query decides, without a comparison with earlier responses.
+# If a webhook has a different amount or currency, we wait this long before we act on a response.
+# After this time, the next status response is used without comparing it with earlier responses.
 CONFIRMATION_SECONDS = 20.0
 
 

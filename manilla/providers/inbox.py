@@ -45,8 +45,8 @@ _SUBJECTS = {
 }
 _SUBJECTS[EventKind.CHARGE_REFUNDS] = _SUBJECTS[EventKind.CHARGE]
 
-# SQL that returns the transactions to query because of the stored webhook `s`.
-# Some providers' refund webhooks do not identify the refund.
+# SQL that returns the transactions whose status is queried because of the stored webhook `s`.
+# Some providers' refund webhooks do not identify the refund, so the charge's refunds are queried.
 _QUERIED = {
     EventKind.CHARGE_REFUNDS: (
         "SELECT r.trx_id FROM refund r"

@@ -235,7 +235,7 @@ class EventKind(StrEnum):
     CHARGE = "charge"
     TRANSFER = "transfer"
     REFUND = "refund"
-    # All refunds of a charge, which the charge's reference identifies.
+    # All refunds of a charge, identified by the charge's reference.
     CHARGE_REFUNDS = "charge_refunds"
 
 
@@ -264,7 +264,7 @@ class WebhookEvent(msgspec.Struct, frozen=True):
     # The webhook's contents, which must not contradict the provider's response to a query.
     claim: Claim | None = None
     claims_status: ReportedStatus | None = None
-    session_id: str | None = None  # for transfers whose status query may not return the session id
+    session_id: str | None = None  # a later status query does not always return this id
 
 
 class Forged(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ class Schedule(msgspec.Struct, frozen=True):
     Older transactions are queried less often.
     """
 
-    # Each step is a maximum age, and the interval of status queries up to that age in seconds.
+    # Each step has a maximum age, and the seconds between status queries up to that age.
     steps: tuple[tuple[timedelta, float], ...]
     # The interval for overdue transactions, or None for an eighth of the age. Queries never stop.
     overdue_seconds: float | None = None

@@ -87,7 +87,7 @@ def money(data: Any, name: str, currency: str) -> Money:
         exact = exact_decimal(value)
         if len(exact.as_tuple().digits) > AMOUNT_DIGITS_MAX:
             raise Malformed(f"{name} has too many digits")
-        # Both 10.5 and 10.500 are exact, so both are accepted.
+        # Trailing zeros are accepted: 10.500 is the same exact amount as 10.5.
         return Money.of(exact.normalize(), currency)
     except MoneyError as error:
         raise Malformed(f"{name} is not an amount in {currency}") from error

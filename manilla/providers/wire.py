@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 ANSWER_BYTES_MAX = 1024 * 1024
 COMPRESSIONS = ("gzip", "deflate")
-# These zlib arguments detect a gzip or zlib header, or expect no header.
+# Values of zlib's `wbits`: the first detects a gzip or zlib header, the second expects none.
 ANY_HEADER = 32 + zlib.MAX_WBITS
 NO_HEADER = -zlib.MAX_WBITS
 
@@ -52,7 +52,7 @@ def _end_of_call() -> float:
     return min(asyncio.get_running_loop().time() + seconds, _ends.get())
 
 
-# These errors occur only before a request is sent. A connection that breaks later raises others.
+# These errors occur only before a request is sent. If a connection breaks later, others occur.
 # A request with a body is never repeated on another connection.
 NOT_CONNECTED = (NotConnected,)
 

@@ -19,7 +19,7 @@ from manilla.reconciliation import balances
 RECONCILE = "reconcile"
 CONCURRENCY = 4
 EVERY_SECONDS = 3600.0
-# Delay before the next comparison, if one failed or found a difference for the first time.
+# Delay after a comparison that failed, or that found a difference for the first time.
 SOON_SECONDS = 300.0
 SPREAD = 0.1  # random variation of the delay, so that providers are queried at different times
 

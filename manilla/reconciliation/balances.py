@@ -34,10 +34,10 @@ CURRENCY = "NGN"
 LOOK_BACK = timedelta(days=7)
 PAYOUTS_MAX = 500
 ASKED_AT_ONCE = 8
-# A difference opens a case only if it persists for this long.
+# A case is opened only if a difference persists for this long.
 # Postings in progress and late settlements by the provider cause shorter differences.
 CONFIRMED_AFTER = timedelta(minutes=3)
-# The highest fee that we assume for a transfer if the provider has not reported its fee yet.
+# The highest fee that we assume for a transfer if the provider has not reported one yet.
 UNKNOWN_FEE_MINOR_MAX = 100_000
 # A customer can still pay a charge up to this age.
 PAYABLE = timedelta(hours=1)

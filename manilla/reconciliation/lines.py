@@ -11,7 +11,7 @@ from manilla.providers import reading
 from manilla.providers.port import LineKind, StatementLine
 
 ROWS_AT_ONCE = 5_000
-TRX_ID_LENGTH = 33  # length of a payment's id, with which a charge's reference starts
+TRX_ID_LENGTH = 33  # length of a payment's id, the first part of a charge's reference
 
 
 class ImportResult(msgspec.Struct, frozen=True):

@@ -136,7 +136,7 @@ NOTICES: Mapping[str, Examples] = {
     },
 }
 
-# Additional fields in the example bodies of errors, by error code.
+# Maps error codes to additional fields of their example bodies.
 FURTHER: Mapping[str, Mapping[str, Any]] = {
     "INVALID_CREDENTIALS": {"errors": {"X-Signature": "The signature does not match."}},
     "DUPLICATE_REFERENCE": {"trx_id": TRX_ID, "status": "pending"},

@@ -100,7 +100,7 @@ class _SandboxApi(MerchantApi):
 
     async def _identify(self, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Identity:
         assert endpoint.is_signed
-        # The request has no API key, so there is no generation of credentials.
+        # The request has no API key, so it has no credential generation.
         identity = Identity(self._caller, authenticate.NO_GENERATION)
         authenticate.check_signed(
             identity,

@@ -30,7 +30,7 @@ class DocumentationRoutes:
         self._documentation = documentation
         self._platform = platform
         self._rendered: RenderedDocumentation | None = None
-        self._files: dict[str, tuple[str, CompressedFile]] = {}  # ETag and compressed file by path
+        self._files: dict[str, tuple[str, CompressedFile]] = {}  # maps paths to an ETag and a file
         self._rendering = asyncio.Lock()
 
     def handlers(self) -> list[UrlHandler]:

@@ -24,7 +24,7 @@ class Transition(msgspec.Struct, frozen=True):
     after: str
 
 
-# The reason for each status change, by previous status and event.
+# Maps the previous status and the event to the reason for the status change.
 PAYMENT_TEXTS = {
     PaymentState.PENDING: {
         PaymentEvent.PAID: "the provider confirms the payment, with the correct amount",

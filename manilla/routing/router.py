@@ -122,7 +122,7 @@ class Router:
             raise
         except Refusal:
             return SkipReason.UNVERIFIED
-        # Compare all earlier names, because two different names can match a shorter name.
+        # Two different names can both match a shorter name, so compare with all earlier names.
         name = account.account_name
         if not all(beneficiary.names_agree(each, name) for each in target.account_names):
             return SkipReason.OTHER_NAME

@@ -27,7 +27,7 @@ FOLDER = Path(str(resources.files("manilla.sql"))) / "migrations"
 ADVISORY_LOCK = 0x4D414E494C4C41  # "MANILLA" in ASCII
 LOCK_POLL_SECONDS = 0.2
 LOCK_SECONDS_MAX = 600
-# After these errors, a migration that requests have blocked is rolled back and repeated.
+# These errors mean that requests block a migration. It is rolled back and repeated.
 BLOCKED = (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
 TRIES_MAX = 10
 TRY_PAUSE_SECONDS = 1
@@ -130,7 +130,7 @@ async def _version(connection: Any, migrations: list[Migration]) -> str:
 async def _apply(connection: Any, migration: Migration, version: str) -> None:
     if version < migration.half:
         reached = migration.half if migration.concurrent else migration.number
-        # PostgreSQL runs statements that are sent together in one transaction.
+        # If statements are sent together, PostgreSQL runs them in one transaction.
         await _until_not_blocked(connection, f"{migration.script}\n; {_save(reached)}")
     if migration.concurrent:
         # Building an index concurrently waits for all older transactions, however long they take.

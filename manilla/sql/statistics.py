@@ -6,7 +6,7 @@ merchant instead of using the full key. The plan stays in use until the first au
 
 from typing import Any
 
-# For a smaller table without a row count, the planner assumes ten pages and uses the full key.
+# For a smaller table with no row count, the planner assumes ten pages, and uses the full key.
 # With the row count of a nearly empty table, the planner may not use the full key.
 PAGES_MIN = 10
 

@@ -152,7 +152,7 @@ class TransferMachine:
         if not is_unsent(transfer):
             return await self._query(adapter, task)
         if not transfer.may_be_sent:
-            return Wait(None)  # an administrator must decide about the transfer
+            return Wait(None)  # an administrator must decide on the transfer
         return await self._send_first(adapter, task)
 
     async def _send_first(self, adapter: Adapter, task: TransferTask) -> Step:
@@ -197,7 +197,7 @@ class TransferMachine:
         hold = await self._hold(task.transfer)
         if hold is OutgoingHold.PAYOUTS_HELD:
             return await self._query_unsent(task)
-        # Without a hold, a different worker has claimed the job and continues from the saved state.
+        # If there is no hold, another worker has claimed the job and continues the transfer.
         return Wait(self._schedule.first_seconds if hold is None else outgoing.WAIT_SECONDS)
 
     async def _hold(self, transfer: Transfer) -> OutgoingHold | None:

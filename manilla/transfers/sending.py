@@ -26,7 +26,7 @@ class TransferTable(msgspec.Struct, frozen=True):
     job_kind: str
     sent_column: str
     mark: str
-    unmark: str  # SQL that reverts the mark of a first send
+    unmark: str  # SQL that clears what `mark` has set, if nothing was sent
     is_first_send: str
     may_send: str = "true"
     on_behalf: str = "false"

@@ -32,7 +32,7 @@ class OfferedPage(msgspec.Struct, frozen=True):
     url: str
 
 
-# A function that returns the number to show beside each navigation link, by the link's path.
+# A function that maps the paths of navigation links to the numbers shown beside the links.
 NavigationCounts = Callable[[Any], Awaitable[Mapping[str, int]]]
 
 # Maps section titles to navigation links.

@@ -83,8 +83,8 @@ class ListFilter(msgspec.Struct, frozen=True):
     options: Sequence[tuple[str, ...]] = ()  # each option's value and text
     value: str = ""  # the selected value, or empty to use the query's value
     path: str = ""  # the URL path of the suggestions shown as the user types
-    # Whether users find an option by typing, because there are many options.
-    # Each option then has a third item: the words by which users find the option.
+    # Whether there are so many options that users find an option by typing.
+    # Each option then has a third item: the words that users can type to find it.
     is_picked: bool = False
 
     @property

@@ -155,7 +155,7 @@ def _remove_unless_used(copy: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _has_processes(copy):
-            # Rename the copy first, because an interrupted deletion leaves an incomplete copy.
+            # Rename the copy first, because an interrupted deletion would leave it incomplete.
             doomed = copy.with_name(STAGING_PREFIX + copy.name)
             copy.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)

@@ -225,7 +225,7 @@ def _account(folder: Path) -> SystemAccount | None:
 
 
 def _can_use(binaries: Path, account: SystemAccount, *, is_named: bool) -> bool:
-    # Skip the parent folder's check if the operator chose the folder: its parent could be /usr.
+    # If the operator chose the folder, skip the check of its parent folder, which could be /usr.
     return _runs(binaries, account) and (is_named or is_readable(binaries.parent))
 
 
@@ -241,7 +241,7 @@ def _copied_binaries(binaries: Path, account: SystemAccount, cache: Path | None)
 
 def _runs(binaries: Path, account: SystemAccount) -> bool:
     try:
-        # Check both programs, because only initdb needs the libpq library.
+        # Check both programs: initdb needs the libpq library, and postgres does not.
         for name in ("postgres", "initdb"):
             _run([str(binaries / name), "--version"], account, Path("/"))
     except (OSError, PostgresRefusal):
@@ -327,7 +327,7 @@ def _run(
         seconds = time_limits.current.postgres_command_seconds
         raise PostgresRefusal(f"{name} did not end within {seconds:g} s.") from None
     if result.returncode != 0:
-        # The reason may be above the last line, because initdb also prints which files it removes.
+        # The reason may not be in the last line: initdb also lists the files that it removes.
         lines = result.stderr.strip().splitlines()[-REASON_LINES:] or ["no reason given"]
         raise PostgresRefusal(f"{name} failed: {'; '.join(lines)}")
     return result.stdout

@@ -102,7 +102,7 @@ class HttpConnection(asyncio.Protocol):
             self._parser.feed_data(data)
             self._limit_framing()
         except (httptools.HttpParserError, httptools.HttpParserUpgrade, MalformedReply) as error:
-            self._is_kept = False  # even if only the data after a complete response is invalid
+            self._is_kept = False  # never reuse a connection that has sent invalid data
             if not self._is_complete:
                 self._end(MalformedReply(str(error)))
         if self._is_complete:

@@ -16,7 +16,8 @@ from manilla.kit.http_client.errors import InvalidUrl
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _UNRESERVED = r"\-A-Za-z0-9._~!$'()*,"
-# Escapes of characters in the first pattern are decoded. Bytes in the second pattern are escaped.
+# Percent-encoded characters that match the first pattern are decoded.
+# Bytes that match the second pattern are percent-encoded.
 _PATH = (
     re.compile(rf"[{_UNRESERVED}@:&=;]", re.ASCII),
     re.compile(rf"%[0-9A-Fa-f]{{2}}|[^{_UNRESERVED}@:&=;/+]".encode()),
@@ -25,7 +26,7 @@ _QUERY = (
     re.compile(rf"[{_UNRESERVED}?/:@]", re.ASCII),
     re.compile(rf"%[0-9A-Fa-f]{{2}}|[^{_UNRESERVED}?/:@=+&;]".encode()),
 )
-# A URL's host and port. Other brackets and backslashes could hide the host that is called.
+# Matches a URL's host and port. Stray brackets could hide which host is called.
 _HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\[\]]*?)(:[0-9]*)?")
 # IDNA removes these characters, so the called host would differ from the host in the URL.
 _IGNORABLE = re.compile(
@@ -47,7 +48,7 @@ class Target(NamedTuple):
     origin: Origin
     host: str  # as in the header `Host`
     path: str  # with the query
-    authorization: str | None  # from the user name and password in the URL
+    authorization: str | None  # the header, built from the URL's user name and password
 
 
 @lru_cache(maxsize=4096)  # cached, because all notifications of a merchant have the same URL

@@ -34,7 +34,7 @@ class Work(msgspec.Struct, frozen=True):
 
     handler: Handler
     concurrency: int
-    # If True, merchants take turns regardless of how many jobs each merchant has waiting.
+    # If True, merchants take turns, however many waiting jobs each merchant has.
     # If False, jobs run in order of their due time.
     is_fair: bool = False
 

@@ -15,7 +15,7 @@ FAILURE_WAIT_SECONDS_MAX = 300
 HELD_AT_MOST = timedelta(seconds=90)
 
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
-# Updates the rows that `due` has locked by their ctid, which is fast for any number of jobs.
+# Updates the rows that `due` has locked. Finding them by ctid is fast for any number of jobs.
 _CLAIM = """
         UPDATE job
            SET leased_until = now() + $3, attempts = attempts + 1,
@@ -121,7 +121,7 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[in
 
 # A worker that has lost its lease on the job changes nothing.
 # If the lease is valid but the fence is older, an event has arrived since the job was claimed.
-# The worker then releases the job, so that the job becomes due again.
+# The worker then releases the job, so that it becomes due again.
 _MINE = """
       FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]{more})
            AS mine (merchant_id, kind, subject, fence{name})

@@ -105,7 +105,7 @@ class KeyIndex(msgspec.Struct, frozen=True):
     row read.
     """
 
-    whose: Conditions  # the conditions that the index covers, which must be the first conditions
+    whose: Conditions  # the conditions that the index covers, which must come first
     # The lower and upper bounds of the first column's values.
     # With both bounds, the planner uses the index even if it estimates that the table is small.
     bounds: tuple[Any, Any] | None = None

@@ -249,7 +249,7 @@ def _read(sent: Iterable[Header], wanted: frozenset[bytes]) -> dict[bytes, bytes
         if name in wanted:
             # The parser keeps trailing whitespace, which is not part of the header's value.
             text = value.rstrip(b" \t")
-            # Repeated headers are joined with a comma, so no key or signature matches them.
+            # The values of a repeated header are joined with a comma and match no key or signature.
             headers[name] = headers[name] + b"," + text if name in headers else text
     return headers
 

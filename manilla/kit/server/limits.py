@@ -232,8 +232,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         if self._owes_an_answer() or self._has_answered():
-            # Close without a response, because an earlier request still waits for its response.
-            # A 400 would look like that response, as if the client's payout had been rejected.
+            # Close the connection without a response if an earlier request has no response yet.
+            # The client would mistake the 400 for the earlier request's response.
             self.transport.close()
             return
         body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})

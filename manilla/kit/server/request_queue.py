@@ -29,7 +29,7 @@ class RequestQueue:
     TURN_SECONDS_MAX = 0.25
 
     def __init__(self) -> None:
-        # The arrival time of each request, and the function that starts the request.
+        # The arrival time of each request, and the function that starts it.
         self._waiting: deque[tuple[float, Callable[[float], None]]] = deque()
         self._left = self.TURN_MAX  # how many more requests may start in this iteration
         self._is_scheduled = False

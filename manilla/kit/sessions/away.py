@@ -17,7 +17,7 @@ AWAY = (
     # This error means that the session's server has been demoted from primary to standby.
     asyncpg.ReadOnlySQLTransactionError,
     # A standby raises this error for `rate_window`, a table that only a primary has.
-    # It is also raised if a migration has changed the table of a prepared statement.
+    # The error is also raised if a migration has changed the table of a prepared statement.
     asyncpg.FeatureNotSupportedError,
 )
 
@@ -32,7 +32,7 @@ def means_away(error: BaseException, raw: Any = None) -> bool:
         return False
     if isinstance(error, ValueError):
         # asyncpg.DataError is both an InterfaceError and a ValueError.
-        # It means that a value cannot be encoded, which is a bug in the caller.
+        # The error means that a value cannot be encoded, which is a bug in the caller.
         return False
     return isinstance(error, AWAY) or (raw is not None and is_closed(raw))
 

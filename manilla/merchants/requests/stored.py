@@ -24,7 +24,7 @@ class Request(msgspec.Struct, frozen=True):
     status: int
     error_code: str | None
     error: str | None  # the error message, as in the response
-    errors: dict[str, str]  # error messages by invalid field or header
+    errors: dict[str, str]  # maps each invalid field or header to its error message
     milliseconds: float
     address: str
     user_agent: str | None

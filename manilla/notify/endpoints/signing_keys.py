@@ -10,7 +10,7 @@ from manilla.notify.endpoints.endpoint import WebhookEndpoint
 from manilla.notify.signing import standard_key
 
 SECRET_BYTES = 32
-LIVE_MAX = 5  # a rotation deletes the oldest secret if there would be more than this
+LIVE_MAX = 5  # maximum number of secrets; a rotation deletes the oldest one
 
 
 def context(row: Any) -> str:

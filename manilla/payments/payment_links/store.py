@@ -33,8 +33,8 @@ _STATUS = """
          ELSE 'active' END"""
 
 
-# The currency cannot be edited, because a link's earnings are counted in one currency.
-# The single-payment setting cannot be edited, because customers of such a link share a checkout.
+# A link's earnings are added up in one currency, so its currency cannot be edited.
+# Customers of a single-payment link share one checkout, so this setting cannot be edited either.
 EDITABLE = ("title", "description", "amount_minor", "expires_at", "success_redirect")
 
 _COLUMNS = f"{columns(StoredLink)}, {_STATUS} AS status"

@@ -34,7 +34,7 @@ class ProtectionChange(msgspec.Struct, frozen=True):
 
 class ThresholdChange(ProtectionChange, frozen=True, tag="payout_threshold"):
     currency: str
-    amount_minor: int | None  # None if no payout in this currency needs a second person
+    amount_minor: int | None  # None if no payout in this currency needs approval
 
     @property
     def amount(self) -> Money | None:

@@ -46,7 +46,7 @@ class SampleAccount(msgspec.Struct, frozen=True):
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
     good: SampleAccount
     invalid: SampleAccount
-    # With this suffix in its reference, a test transfer succeeds at providers that support it.
+    # A test transfer whose reference has this suffix succeeds, if the provider supports the suffix.
     success_suffix: str = ""
     bvn: str = "22222222222"
 
@@ -67,7 +67,7 @@ class CheckSession:
         self.samples = samples
         self.is_live = is_live
         self.exchanges: list[Exchange] = []  # the API calls of the current check
-        # The API calls of each finished check, by the check's name.
+        # Maps the name of each finished check to its API calls.
         self.history: dict[str, list[Exchange]] = {}
         self.balance: Money | None = None
         self.resolved: ResolvedAccount | None = None

@@ -124,7 +124,7 @@ async def impossible_refund(session: CheckSession) -> CheckFinding:
         return matches(f"{last_reply(session)}.")
     last = session.last
     if last is not None and last.call.method == "GET":
-        # The adapter first looked up the charge, and found no charge that can be refunded.
+        # The adapter looked up the charge first, and found none that can be refunded.
         return not_answered(f"No refund was sent: {reading_of(answer)}.")
     return judge_unexpected(session, answer)
 

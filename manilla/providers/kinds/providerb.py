@@ -213,7 +213,7 @@ def _transfer_state(data: Any, reference: str) -> port.TransferState:
     return port.TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         message=reading.optional_text(data, "reason"),
-        provider_reference=session_id,  # provider B has no other reference
+        provider_reference=session_id,  # provider B reports no other reference
         session_id=session_id,
     )
 

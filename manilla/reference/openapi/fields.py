@@ -53,7 +53,7 @@ def _moment(description: str) -> FieldDescription:
     return _field(f"{description} RFC 3339 with any offset, such as `2026-01-31T12:00:00+01:00`.")
 
 
-# Field descriptions by field name, or by `Schema.field` if a schema needs a different description.
+# Maps field names to descriptions. A key `Schema.field` applies only to that schema.
 # A struct can also describe its fields itself: see `payouts/fields.py`.
 FIELDS: Mapping[str, FieldDescription] = {
     # errors

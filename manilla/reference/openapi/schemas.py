@@ -12,7 +12,7 @@ from manilla.reference.openapi import fields
 BodyType = type[msgspec.Struct]
 
 PLACE = "#/components/schemas/"
-HIDDEN = ("default", "title", "examples")  # excluded keys; `examples.py` contains the examples
+HIDDEN = ("default", "title", "examples")  # the schemas omit these keys
 
 
 class Error(msgspec.Struct, omit_defaults=True):

@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 API = "/merchant/api/v1"
 # Kora's hosted page does not offer USSD.
 CHANNELS = {port.Channel.CARD: "card", port.Channel.BANK_TRANSFER: "bank_transfer"}
-NARRATION_LENGTH_MAX = 100  # our own limit, because Kora documents no limit
+NARRATION_LENGTH_MAX = 100  # our own limit, because Kora documents none
 REASON_LENGTH_MAX = 200
 
 

@@ -18,7 +18,7 @@ KIND = ProviderKind(
     ),
     sandbox_base_url="https://sandbox.monnify.com",
     test_key_prefixes={"api_key": "MK_TEST_"},
-    # Monnify documents that a transfer's reference is unique, but not that a refund's is.
+    # Monnify documents that transfer references are unique, but does not document this for refunds.
     capabilities=Capabilities(
         resend_transfer=True,
         refund_status=True,

@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 CURRENCY = "NGN"
 SUCCESS = "0"  # the response code of a successful call
-LAGOS = timezone(timedelta(hours=1))  # the time zone of timestamps without a time zone
+LAGOS = timezone(timedelta(hours=1))  # the time zone of timestamps that do not contain one
 
 OTP = (
     "Monnify is waiting for a one-time password, which it has sent by email. Authorize the "

@@ -17,7 +17,7 @@ MODELS = {
     "settlement": LineKind.SETTLEMENT,
 }
 
-# Only ids of these line types are ids that we know. Other ids could be equal to them by chance.
+# We store the provider's ids only for these types. Ids of other types could match them by chance.
 HAVE_IDS = (LineKind.CHARGE, LineKind.TRANSFER, LineKind.REFUND)
 
 
