@@ -33,17 +33,17 @@ class Reversal(StrEnum):
 
     # The provider has a separate status for reversals, and the merchant gets a refund.
     NAMED = "named"
-    # The provider reports `failed`, which contradicts the delivery: a case opens, without a refund.
+    # The provider reports `failed` after the delivery. A case is opened, and nothing is refunded.
     AS_FAILURE = "as_failure"
 
 
 class WrongPayment(StrEnum):
     """The provider's behavior if a customer transfers a wrong amount to a virtual account."""
 
-    # The provider keeps the payment and reports its amount, and we hold it in suspense.
+    # The provider keeps the payment and reports its amount, and we post it to the suspense account.
     KEPT = "kept"
     RETURNED = "returned"  # The provider returns the money, and the charge stays open.
-    PARTLY_KEPT = "partly_kept"  # The provider returns a smaller amount and keeps a larger amount.
+    PARTLY_KEPT = "partly_kept"  # The provider returns underpayments and keeps overpayments.
 
 
 class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,12 +69,12 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
     # If False, the header authenticates the sender but does not protect the body.
     signs_body: bool = True
     reports_transfer_amounts: bool = True  # If True, status queries return the transfer's amount.
-    # If False, a transfer that the provider does not know opens a case.
+    # If False, a case is opened for a transfer that the provider does not know.
     resends_transfers: bool = True
     # Maps the provider's statuses for a returned transfer to the expected result.
     reversals: tuple[tuple[str, Reversal], ...] = (("", Reversal.NAMED),)
     # If True, the status `reversed` can also mean that a transfer was never delivered.
-    # In this case `reversed` counts as a failure, unless a delivery was reported before.
+    # If no delivery was reported before, `reversed` counts as a failure.
     reverses_failures: bool = False
     # None means that the provider has no virtual accounts.
     wrong_payment: WrongPayment | None = WrongPayment.KEPT

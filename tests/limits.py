@@ -12,7 +12,7 @@ LONG_SECONDS = 80
 # When a call gets no response, `clock.advance` moves the clock by this time.
 # CALL_SECONDS is shorter than the other limits, so that nothing else times out.
 CALL_SECONDS = 40
-# These limits keep their order, for example a process exits before it is killed.
+# These limits must stay in order: for example, a process must be able to exit before it is killed.
 # Creating a charge may take longer than any call to a provider.
 OTHERS = {
     "provider_call_seconds": CALL_SECONDS,

@@ -8,7 +8,7 @@ from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 
-# A transaction that waits for a row holds the lock on the `tuple`, and waits for a transaction.
+# A transaction that waits for a locked row holds a lock of type `tuple`.
 _WAITS = """
     SELECT row.relation::regclass::text AS table_name, activity.query
       FROM pg_locks waiting
@@ -23,7 +23,7 @@ _TABLES_OF_MERCHANTS = """
 class LockWaits:
     def __init__(self, of_merchants: set[str]) -> None:
         self._of_merchants = of_merchants
-        self.queries: dict[str, str] = {}  # a query that waited, by table
+        self.queries: dict[str, str] = {}  # maps each table to a query that waited
 
     def between_merchants(self) -> dict[str, str]:
         """Returns the waits for rows that belong to no merchant."""
@@ -35,7 +35,7 @@ class LockWaits:
 @contextlib.asynccontextmanager
 async def watched(cluster: Cluster) -> AsyncIterator[LockWaits]:
     """Watches the locks of the tests' database until the end of the block."""
-    url = cluster.url(postgres.SUPERUSER, postgres.NAME)  # may read other users' queries
+    url = cluster.url(postgres.SUPERUSER, postgres.NAME)  # this role can read other users' queries
     db = await Database.open(url, size=1, name="lock waits")
     records = await db.records(_TABLES_OF_MERCHANTS)
     waits = LockWaits({record["table_name"] for record in records})

@@ -47,7 +47,7 @@ async def confirmed(payer: PayoutMerchant, amounts: Sequence[int]) -> str:
         await payer.simulator.run_job_now(drafts.NAMES, batch_id)
     db, tenant = payer.services.db, tenant_of(payer)
     await batches.confirm(db, tenant, batch_id, by=ADA, accepts_names=True)
-    # Simulate another worker, which does not have the cached names, paying the rows.
+    # Simulate that another worker, without the cached names, pays the rows.
     payer.services.resolver._kept.clear()
     return batch_id
 

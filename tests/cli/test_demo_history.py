@@ -69,7 +69,7 @@ def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     os.killpg(first.process.pid, signal.SIGKILL)
     first.process.wait()
     assert not is_complete(first)
-    # Use the same port again, because earlier notifications are addressed to the simulator there.
+    # Use the same port again, because earlier notifications have it in their URL.
     again = Instance(folder, "--demo-history", port=first.port).wait()
     wait_until(again, lambda: is_complete(again))
     yield again
@@ -104,7 +104,7 @@ def test_every_timestamp_fits_to_its_id_and_to_the_others(instance: Instance) ->
         UNION ALL SELECT trx_id, created_at, updated_at FROM refund
         UNION ALL SELECT split_part(trx_id, '-', 1), posted_at, posted_at FROM posting""",
     )
-    # After an interruption, an unfinished transaction's times may be out of order by a day.
+    # After an interruption, the times of an unfinished transaction may be out of order by a day.
     backward = ask(
         instance,
         """

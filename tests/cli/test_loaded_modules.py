@@ -17,7 +17,7 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 PAGES = {"manilla.checkout", "manilla.dashboard", "manilla.console", "manilla.pages", "manilla.web"}
 COMMAND_LINE = {"typer", "pydantic", "rich", "manilla.cli"}
-# Only the simulator uses aiohttp. Only host names that are not ASCII need the tables of idna.
+# Only the simulator uses aiohttp, and only non-ASCII host names need the tables of idna.
 HTTP_LIBRARIES = {"aiohttp", "yarl", "multidict", "idna"}
 
 

@@ -118,7 +118,7 @@ async def test_a_reset_link_is_printed_and_sent_and_works_once(
     made = json.loads(done.stdout)
     assert made["is_emailed"] is True
     [mail] = await mails_to(db, owner.email)
-    # The stored path is empty because the whole link is encrypted.
+    # The stored path is empty, because the whole link is stored encrypted.
     assert (mail.kind, mail.path) == ("reset", "")
     token = made["link"].removeprefix(f"{BASE_URL}/dashboard/reset/")
     assert token not in done.stderr

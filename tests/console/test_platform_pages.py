@@ -109,7 +109,7 @@ async def test_credentials_can_be_set_and_are_never_shown(
     assert bad.status == 400
     assert SECRET not in bad.body.decode()
 
-    # An empty secret field keeps the stored secret, and a checkbox deletes the stored secret.
+    # An empty secret field keeps the stored secret, and a checkbox deletes it.
     fields = {"api_key": "", "business_id": "b-1", "webhook_secret": ""}
     await visitor.post(f"{at}/credentials", {**fields, "forget_webhook_secret": "on"})
     now = (await credentials.load(services.db, services.keyring))["providerb"]
@@ -387,7 +387,7 @@ async def test_one_worker_checks_the_ledger_on_request(
     assert (await visitor.post("/ledger/proof", {})).status == 303
     assert b"Checking the ledger" in (await visitor.get("/ledger")).body
     assert await proofs.is_mine(services.db)
-    # The previous call has claimed the ledger check, so no other worker may run the check.
+    # The previous call has claimed the ledger check, so no other worker may run it.
     assert not await proofs.is_mine(services.db)
     await visitor.post("/ledger/proof", {})
     await prove.run()

@@ -40,7 +40,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         works = {kind: worker.works(self.services)[kind] for kind in KINDS}
         runner = Runner(db, works)
         seen: list[str] = []
-        # Stop when nothing changes, because a settlement that awaits approval always has a job.
+        # A settlement that awaits approval always has a job, so stop as soon as nothing changes.
         while seen[-3:] != [await self._progress()] * 3:
             seen.append(await self._progress())
             await db.execute(

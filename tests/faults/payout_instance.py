@@ -25,7 +25,7 @@ _numbers = itertools.count(time.time_ns())
 
 class PayoutInstance(LiveInstance):
     def __init__(self, folder: Path) -> None:
-        # With only one API process, a test kills the process whose caches it has filled.
+        # There is only one API process, so a test kills the process whose caches it has filled.
         super().__init__(folder, "--workers", "1")
         words = ("NGN", "1000000", "--environment", "production")
         self.instance.command("wallet", "fund", str(self.merchant["id"]), *words)

@@ -35,7 +35,7 @@ async def end_lease(db: Database, trx_id: str) -> None:
 
 class Step(StrEnum):
     BEFORE_BEGIN = "before_begin"  # The worker has read the payout, but has saved nothing.
-    BEFORE_SEND = "before_send"  # The worker has saved that a send starts, but has sent nothing.
+    BEFORE_SEND = "before_send"  # The worker has recorded the start, but has sent nothing.
     # The provider has responded, but the worker has not saved the response.
     BEFORE_SAVE = "before_save"
 

@@ -195,7 +195,7 @@ async def test_10_a_recipient_that_vanished_at_paystack_is_created_again(
     payer: PayoutMerchant,
 ) -> None:
     first = await _sent(payer, "paystack")
-    # Make Paystack forget its recipients, while Manilla keeps their codes.
+    # Delete the recipients at the simulated Paystack. Manilla keeps their codes.
     await payer.simulator.control("paystack/reset", {})
     await payer.simulator.control("paystack/faults", {"settle_seconds": 3600})
     second = await payer.pay_out("paystack")

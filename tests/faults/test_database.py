@@ -145,7 +145,7 @@ async def test_27_all_callers_of_a_lost_statement_get_an_error_and_can_look_up_t
                 "DUPLICATE_REFERENCE",
                 before.json["trx_id"],
             )
-        # On a busy machine, some requests time out before the statement that is lost.
+        # On a busy machine, some requests time out before they reach the lost statement.
         else:
             assert after.code in ("DUPLICATE_REFERENCE", None)
     assert again[10].code == ("DUPLICATE_REFERENCE" if cut is Cut.AFTER else None)

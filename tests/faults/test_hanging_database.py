@@ -30,7 +30,7 @@ from tests.waiting import until
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 # A request may wait this long for a hanging database.
-# All other time limits exceed ANSWER_SECONDS, so a request that waits for anything else fails.
+# All other time limits exceed ANSWER_SECONDS, so the test fails if a request waits for them.
 REQUEST_SECONDS = 0.3
 ANSWER_SECONDS = LONG_SECONDS - 10
 

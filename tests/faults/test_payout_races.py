@@ -167,7 +167,7 @@ async def test_25_of_two_administrators_deciding_a_payout_one_gets_an_error(
         [notified] = await payer.notifications(trx_id)
         assert notified["status"] == (await payer.payout(trx_id)).status == winner.status
         assert await payer.balance() == before - (100_000 if winner.status == "completed" else 0)
-    # A report that the transfer was paid, which arrives after the refund, opens a case.
+    # If the transfer is reported as paid after the refund, a case is opened.
     assert {kind for kind, _ in await payer.cases()} <= (set() if both_agree else {"contradiction"})
 
 
@@ -186,7 +186,7 @@ async def test_30_a_worker_stalled_past_its_lease_cannot_act_on_a_job_taken_over
     )  # The worker without the lease neither finished nor rescheduled the job.
     [transfer] = await payer.transfers()
     assert (transfer["reference"], transfer["amount"]) == (trx_id, 1000)
-    # Only a worker that has saved the start of the send may still send, with the same reference.
+    # Only a worker that had recorded the start of sending may still send, with the same reference.
     assert transfer["duplicates"] == (1 if step is Step.BEFORE_SEND else 0)
     assert (await payer.payout(trx_id)).status == "pending"
     assert await payer.balance() == DEBITED
@@ -212,7 +212,7 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
     assert await sending.mark(db, PAYOUTS, [Mark(stalled, None, "providera")]) == [False]
     assert (await payer.payout(trx_id)).began_at is None
     assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [True]
-    # The same worker cannot start a second send.
+    # The same worker cannot send the transfer a second time.
     assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [False]
 
 

@@ -23,7 +23,7 @@ from tests.rows import first_short
 
 RAILS = kinds.ALL
 TELLING = kinds.WITH_TRANSFER_WEBHOOKS
-# Pairs of provider kinds: the kind that owns the transaction, and the kind that sends the webhook.
+# Each pair has the provider kind of the transaction, and the provider kind that sends the webhook.
 OTHERS = [(own, RAILS[number - 1]) for number, own in enumerate(RAILS)] + [
     (RAILS[number - 1], own) for number, own in enumerate(RAILS)
 ]

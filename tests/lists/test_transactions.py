@@ -212,7 +212,7 @@ async def test_a_list_is_in_the_order_of_the_times_that_it_shows(
     sandbox_payer: PayoutMerchant, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time_ns()
-    # Processes with different clocks store requests in a different order than they arrived.
+    # If processes have different clocks, requests are not stored in the order of their arrival.
     for seconds in (0.0, -0.2, 0.3, -0.1, -0.1):
         monkeypatch.setattr(time, "time_ns", lambda at=seconds: now + int(at * 1e9))
         await kind.create(sandbox_payer, "pending")

@@ -64,7 +64,7 @@ class Deliveries:
 
     async def skip_to_next_attempt(self) -> float:
         """Makes the next attempt due, and returns how long the worker would have waited for it."""
-        # Connect as the schema's owner, because the application's role may not change attempts.
+        # Connect as the schema's owner, because the application's role cannot change attempts.
         connection = await connect(self.owner_url)
         try:
             seconds: float = await connection.fetchval(

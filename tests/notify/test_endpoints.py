@@ -66,7 +66,7 @@ async def test_a_new_payment_has_a_pending_event_in_the_format_of_notifications(
     assert (received.json["event"], received.json["status"]) == ("payment", "pending")
     assert received.json["data"]["ref_trx"] == body["ref_trx"]
     assert received.json["data"]["trx_id"] == reply.headers["x-transaction-id"].upper()
-    # The event is no notification, so `ipn_url` receives no additional message.
+    # The event is not a notification, so `ipn_url` receives no additional message.
     [notification] = await shop.deliveries.notifications(received.json["data"]["trx_id"])
     assert (notification.state, notification.url) == ("not_sent", "")
 

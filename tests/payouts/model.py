@@ -12,7 +12,7 @@ from tests.payouts.payout_merchant import MANUAL
 FEE_FIXED, FEE_PERCENT = "25", "1.5"
 AT_FIRST, MIDDLING = 1_500_000, 150_000
 
-# Maps each result of a send to the simulator's fault and two flags.
+# Maps each result of sending to the simulator's fault and two flags.
 # The flags show whether the provider accepted the transfer, and whether it certainly rejected it.
 SENDS: dict[str, tuple[dict[str, Any] | None, bool, bool]] = {
     "accepted": (None, True, False),
@@ -62,7 +62,7 @@ class Order:
     amount: int
     status: str = "pending"
     notified: list[str] = field(default_factory=list)
-    # If a send may have started, a rejection does not prove that nothing was paid.
+    # True if a request may have been sent. A rejection then does not prove that nothing was paid.
     is_begun: bool = False
     at_provider: str | None = None
     # The statuses that the provider has reported, in chronological order.

@@ -283,7 +283,7 @@ class Machine:
         reply = await self._send_webhook(order, word, is_forged)
         same("the webhook's answer", reply.status, 401 if is_forged else 200)
         if not is_forged:
-            # Change the webhooks' times, so that the webhooks stay recent even in a long sequence.
+            # Change the webhooks' times, so that they count as recent even in a long sequence.
             await self._date_webhooks(order, "1 hour")
             self.model.hook(order, word)
 

@@ -40,7 +40,7 @@ PROVIDER_FEES = {
     "a": "10.00",
     "b": "0.00",
     "c": "10.75",
-}  # the transfer fee of each provider, or 0.00 if the provider does not report a fee
+}  # the transfer fee of each provider, or 0.00 if the provider does not report one
 
 
 def assert_refused(reply: Reply, code: str, words: str = "") -> None:

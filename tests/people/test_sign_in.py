@@ -224,7 +224,7 @@ async def test_a_locked_email_can_sign_in_after_the_window_ends(
     for n in range(12):
         with pytest.raises((SignInRefused, TooManyAttempts)):
             await accounts.try_sign_in(owner.email, f"guess number {n}", address=address)
-    # Rejected attempts do not extend the rate window, and the cleanup does not shorten the window.
+    # Rejected attempts do not extend the rate window, and the cleanup does not shorten it.
     await ratelimit.delete_ended_windows(db)
     with pytest.raises(TooManyAttempts):
         await accounts.try_sign_in(owner.email, address=address)

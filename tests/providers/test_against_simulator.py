@@ -92,7 +92,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     after = await each.balance("NGN")
     assert isinstance(after, Done)
     assert after.value.minor <= before.value.minor - order.amount.minor
-    # After a repeated send, Manilla must query the transfer's status.
+    # If a transfer is sent again, Manilla must query its status.
     assert isinstance(await each.send(order), Unknown)
     if provider != "providerb":
         sender, headers, raw = await setup.webhook()

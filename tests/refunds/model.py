@@ -10,7 +10,7 @@ from tests.payouts.model import Killed
 
 PAID = 10_000_000  # the payment's amount in minor units, which the test refunds in parts
 
-# Maps each result of a send to the simulator's fault and two flags.
+# Maps each result of sending to the simulator's fault and two flags.
 # The flags show whether the provider accepted the refund, and whether it certainly rejected it.
 SENDS: dict[str, tuple[dict[str, object] | None, bool, bool]] = {
     "accepted": (None, True, False),
@@ -35,7 +35,7 @@ class RefundInModel:
     trx_id: str
     amount: int
     status: str = "pending"
-    # If a send may have started, a rejection does not prove that nothing was paid.
+    # True if a request may have been sent. A rejection then does not prove that nothing was paid.
     is_sent: bool = False
     is_left: bool = False  # an administrator must decide
     is_quiet: bool = True  # True if the refund was not sent within the last minutes
@@ -69,7 +69,7 @@ class RefundModel:
     def work(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:
         """Runs one step of the worker that holds this claim. A crash keeps the lease."""
         if refund.status == "pending" and not refund.is_sent and refund.is_left:
-            self._done(refund, claim)  # Only an administrator can decide this refund.
+            self._done(refund, claim)  # Only an administrator can decide on this refund.
         elif refund.status == "pending" and not refund.is_sent:
             self._send_first(refund, send, claim)
         else:

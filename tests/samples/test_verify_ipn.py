@@ -19,7 +19,7 @@ BODY = (
     '"message":"Payment Completed","status":"completed","timestamp":1794722351}'
 ).encode()
 
-# The client library's verifier is tested separately, because it checks more.
+# The client library's verifier is tested separately, because it makes additional checks.
 VERIFIERS = [language for language in LANGUAGES if language != "python-client"]
 MARKED = [
     pytest.param(language, marks=() if language == "python" else pytest.mark.long)

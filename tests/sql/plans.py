@@ -64,7 +64,7 @@ class PlanLog:
 
 def _scans(node: dict[str, Any], query: str, table: str = "") -> Iterator[Scan]:
     index = node.get("Index Name")
-    # A bitmap index scan does not contain the table's name, but the heap scan above it does.
+    # The plan node of a bitmap index scan does not contain the table's name, but its parent does.
     table = node.get("Relation Name", table)
     if index is not None or node["Node Type"] == "Seq Scan":
         condition = node.get("Index Cond", "")

@@ -30,16 +30,16 @@ from tests.sql.plans import PlanLog, Scan
 NAME = "plans"
 BLOCKS, BLOCK_REQUESTS = 4, 30
 DAY_HISTORY = 2_000  # the number of a merchant's transactions before today
-POSTING_HISTORY = 50_000  # The history has more postings than the index on their ids reads at once.
+POSTING_HISTORY = 50_000  # more postings than one block range of the index contains
 
-# GROWING tables grow with the number of transactions. WIDE columns select too many rows.
+# GROWING tables grow with the number of transactions. Filters on WIDE columns match too many rows.
 GROWING = {"payment", "payout", "charge", "refund", "posting", "entry", "timeline", "webhook"}
 GROWING |= {"notification", "delivery_attempt", "idempotency", "job", "operator_case"}
 GROWING |= {"api_request", "payment_link"}
 WIDE = {"merchant_id", "environment", "kind", "provider"}
-# A claim of jobs reads the first row of each merchant, one merchant after the other.
+# Claiming jobs reads the first row of each merchant, one merchant after the other.
 CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
-# A page with one item reads only two rows, for each filter that has an index.
+# With each of these filters, fetching a page with one item reads only two rows.
 LISTS = ("payments", "payouts", "refunds")
 LIST_QUERIES = (
     "limit=1",

@@ -14,7 +14,7 @@ FILL = """() => {
   const long = "Adebayo-Okonkwo and Daughters International Trading Company Limited";
   for (const link of document.querySelectorAll(".rows a.row-link")) link.textContent = long;
 }"""
-# The script returns the elements that are cut off, by their own box, their table or the window.
+# The script returns the elements that are cut off by their own box, their table or the window.
 CUT = """() => {
   const cut = [];
   const shown = { contentVisibilityAuto: true, visibilityProperty: true };

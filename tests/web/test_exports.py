@@ -58,7 +58,7 @@ async def test_no_csv_cell_is_a_formula() -> None:
     header, *rows = await _rows_of_csv([(text, Decimal("-1.50"), DAY) for text in FORMULAS])
     assert header == ["Text", "Amount", "Time"]
     assert [row[0] for row in rows] == [f"'{text}" for text in FORMULAS]
-    # Numbers are exported as numbers, including negative numbers.
+    # Numbers are exported as numbers, even if they are negative.
     assert {row[1] for row in rows} == {"-1.50"}
     assert {row[2] for row in rows} == {"2026-01-31T23:30:00.000000Z"}
 

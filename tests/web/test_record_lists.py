@@ -28,7 +28,7 @@ async def shop(services: Services, site: Site) -> MerchantDashboard:
     return dashboard
 
 
-# Maps each of the dashboard's lists to the noun that the list's summary counts.
+# Maps each of the dashboard's lists to the noun that its summary counts.
 DASHBOARD_LISTS = {
     PAYMENTS: "payment",
     PAYOUTS: "payout",

@@ -17,7 +17,7 @@ from manilla.transfers.events import ProviderAnswer, SettlementEvent
 from tests.timeouts import TIMEOUT_SECONDS
 
 AFTER_FIND = "after_find"  # The worker has read the payout.
-BEFORE_SEND = "before_send"  # The worker has saved that a send starts.
+BEFORE_SEND = "before_send"  # The worker has recorded that it is about to send.
 AFTER_SEND = "after_send"  # the rail has responded
 AFTER_ROUTE = "after_route"  # The worker has chosen the next rail.
 BEFORE_SETTLE = "before_settle"

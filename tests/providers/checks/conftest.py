@@ -23,7 +23,7 @@ from manilla.providers.checks.account import check_account
 from manilla.providers.checks.report import CheckedQuestion, CheckReport
 from manilla.providers.rails import open_client
 
-# Maps each provider to its account settings, with test keys if the provider has test keys.
+# Maps each provider to its account settings, with test keys if the provider has them.
 TEST: dict[str, dict[str, str]] = {
     "providera": {"secret_key": "sim_a_secret", "webhook_secret": "sim_a_webhook"},
     "providerb": {

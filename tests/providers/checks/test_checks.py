@@ -25,7 +25,7 @@ OWN = {
     "flutterwave": {"filter by reference", "end of a one-time account", "rejected transfer"},
     "monnify": {"several tokens", "end of a one-time account", "currency of a transfer"},
 }
-# The simulator uses these names for calls that create nothing and move no money.
+# These are the simulator's names for calls that create nothing and move no money.
 QUERIES = {
     *("token", "balance", "banks", "resolve", "charge_status", "transfer_status"),
     *("refund_status", "statement"),

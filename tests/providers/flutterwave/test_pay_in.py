@@ -134,7 +134,7 @@ class TestOneTimeAccount:
         ("change", "amount"),
         [
             ({"transfer_amount": 1015.5}, 101550),
-            # The account expects the amount plus a fee, so the caller rejects the account.
+            # The virtual account expects the amount plus a fee, so the caller rejects it.
             ({"transfer_amount": "1030.00"}, 103000),
             ({"transfer_account": 67100155}, 101550),
         ],

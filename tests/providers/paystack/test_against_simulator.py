@@ -229,7 +229,7 @@ async def test_every_documented_refusal_of_a_transfer(
     assert len(refusals) > 5
     for each in refusals:
         message = each["message"]
-        # Reject two calls, because the adapter creates a missing recipient and then sends again.
+        # Reject two calls: after the first, the adapter may create the recipient and send again.
         fault = {"call": "transfer", "fault": "refuse", "message": message, "times": 2}
         await setup.control("paystack/faults", {"next": [fault]})
         order = transfer_order()
