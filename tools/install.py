@@ -6,7 +6,7 @@ requirements file lists every dependency with its hash, so nothing has to be res
 pip processes can install in parallel.
 """
 
-# An older Python can then run the script up to its version check.
+# This import lets an older Python run the script up to its version check.
 from __future__ import annotations
 
 import argparse
@@ -118,7 +118,7 @@ class Installer:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # uv must use this environment's interpreter instead of downloading an interpreter.
+            # uv must use this environment's interpreter instead of downloading one.
             env={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
         )
         self._reader = threading.Thread(target=self._read)
@@ -190,7 +190,7 @@ def with_pip(environment: Environment, file: Path, editables: list[str]) -> None
     install = [*pip, "--disable-pip-version-check", "install", "--no-compile", "--no-deps"]
     present = environment.installed()
     wanted = [each for each in parse(file.read_text()) if present.get(each.name) != each.version]
-    # One process installs all replacements, because pip must see the versions to be replaced.
+    # All replacements are installed by one process: pip must find the versions that it replaces.
     added = [each for each in wanted if each.name not in present]
     replaced = [each for each in wanted if each.name in present]
     pips = min(PIPS_MAX, (os.cpu_count() or 1) + 1)

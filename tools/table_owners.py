@@ -43,7 +43,7 @@ SHARED = {
         "cases", "instance_metrics ledger payments payouts providers reconciliation"
     ),
     "payment": TableUse("payments", "approvals lookup notify reconciliation"),
-    # The package `providers` saves a webhook's session id early, so that the notification has it.
+    # The package `providers` saves a webhook's session id early, so that notifications contain it.
     "payout": TableUse(
         "payouts",
         "bulk instance_metrics ledger lookup notify proofs reconciliation routing transfers",

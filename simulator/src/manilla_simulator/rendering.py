@@ -11,8 +11,8 @@ from manilla_simulator.views import naira
 
 FOLDER = Path(str(resources.files("manilla_simulator")))
 
-# After a form, browsers apply `form-action` to every redirect, including to the merchant's site.
-# Customers therefore return to the merchant through a link or a refresh, not a redirect.
+# When a form is submitted, browsers apply `form-action` to every redirect that follows.
+# Customers therefore return to the merchant's site through a link or a refresh, not a redirect.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "

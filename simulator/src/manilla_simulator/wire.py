@@ -60,7 +60,7 @@ class Denials(msgspec.Struct, frozen=True, kw_only=True):
     charge_not_found: Denial | None = None
     refund_not_found: Denial | None = None
     refund_insufficient: Denial | None = None
-    # If one of these errors is None, the provider documents none, and the simulator uses its own.
+    # An error that the provider does not document is None. The simulator then uses its own error.
     refund_not_paid: Denial | None = None
     refund_too_much: Denial | None = None
     others: tuple[Denial, ...] = ()

@@ -194,7 +194,7 @@ def edit_payment_link(link_id: str, change: PaymentLinkChange) -> Call[PaymentLi
     if (ends := change.get("expires_at")) is not None:
         sent["expires_at"] = ends.isoformat()
     target = f"{LINKS}/{quote(link_id, safe='')}"
-    # A field with the value null is sent, so that the API removes it.
+    # Fields that are None are sent as null, which tells the API to clear them.
     body = exact_json.dumps(sent).encode()
     return Call("PATCH", target, lambda document: read(PaymentLink, document), body)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-# Maps the description of each spacing to the options of json.dumps.
+# Maps the description of each JSON spacing style to the matching options of json.dumps.
 _SPACING: dict[str, dict[str, Any]] = {
     "without spaces": {"separators": (",", ":")},
     "with spaces after commas and colons": {},
@@ -34,7 +34,7 @@ def reserialized(body: bytes) -> Iterator[tuple[bytes, str]]:
 
 def _parsed(body: bytes) -> Iterator[tuple[str, Any]]:
     def keep(text: str) -> str:
-        # Numbers are encoded as marked strings, and _KEPT_NUMBER later removes the quotes.
+        # Numbers are encoded as marked strings, whose quotes are removed later with _KEPT_NUMBER.
         return f"\0{text}\0"
 
     def shorten(text: str) -> int | float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 # A request that gets 429 or 503 had no effect. After 500, 502 or 504, the effect is unknown.
 # Calls can be repeated: a GET changes nothing, and a POST that moves money has an idempotency key.
-# A payment link or endpoint that was created twice does no harm, because nobody knows the first.
+# A repeated call may create a second payment link or endpoint. The unused first one does no harm.
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 

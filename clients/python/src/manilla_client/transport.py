@@ -46,7 +46,7 @@ class Transport:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("The URL must start with https:// or http://, followed by a host.")
         if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
-            # Reject a path prefix, because the signature covers the path that the API receives.
+            # The signature covers the path that the API receives, so no path prefix is allowed.
             raise ValueError("The URL must have only a host, without a path.")
         self._host, self._port = parts.hostname, parts.port
         self._timeout_seconds = timeout_seconds

@@ -48,7 +48,7 @@ class MovedClock:
 
     def __init__(self) -> None:
         self._steps: dict[str, list[ClockStep]] = {}
-        self._changed: set[str] = set()  # ids of the subjects that have new clock steps
+        self._changed: set[str] = set()  # ids of the transactions and files with new clock steps
 
     def install(self) -> None:
         """Makes this process create ids with the moved clock. Other ids have the real time."""

@@ -46,7 +46,7 @@ _TABLES: dict[str, tuple[str, tuple[str, str]]] = {
     "timeline": ("at", _OF_TRANSACTION),
     "notification": ("created_at decided_at", _OF_TRANSACTION),
     "operator_case": ("opened_at resolved_at vanished_at", _OF_TRANSACTION),
-    # Postings of money in suspense have the charge's reference as their transaction id.
+    # Postings to the suspense account have the charge's reference as their transaction id.
     "posting": (
         "posted_at",
         (

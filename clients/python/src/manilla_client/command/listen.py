@@ -19,7 +19,7 @@ from manilla_client.command.stopping import Stopping
 from manilla_client.transport import Answer
 
 RETRY_SECONDS_MAX = 30
-# One read per second leaves half of the rate limit to a shop that uses the same IP address.
+# One read per second leaves half of the rate limit for a shop with the same IP address.
 READ_INTERVAL_SECONDS = 1.0
 
 
@@ -117,7 +117,7 @@ class Listener:
         try:
             if self._progress.since is None:
                 self._progress.since = self._feed.now()
-            # Do not wait for events before the first response has shown that the position is valid.
+            # Do not wait for events until the first response has shown that the position is valid.
             wait = int(wait_seconds) if self._progress.is_stored else 0
             page = self._feed.page(self._progress.last_read, self._cursor, wait)
         except Unreachable as away:

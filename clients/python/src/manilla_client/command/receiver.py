@@ -9,7 +9,7 @@ from manilla_client.credentials import Credentials
 from manilla_client.notifications import sign_ipn
 from manilla_client.transport import Answer, Failure, Request, Transport
 
-ATTEMPT_SECONDS = 10  # The platform's deliveries have the same time limit.
+ATTEMPT_SECONDS = 10  # The platform uses the same time limit for its own deliveries.
 
 
 class Receiver:

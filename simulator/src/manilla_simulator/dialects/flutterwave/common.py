@@ -9,7 +9,8 @@ from manilla_simulator.state import CURRENCY, Charge
 from manilla_simulator.wire import Denial, Denials
 
 ACCOUNT_ID = 118468
-# Pairs of the largest amount and its transfer fee. The API returns 26.875 with three decimals.
+# Each pair is an upper limit of the amount, and the transfer fee up to that limit.
+# The API returns the fee 26.875 with three decimals.
 TRANSFER_FEES = (
     (Money(CURRENCY, 5_000_00), Decimal("10.75")),
     (Money(CURRENCY, 50_000_00), Decimal("26.875")),
