@@ -32,7 +32,7 @@ GARBAGE_MIN = 50_000  # number of objects allocated before the garbage collector
 
 
 class WebApplication:
-    """The merchant API and webhooks, served directly, and an ASGI application for the pages."""
+    """Serves the merchant API and webhooks directly, and the pages through an ASGI application."""
 
     def __init__(self, services: Services, drain: Drain | None = None) -> None:
         endpoints = v1.endpoints(services)
@@ -118,7 +118,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
 
 
 def _documents(description: dict[str, Any]) -> dict[str, Any]:
-    """Returns the machine-readable API documents by path. They are built only once."""
+    """Maps paths to machine-readable API documents. The documents are built only once."""
     json, text = http.JSON, b"text/plain; charset=utf-8"
     contents = {
         "/api/openapi.json": (strict_json.encode(description), json),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NotInstalled(Refusal):
-    """An optional distribution is missing. The message names the distribution."""
+    """An optional Python package is not installed. The error message names the package."""
 
 
 class Demo(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The kinds of jobs, which several packages and SQL statements use."""
+"""The kinds of jobs. Several packages and SQL statements use them."""
 
 from enum import StrEnum
 

@@ -18,7 +18,7 @@ request_lines_dropped = Counter(
 )
 webhooks = Counter(
     "manilla_webhooks",
-    "Webhooks from providers, by outcome. Ignored: the transaction has another provider.",
+    "Webhooks from providers, by outcome. Ignored means that the transaction has another provider.",
     ["provider", "outcome"],
 )
 security_events = Counter(
@@ -66,7 +66,7 @@ transfers_differ = gauge(
     "provider",
 )
 payouts_decided = Counter(
-    "manilla_payouts_decided", "Changes of payouts to a final status, by event.", ["event"]
+    "manilla_payouts_decided", "Transitions of payouts to a final status, by event.", ["event"]
 )
 payouts_open = gauge(
     "manilla_payouts_open",

@@ -24,7 +24,7 @@ def command(name: str, *arguments: str) -> list[str]:
 
 
 def become(name: str, *arguments: str) -> NoReturn:
-    """Replaces this process with a program, which has the same process id and environment."""
+    """Replaces this process with a program that keeps its process id and environment."""
     words = command(name, *arguments)
     os.execv(words[0], words)  # noqa: S606
 

@@ -92,7 +92,7 @@ async def by_bearer(directory: Directory, environment: Environment, headers: Hea
 
 
 class Identity(NamedTuple):
-    """The merchant that sent a request, and the API key of the request."""
+    """The merchant that sent a request, and the API key that it used."""
 
     caller: Caller
     generation: int  # number of the main key, or 0 for an additional key

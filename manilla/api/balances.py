@@ -82,7 +82,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             path="/api/v1/balance",
             operation_id="getBalance",
             summary="Get the balance",
-            description="Returns each wallet's balance and its open payouts' total, with fees.",
+            description="Returns each wallet's balance, and its open payouts' total with fees.",
             right=Right.READ,
             answers=(Balance,),
             use_case=balance,
@@ -103,7 +103,7 @@ def endpoints(services: Services) -> list[Endpoint]:
 
 
 async def _shared(pages: SharedReads, call: Call, after: str | None) -> Page[StatementEntry] | None:
-    """Loads the page in one SQL query with other requests. Returns None for filtered lists."""
+    """Loads the page with a query that requests share. Returns None for filtered lists."""
     wanted = call.query
     if wanted.ref_trx is not None or wanted.since is not None or wanted.until is not None:
         return None

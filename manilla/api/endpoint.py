@@ -40,7 +40,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """An API endpoint: its method, path, required right, fields and use case."""
+    """An API endpoint: its method, path, required permission, fields and use case."""
 
     method: str
     path: str  # one of the last two segments can be a parameter, such as `{name}`

@@ -58,7 +58,7 @@ class PeriodQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class TransactionQuery(PeriodQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The query of a transaction list. Subclasses add `status`."""
+    """The query parameters of a transaction list. Subclasses add `status`."""
 
     ref_trx: Reference | None = None
 
@@ -123,7 +123,7 @@ def _bad_cursor() -> ValidationFailed:
 
 
 class TransactionPages:
-    """Pages of a merchant's payments, payouts or refunds, newest first."""
+    """A merchant's payments, payouts or refunds in pages, newest first."""
 
     def __init__(
         self,
@@ -141,13 +141,13 @@ class TransactionPages:
         self._cursors = Cursors(services.keyring, path)
 
     async def page(self, call: Call) -> tuple[list[Any], str | None]:
-        """Returns a page's rows, and the cursor of the next page, or None for the last page."""
+        """Returns a page's rows and the next page's cursor, which is None on the last page."""
         after = self._cursors.read(call)
         page = await self._shared(call, after) or await self._searched(call, after)
         return page.rows, self._cursors.write(call, page.next)
 
     async def _shared(self, call: Call, after: str | None) -> Page[Any] | None:
-        """Loads the page in one SQL query with other requests. Returns None for filtered lists."""
+        """Loads the page with a query that requests share. Returns None for filtered lists."""
         wanted = call.query
         if wanted.status or wanted.ref_trx is not None:
             return None

@@ -160,7 +160,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             method="POST",
             path=INITIATE_LEGACY,
             summary="Initiate a payment (legacy API)",
-            description="Works like version 1, but unsigned, with the API key as a bearer token.",
+            description="Works like version 1, but unsigned. Send the API key as a bearer token.",
             right=Right.PAYMENTS,
             answers=(PaymentSession,),
             use_case=initiate_legacy,

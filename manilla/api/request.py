@@ -117,7 +117,7 @@ class ApiRequest(msgspec.Struct):
 
     @staticmethod
     def _logged(refusal: Refusal) -> str:
-        """Returns the error for the request log, which can have more detail than the response."""
+        """Returns the error text for the request log. It can be more detailed than the response."""
         hidden = refusal.logged if isinstance(refusal, InvalidCredentials) else None
         return hidden or refusal.text
 

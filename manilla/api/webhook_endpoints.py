@@ -285,8 +285,8 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             path=ENDPOINT + "/resend",
             operation_id="resendWebhookEvents",
             summary="Resend events",
-            description="Resends in the background the matching events since a given time that the "
-            "endpoint has not received.",
+            description="Resends, in the background, the matching events since a given time that "
+            "the endpoint has not received.",
             right=Right.MANAGE,
             answers=(AcceptedResend,),
             use_case=calls.resend_events,

@@ -44,7 +44,7 @@ class WebhookReceiver:
         self._inbox = inbox
 
     def busy(self) -> None:
-        """Rejects no webhook during overload, because a provider may send a webhook only once."""
+        """Accepts webhooks even during overload, because a provider may send each one only once."""
 
     async def respond(self, sent: HttpRequest) -> HttpResponse:
         status, body, lines = 200, RECEIVED, b""

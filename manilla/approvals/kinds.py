@@ -66,7 +66,7 @@ class ProviderClearing(msgspec.Struct, frozen=True, tag="provider_clearing"):
 
 
 class ProviderAddition(msgspec.Struct, frozen=True, tag="provider_addition"):
-    """Adds an account of a provider kind. `provider` is the new account's name."""
+    """Adds an account for a kind of provider. `provider` is the new account's name."""
 
     kind: str
     provider: str

@@ -40,7 +40,7 @@ class Approval(msgspec.Struct, frozen=True):
     decision: str | None
 
     def is_of(self, team: int | None) -> bool:
-        """Returns whether this team decides on the approval. None means the administrators."""
+        """Returns whether this team decides on the approval. `team` is None for administrators."""
         if self.asked_by.realm == Realm.DASHBOARD:
             return team is not None and team == self.merchant_id
         return team is None

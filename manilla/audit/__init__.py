@@ -1,1 +1,1 @@
-"""The append-only, hash-chained audit log. An entry commits together with its change."""
+"""The append-only, hash-chained audit log. An entry is committed together with its change."""

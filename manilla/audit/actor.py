@@ -30,7 +30,7 @@ class Actor(msgspec.Struct, frozen=True):
         return f"The platform's operator ({self.name})"
 
     def is_same_as(self, other: "Actor") -> bool:
-        """Whether both are the same actor. Compares users by id, because names can change."""
+        """Whether both are the same actor. Users are compared by id, because names can change."""
         if self.kind is ActorKind.PERSON:
             return (other.kind, other.realm, other.id) == (self.kind, self.realm, self.id)
         return (other.kind, other.name) == (self.kind, self.name)

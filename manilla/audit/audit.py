@@ -109,7 +109,7 @@ async def list_entries(
     before_id: int | None = None,
     limit: int = 100,
 ) -> list[AuditEntry]:
-    """Returns entries, newest first. `before_id` is the last entry of the previous page."""
+    """Returns entries, newest first. `before_id` is the id of the previous page's last entry."""
     wanted = conditions(filters or AuditFilter()).add_given("id < {}", before_id)
     records = await db.records(
         f"{_ENTRY} WHERE {wanted.sql} ORDER BY id DESC LIMIT {limit}", *wanted.values

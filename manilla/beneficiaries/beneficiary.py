@@ -55,7 +55,7 @@ SHARED_WORDS_MIN = 2
 
 
 class Beneficiary(msgspec.Struct, frozen=True):
-    """A beneficiary's fields, sent by the merchant, under their canonical names."""
+    """A beneficiary's fields, as sent by the merchant, with their canonical names."""
 
     fields: dict[str, str]
 

@@ -26,7 +26,7 @@ class BadRow(Refusal):
 
 
 class CheckedRow(msgspec.Struct, frozen=True):
-    """A row of a payout file, with its errors by column."""
+    """A row of a payout file, with an error for each invalid column."""
 
     row: FileRow
     amount: Money

@@ -162,7 +162,7 @@ def _value(values: dict[str, str], name: str) -> str:
 
 
 def _targets(parts: _Parts) -> dict[str, str]:
-    """Returns the paths of the workbook's parts, by id and by type."""
+    """Maps the ids and the types of the workbook's parts to their paths."""
     targets: dict[str, str] = {}
 
     def start(tag: str, values: dict[str, str]) -> None:
@@ -332,7 +332,7 @@ def _number(text: str) -> Cell:
 
 
 def _column(place: str, following: int) -> int:
-    """Returns the index of the cell's column, 0 for A1. Without a position, returns `following`."""
+    """Returns the cell's column index, such as 0 for A1, or `following` if it has no position."""
     match = _PLACE.fullmatch(place)
     if match is None:
         return following

@@ -27,7 +27,7 @@ REMARK = "Not paid: the file was stopped before this payout was sent. The wallet
 
 
 async def cancel_unsent(db: Database, batch: Batch) -> float | None:
-    """Cancels some unsent payouts. Returns the seconds to the next step, or None at the end."""
+    """Cancels some unsent payouts. Returns the seconds until the next step, or None if done."""
     hold = await outgoing.hold(db, batch.merchant_id, batch.environment)
     if hold is OutgoingHold.PAYOUTS_HELD:
         # After a restore, the database may not know that a payout was sent.
@@ -40,7 +40,7 @@ async def cancel_unsent(db: Database, batch: Batch) -> float | None:
 
 
 async def _cancel(db: Database, batch: Batch, trx_id: str) -> bool:
-    """Cancels the payout. Returns False if this is impossible now, as while it is being sent."""
+    """Cancels the payout. Returns False if that is not possible, for example while it is sent."""
     payout = await payouts.payout(db, batch.merchant_id, trx_id)
     assert payout is not None
     is_sandbox = batch.environment is Environment.SANDBOX

@@ -224,7 +224,7 @@ async def batches(db: Database, merchant_id: int, batch_ids: Sequence[str]) -> l
 
 
 async def count_rejected(db: Database, tenant: Tenant, since: datetime) -> int:
-    """Counts confirmed batches, created since `since`, that have rejected rows."""
+    """Counts confirmed batches that were created since `since` and have rejected rows."""
     return await db.number(
         """
         SELECT count(*) FROM payout_batch b
@@ -380,7 +380,7 @@ async def delete_rows(connection: Connection, of: Batch, numbers: Sequence[int])
 
 
 async def raise_revision(connection: Connection, of: Batch) -> None:
-    """Increases the revision, which shows that the rows have changed since a user saw them."""
+    """Increases the batch's revision, so that users are warned that its rows have changed."""
     await connection.execute(
         """
         UPDATE payout_batch SET revision = revision + 1 WHERE merchant_id = $1 AND id = $2""",

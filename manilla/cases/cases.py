@@ -1,4 +1,4 @@
-"""Cases: problems that Manilla must not decide automatically. An administrator resolves them."""
+"""Cases: problems that Manilla must not resolve automatically. An administrator resolves them."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -44,7 +44,7 @@ REOPENED_BY_NEW_EVIDENCE = frozenset(
 
 
 class CaseAction(StrEnum):
-    """An administrator's decision about the money of a case."""
+    """An administrator's decision about the money in a case."""
 
     NOTHING = "nothing"
     # The next three actions apply to money in the suspense account.
@@ -106,7 +106,7 @@ async def open_case(
     amount: Money | None = None,
     provider: str | None = None,
 ) -> None:
-    """Opens or reopens a case. Each kind and reference has at most one case."""
+    """Opens or reopens a case. There is at most one case for each kind and reference."""
     if isinstance(connection, Database):
         async with connection.transaction() as inside:
             await open_case(

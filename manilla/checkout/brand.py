@@ -1,4 +1,4 @@
-"""Serves merchants' logos, which checkout, receipts and emails show."""
+"""Serves merchants' logos for checkout, receipts and emails."""
 
 from manilla.merchants.branding import LOGO_PATH, read_logo
 from manilla.services import Services

@@ -103,7 +103,7 @@ async def choose_outcome(request: CheckoutRequest) -> PageResponse:
 
 
 async def show_status(request: CheckoutRequest) -> PageResponse:
-    """Returns the payment's status and a version of its page, which open pages poll."""
+    """Returns the payment's status and its page's version. Open pages poll this endpoint."""
     view = await request.view()
     status = {"status": view.payment.status.value, "version": version_of(view)}
     return PageResponse.json(status, headers=NO_STORE)

@@ -32,7 +32,7 @@ async def add(
     values: FieldValues,
     label: Annotated[str | None, typer.Option("--label", help="A name for the account.")] = None,
 ) -> None:
-    """Save a payout account, whose ID API requests can send as withdraw_account_id."""
+    """Save a payout account. API requests can send its ID as withdraw_account_id."""
     await merchants.get(tools.db, merchant_id)
     method = await _method(tools, method_code)
     who = beneficiary.read(method, dict(_pair(value) for value in values))

@@ -76,7 +76,7 @@ async def revoke(
     ],
     environment: ForEnvironment,
 ) -> None:
-    """Revoke an API key, which takes effect within a second. The owners get an email."""
+    """Revoke an API key. Takes effect within a second. The owners get an email."""
     name = await api_keys.revoke(tools.db, merchant_id, environment, number)
     revoked = {"id": merchant_id, "environment": environment, "number": number, "revoked": name}
     tools.print_fields(revoked)

@@ -8,8 +8,8 @@ from manilla.cli.instance import Tools, command
 from manilla.sql import migrate
 
 NO_MAIL = (
-    "Neither MANILLA_SMTP_URL nor MANILLA_MAIL_HOOK is set. Users get no links to choose a "
-    "password, and no emails about payouts."
+    "Neither MANILLA_SMTP_URL nor MANILLA_MAIL_HOOK is set. Users get no password links "
+    "and no emails about payouts."
 )
 
 

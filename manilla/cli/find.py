@@ -17,8 +17,8 @@ async def find(
         typer.Argument(
             metavar="ID",
             help="The ID of a payment, charge, refund, commission, payout, posting, "
-            "notification (msg_…) or API request, a case number, or a payout's session ID or "
-            "the provider's reference.",
+            "notification (msg_…) or API request; a case number; or a payout's session ID or "
+            "provider reference.",
         ),
     ],
 ) -> None:

@@ -188,7 +188,7 @@ def read_running(folder: Path) -> Running | None:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """Returns the environment variables with which a program uses the running instance."""
+    """Returns the environment variables that a program needs to use the running instance."""
     running = read_running(folder)
     if running is None:
         raise InstanceRefusal(f"No instance is running in {folder}.")

@@ -92,10 +92,12 @@ def set_(
         MerchantLevel | None, typer.Option(help="The level, which selects the limits that apply.")
     ] = None,
     overpaid: Annotated[
-        OverpaidRule | None, typer.Option(help="What to do with a bank transfer that is too high.")
+        OverpaidRule | None,
+        typer.Option(help="What to do with a bank transfer above the amount due."),
     ] = None,
     underpaid: Annotated[
-        UnderpaidRule | None, typer.Option(help="What to do with a bank transfer that is too low.")
+        UnderpaidRule | None,
+        typer.Option(help="What to do with a bank transfer below the amount due."),
     ] = None,
     bvn: Annotated[
         str | None,

@@ -103,7 +103,7 @@ class Output(msgspec.Struct, frozen=True):
     as_json: bool
 
     def print_text(self, text: str, value: Any) -> None:
-        """Prints the text, or the value if --json was given."""
+        """Prints the text, or the value as JSON if --json was given."""
         print_json(value) if self.as_json else print(text, flush=True)
 
     def print_fields(self, fields: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ class Output(msgspec.Struct, frozen=True):
     def print_rows(
         self, rows: Sequence[Mapping[str, Any]], empty: str = "", shown: Sequence[str] = ()
     ) -> None:
-        """Prints rows. As text, prints only the columns in `shown`, or all if it is empty."""
+        """Prints rows. Text output has only the columns in `shown`, or all if it is empty."""
         if self.as_json:
             print_json(list(rows))
         else:

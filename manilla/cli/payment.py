@@ -152,11 +152,11 @@ async def reject(
         bool,
         typer.Option(
             "--checked",
-            help="You have verified at a provider without status queries that it will not pay.",
+            help="You have verified that the provider, which has no status queries, will not pay.",
         ),
     ] = False,
 ) -> None:
-    """Reject a refund that waits for an operator, and return the amount to the wallet."""
+    """Reject a refund that is waiting for an operator, and return the amount to the wallet."""
     async with configured_rails(tools) as rails:
         decided = await decisions.reject(tools.db, rails, trx_id, reason, is_checked=checked)
     tools.print_fields(await _refund(tools, decided))

@@ -46,10 +46,11 @@ async def list_payouts(
     manual_only: Annotated[bool, typer.Option("--manual", help="Only manual payouts.")] = False,
     on_hold: Annotated[
         bool,
-        typer.Option("--on-hold", help="Only unsent automatic payouts on hold."),
+        typer.Option("--on-hold", help="List only unsent automatic payouts on hold."),
     ] = False,
     search: Annotated[
-        str | None, typer.Option("--search", help="A reference, or part of a holder's name.")
+        str | None,
+        typer.Option("--search", help="A reference, or part of an account holder's name."),
     ] = None,
 ) -> None:
     """List payouts, newest first."""

@@ -37,7 +37,7 @@ def restore_check(
         typer.Option(
             "--references",
             metavar="FILE",
-            help="The provider's list of our references since the backup, one per line.",
+            help="A file with our references at the provider since the backup, one per line.",
         ),
     ] = None,
     as_json: Json = False,

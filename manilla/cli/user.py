@@ -109,7 +109,7 @@ async def list_(
 
 @command(app)
 async def reset(tools: Tools, email: Email, realm: RealmOfPerson = Realm.DASHBOARD) -> None:
-    """Print a link for choosing a new password, which works once, for one hour."""
+    """Print a link for choosing a new password. The link works once, for one hour."""
     person = await persons.find(tools.db, realm, email)
     path = links.reset(realm, await resets.begin(tools.db, tools.keyring, person.id))
     tools.print_fields(_mail_result(tools, person.email, path))

@@ -1,4 +1,4 @@
-"""Dossiers. A merchant fills in the sections and submits, and an administrator decides."""
+"""Dossiers: a merchant completes and submits a dossier, and an administrator decides on it."""
 
 from collections.abc import Mapping
 from datetime import datetime

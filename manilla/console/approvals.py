@@ -1,4 +1,4 @@
-"""Pages of changes that need a second administrator's approval, and of past decisions."""
+"""Pages that list changes awaiting a second administrator's approval, and past decisions."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial

@@ -19,8 +19,8 @@ from manilla.web.serving.response import PageResponse
 
 EXPLANATIONS = {
     "wallet": "Total balance of all merchants' wallets",
-    "clearing": "Money that the provider holds for us. The ledger stores it with the opposite "
-    "sign, because it is an asset and liabilities are positive.",
+    "clearing": "Money that the provider holds for us. In the ledger it has the opposite "
+    "sign: assets are negative, and liabilities are positive.",
     "commission": "Commission earned on payments",
     "payout_fee": "Fees earned on payouts",
     "provider_fee": "Fees kept by the provider",

@@ -78,7 +78,7 @@ def selection(request: PageRequest, name: str, options: Sequence[str]) -> str:
 
 
 def checked_scope(request: PageRequest) -> Everyone:
-    """Does the same as `scope`, but rejects an unknown environment."""
+    """Works like `scope`, but rejects an unknown environment."""
     given = {ENVIRONMENT: request.query.text(ENVIRONMENT)}
     wanted = listing.read_filter(ScopeFilter, given)
     return Everyone(merchant(request), wanted.environment)

@@ -1,4 +1,4 @@
-"""Pages of emails. In development mode the pages also show an email's content."""
+"""Email pages. In development mode, they also show an email's content."""
 
 import msgspec
 from markupsafe import Markup

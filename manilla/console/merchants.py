@@ -1,4 +1,4 @@
-"""The page of one merchant, and the forms that change or create a merchant."""
+"""The page about one merchant, and the forms that change or create a merchant."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pages of deposit and withdrawal methods: limits, fees, order and activation."""
+"""Pages for deposit and withdrawal methods: limits, fees, order and activation."""
 
 import hashlib
 from functools import partial
@@ -44,7 +44,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_fee(request: PageRequest) -> PageResponse:
-    """Renders a preview of the fee from the unsaved form. Reloaded as the user types."""
+    """Renders a fee preview from the unsaved form. The browser reloads it as the user types."""
     method = await _method(request)
     try:
         method, problem = catalogue.preview(method, _change(request.query, method)), ""

@@ -1,4 +1,4 @@
-"""Pages of all merchants' notifications: the list, delivery attempts, and redelivery."""
+"""Notification pages for all merchants: the list, delivery attempts, and redelivery."""
 
 from datetime import UTC, datetime, timedelta
 

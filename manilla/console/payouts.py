@@ -1,4 +1,4 @@
-"""Pages of payouts that an administrator must handle: manual, on hold or stuck."""
+"""Pages for payouts that an administrator must handle: manual, on hold or stuck."""
 
 from typing import Any
 
@@ -214,7 +214,7 @@ def _shown(request: PageRequest, done: str) -> PageResponse:
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
-    """Renders the payout's page with the error, and with a decision made in the meantime."""
+    """Renders the payout's page again, with the error and any decision made in the meantime."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, NotToDecide):
         refusal = NotToDecide(f"{refusal.text} {details['decision']}")

@@ -1,4 +1,4 @@
-"""The page of console users: invitations, roles, second factors and access."""
+"""The page for managing console users: invitations, roles, second factors and access."""
 
 from collections.abc import Awaitable, Callable
 

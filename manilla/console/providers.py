@@ -41,12 +41,12 @@ SETTLEMENTS = (
 
 
 def titles(request: PageRequest) -> dict[str, str]:
-    """Returns the titles of all provider accounts, by account name."""
+    """Maps each provider account's name to its title."""
     return {name: each.title for name, each in request.services.rails.accounts.items()}
 
 
 class ProviderRail(msgspec.Struct, frozen=True):
-    """A provider's rail for one direction, payments or payouts, on the provider's page."""
+    """A provider's rail in one direction (payments or payouts), as shown on the provider's page."""
 
     direction: Direction
     is_open: bool  # whether this rail is configured and enabled

@@ -142,7 +142,7 @@ async def reject(request: PageRequest) -> PageResponse:
         return await _refused(request, refusal)
     done = "The money was returned to the merchant's wallet."
     if refund.is_of_customer_credit:
-        done = "The money is in suspense, and a case was opened."
+        done = "The money is in the suspense account, and a case was opened."
     return _shown(request, f"Rejected. {done}")
 
 
@@ -151,7 +151,7 @@ def _shown(request: PageRequest, done: str) -> PageResponse:
 
 
 async def _refused(request: PageRequest, refusal: Refusal) -> PageResponse:
-    """Renders the refund's page with the error, and with a decision made in the meantime."""
+    """Renders the refund's page again, with the error and any decision made in the meantime."""
     details = await _details(request)
     if details["decision"] is not None and isinstance(refusal, RefundRefused):
         refusal = RefundRefused(f"{refusal.text} {details['decision']}")

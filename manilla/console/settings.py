@@ -1,4 +1,4 @@
-"""Pages of the platform settings: each setting's value, default and last change."""
+"""Pages for the platform settings: each setting's value, default and last change."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ class SettingRow(msgspec.Struct, frozen=True):
 
     @property
     def options(self) -> list[tuple[str, str]]:
-        """Returns the options of the setting, or an empty list if it is not a choice."""
+        """Returns the setting's options, or an empty list if it has no fixed options."""
         return [(value, display.title(value)) for value in self.bounds.values]
 
     @property
@@ -155,7 +155,7 @@ def _given(given: Form, row: SettingRow) -> str:
 
 
 def _without_groups(text: str) -> str:
-    """Removes the group separators of a number: `1,500` becomes `1500`. Keeps other text."""
+    """Removes the group separators from a number: `1,500` becomes `1500`. Keeps other text."""
     try:
         return f"{parse_number(text):f}"
     except MoneyError:

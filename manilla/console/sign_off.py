@@ -107,7 +107,7 @@ def _table(
     *,
     first_right: int,
 ) -> None:
-    """Draws a table. Columns are right-aligned from the index `first_right`."""
+    """Draws a table. Columns from the index `first_right` on are right-aligned."""
     pdf.set_font(FAMILY, "", 7)
     aligned = ["LEFT"] * first_right + ["RIGHT"] * (len(widths) - first_right)
     style = FontFace(emphasis="BOLD")

@@ -1,4 +1,4 @@
-"""Pages of all merchants' payments, payouts and refunds: the lists, and one transaction."""
+"""Transaction pages for all merchants: lists of payments, payouts and refunds, and details."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Pages of saved accounts, which a merchant pays often. The API accepts their ids."""
+"""Pages for a merchant's saved accounts, which API requests can refer to by id."""
 
 from functools import partial
 from typing import Any

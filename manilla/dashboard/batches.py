@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
-    """Returns the template values for a batch that is a draft or waits for approval."""
+    """Returns the template values for a batch that is a draft or needs approval."""
     shown: dict[str, Any] = {"coverage": None, "failing": [], "corrections": [], "short": 0}
     shown["needs_second"] = False
     if batch.status not in (BatchStatus.DRAFT, BatchStatus.ASKED):
@@ -75,7 +75,7 @@ async def _some(request: PageRequest, batch: Batch, **wanted: Any) -> list[Batch
 
 
 async def _edited(request: PageRequest, batch: Batch) -> BatchRow | None:
-    """Returns the row without errors that the user wants to edit, or None."""
+    """Returns the valid row that the user wants to edit, or None."""
     if not request.query.text("edit"):
         return None
     row = await store.row(request.db, batch, request.query.integer("edit"))

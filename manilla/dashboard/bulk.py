@@ -1,4 +1,4 @@
-"""Pages of bulk payouts: the list of payout files, the upload, and downloads."""
+"""Bulk payout pages: the list of payout files, the upload, and downloads."""
 
 import csv
 import io

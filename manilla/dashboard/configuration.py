@@ -1,4 +1,4 @@
-"""Pages of payment settings: gateways, receipts, wrong amounts, and who pays the commission."""
+"""Payment settings pages: gateways, receipts, wrong amounts, and who pays the commission."""
 
 from itertools import groupby
 from typing import Any

@@ -1,4 +1,4 @@
-"""The API explorer, with which merchants send sandbox API requests from the dashboard."""
+"""The API explorer, which lets merchants send sandbox API requests from the dashboard."""
 
 import functools
 import secrets

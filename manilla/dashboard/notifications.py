@@ -1,4 +1,4 @@
-"""Pages of the merchant's notifications: the list, delivery attempts, and redelivery."""
+"""Pages for the merchant's notifications: the list, delivery attempts, and redelivery."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Pages of payment links: the list with each link's revenue, one link, and the forms."""
+"""Payment link pages: the list with each link's revenue, one link, and the forms."""
 
 from datetime import datetime
 from functools import partial

@@ -131,5 +131,5 @@ def _method(request: PageRequest, history: PaymentStory) -> str | None:
 
 
 def _version(history: PaymentStory) -> str:
-    """Returns a version of the payment that changes with each of the payment's events."""
+    """Returns a version string that changes with every event of the payment."""
     return f"{history.payment.status}-{len(history.steps)}"

@@ -1,4 +1,4 @@
-"""The page of the API request log: requests with their responses and errors."""
+"""The API request log page: requests with their responses and errors."""
 
 import msgspec
 from markupsafe import Markup

@@ -222,7 +222,7 @@ async def _review(
 
 
 async def _other_name(request: PageRequest, account_name: str) -> str | None:
-    """Returns the merchant's legal name if the account's name differs, otherwise None."""
+    """Returns the merchant's legal name if the account's name differs from it, otherwise None."""
     if request.environment is Environment.SANDBOX:
         return None
     merchant = await merchants.get(request.db, request.merchant_id)

@@ -60,7 +60,7 @@ class ChangeWatch:
         return time.monotonic() - self._as_of < STALE_AFTER_SECONDS
 
     async def ensure_fresh(self) -> None:
-        """Waits until cached data is fresh. Concurrent callers share one query and its error."""
+        """Waits until cached data is fresh. Concurrent callers share one query and its outcome."""
         if self.is_fresh:
             return
         if self._shared is None or self._shared.done():

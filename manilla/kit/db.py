@@ -90,7 +90,7 @@ def only_if(condition: str, *names: str, **computed: str) -> dict[str, str]:
 
 
 def common_fields(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:
-    """Returns the values of all fields of `kind`, read from the same fields of `source`."""
+    """Returns the values that `source` has for all fields of `kind`."""
     return {name: getattr(source, name) for name in kind.__struct_fields__}
 
 
@@ -342,7 +342,7 @@ class Database(Queries):
             late.cancel()
 
     async def _waiting(self, pids: Sequence[int]) -> list[int]:
-        """Returns the given server processes that are waiting for a standby's confirmation."""
+        """Returns which of these server processes are waiting for a standby's confirmation."""
         # Do not use the pool, because all of its sessions may be waiting.
         found = await self._looking.records(WAITING, list(pids))
         if not found:

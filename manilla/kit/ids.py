@@ -1,4 +1,4 @@
-"""Generates ids that sort by time, request ids and random keys."""
+"""Generates time-ordered ids, request ids and random keys."""
 
 import os
 import time

@@ -51,7 +51,7 @@ class RateLimitExceeded(Refusal):
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """The rate limit that a caller has used so far, including this request."""
+    """How much of the rate limit a caller has used, including this request."""
 
     limit: int
     used: int

@@ -1,4 +1,4 @@
-"""Daily transaction counts, by each transaction's day of creation in Lagos."""
+"""Daily transaction counts. A transaction is counted on its day of creation in Lagos time."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta

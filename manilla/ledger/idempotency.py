@@ -14,7 +14,7 @@ _TRX_ID = re.compile(f"TXN[{ALPHABET}]{{{TRX_IDS.length - 3}}}")
 
 
 class RepeatKey(msgspec.Struct, frozen=True):
-    """An Idempotency-Key, with the endpoint and the hash of the body that were sent with it."""
+    """An Idempotency-Key, with the endpoint and the body hash of its request."""
 
     endpoint: str
     key: str

@@ -122,7 +122,7 @@ class Intake:
         self._batcher: Batcher[Taken, IntakeResult] = Batcher(self._write)
 
     async def take(self, row: NewRow, item: NewItem, ticket: RateTicket) -> IntakeResult:
-        """Writes the row and spends the ticket, unless the ticket has already been spent."""
+        """Writes the row, and counts the request toward its rate limit if it is not counted yet."""
         for _ in range(TRIES):
             cost = 1 if ticket.allowance is None else 0
             taken = await self._batcher.submit((row, item, cost))
@@ -145,7 +145,7 @@ class Intake:
 
 
 def _encoded(new: Sequence[Taken]) -> bytearray:
-    """Encodes a JSON array of objects, each with the fields of a row, its item and place."""
+    """Encodes the new rows as a JSON array. Each object has the fields of a row, item and place."""
     text = bytearray(b"[")
     for (row, item, _), place in zip(new, _places(new), strict=True):
         strict_json.encode_into(row, text, -1)

@@ -285,7 +285,7 @@ def _numbered(conditions: Conditions, numbers: Sequence[int]) -> Conditions:
 
 
 async def _first_number(db: Database, moment: datetime | None, slack: timedelta) -> int:
-    """Returns the id of the first posting at or after this time, otherwise INTEGER_MAX."""
+    """Returns the id of the first posting at or after this time, or INTEGER_MAX if none exists."""
     if moment is None:
         return INTEGER_MAX
     start, span = moment + slack, timedelta(hours=1)

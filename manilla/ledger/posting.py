@@ -13,7 +13,7 @@ LINES_MAX = 2  # the maximum number of lines that the SQL function `ledger_post`
 
 
 class PostingKind(StrEnum):
-    """The purpose of a posting. A transaction has at most one posting of each kind."""
+    """The kind of a posting. A transaction has at most one posting of each kind."""
 
     PAYMENT = "payment"
     COMMISSION = "commission"

@@ -118,7 +118,7 @@ _floor = lru_cache(TimedIds.floor)
 async def first_match(
     db: Database, steps: Selection, matches: Sequence[IndexedMatch], otherwise: Selection
 ) -> Selection:
-    """Returns the rows of the first match that finds rows, or of `otherwise` if no match does."""
+    """Returns the selection of the first match that finds rows, or `otherwise` if none does."""
     async with db.by_key() as connection:
         for match in matches:
             narrowed = steps.narrowed(match.sql, *match.values)

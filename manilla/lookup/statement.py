@@ -150,7 +150,7 @@ def _entry(record: Any, posting: Any) -> StatementEntry:
 def _merged(
     pages: Sequence[Page[WalletStatementLine]], limit: int
 ) -> tuple[list[WalletStatementLine], str | None]:
-    """Merges the wallets' pages, down to the last posting that all of them include."""
+    """Merges the wallets' pages, but only as far back as every page reaches."""
     ends = [read_cursor(int, each.next) or 0 for each in pages]
     reached = max(ends, default=0)
     lines = sorted(

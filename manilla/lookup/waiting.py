@@ -1,4 +1,4 @@
-"""Explains why a payout waits, on the pages of merchants and administrators."""
+"""Explains why a payout is waiting, for the pages of merchants and administrators."""
 
 from datetime import datetime
 
@@ -31,7 +31,7 @@ class WaitingReason(msgspec.Struct, frozen=True):
 
     @property
     def version(self) -> str:
-        """A key by which pages that poll detect that the reason has changed."""
+        """A key that polling pages use to detect that the reason has changed."""
         return f"{self.hold or 'down'}-{self.is_sent}"
 
     @property

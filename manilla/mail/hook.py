@@ -1,4 +1,4 @@
-"""Passes emails to the mail hook, a program of the operator that sends emails."""
+"""Passes emails to the mail hook: the operator's own program for sending emails."""
 
 import asyncio
 import contextlib

@@ -47,7 +47,7 @@ class ApiKeyNotFound(Refusal):
 
 
 class ApiKeyTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """An API key's name, rights, allowed IP addresses and expiry."""
+    """An API key's name, permissions, allowed IP addresses and expiry."""
 
     name: str
     rights: Sequence[Right]
@@ -224,7 +224,7 @@ async def list_keys(db: Database, merchant_id: int, environment: Environment) ->
 
 
 async def delete_expired(db: Database) -> None:
-    """Deletes the secrets of expired keys, which have no legitimate use any more."""
+    """Deletes the secrets of expired keys, because these secrets are no longer needed."""
     await db.execute(
         """
         UPDATE api_key SET secret_sealed = NULL

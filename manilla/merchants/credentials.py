@@ -1,4 +1,4 @@
-"""API keys are stored as hashes. Secrets are stored encrypted, because we sign with them."""
+"""API keys are stored as hashes. Secrets are stored encrypted, because signing needs them."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from manilla.kit.errors import Refusal
 
 
 class InvalidCredentials(Refusal):
-    """Invalid credentials. Names the wrong header only if that does not help an attacker."""
+    """Invalid credentials. The error names the wrong header only if that helps no attacker."""
 
     status, code = 401, "INVALID_CREDENTIALS"
     message = "Invalid API credentials."

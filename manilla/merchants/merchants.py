@@ -56,14 +56,14 @@ class CommissionBearer(StrEnum):
 
 
 class OverpaidRule(StrEnum):
-    """What happens to a bank transfer of more than the amount due."""
+    """What happens to a bank transfer above the amount due."""
 
     SETTLE = "settle"  # credit the amount due, and refund the surplus to the customer
     HOLD = "hold"  # hold all money until an administrator decides
 
 
 class UnderpaidRule(StrEnum):
-    """What happens to a bank transfer of less than the amount due."""
+    """What happens to a bank transfer below the amount due."""
 
     # Checkout asks for the rest until the link expires. Then the received money is refunded.
     ASK = "ask"

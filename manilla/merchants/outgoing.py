@@ -93,7 +93,7 @@ async def hold_all(db: Database) -> None:
 
 
 async def hold_start(db: Database | Connection) -> datetime | None:
-    """Returns when all transfers were put on hold, or None if they are not. Uses no cache."""
+    """Returns when all transfers were put on hold, or None if there is no hold. Uses no cache."""
     since: datetime | None = await db.value(
         "SELECT updated_at FROM setting WHERE key = 'payouts_held' AND value = 'true'"
     )

@@ -226,7 +226,7 @@ async def pending_events(
 
 
 async def delete_expired_credentials(db: Database) -> None:
-    """Deletes expired credentials, whose secrets have no legitimate use any more."""
+    """Deletes expired credentials, because their secrets are no longer needed."""
     await db.execute("DELETE FROM credential WHERE expires_at < now() - interval '1 day'")
 
 

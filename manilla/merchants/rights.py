@@ -1,4 +1,4 @@
-"""The rights of API keys. Each endpoint of the merchant API declares the right it requires."""
+"""The permissions of API keys. Each endpoint of the merchant API declares what it requires."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -24,7 +24,7 @@ class InsufficientPermission(Refusal):
 
 
 def check(rights: Collection[Right], required: Right | None) -> None:
-    """Rejects a key without the required right. If `required` is None, every key is accepted."""
+    """Rejects a key without the required permission. If `required` is None, accepts every key."""
     if required is not None and required not in rights:
         raise missing(required)
 

@@ -33,7 +33,7 @@ class WalletNotFound(Refusal):
 
 
 class FundingRefused(Refusal):
-    message = "The wallet cannot be funded by this amount."
+    message = "The wallet cannot be funded with this amount."
 
 
 class AdjustmentRefused(Refusal):

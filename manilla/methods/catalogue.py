@@ -229,7 +229,7 @@ async def check_new(connection: Connection, new: NewMethod) -> Method:
 
 
 async def add_missing(db: Database | Connection) -> None:
-    """Adds missing methods, still inactive: the automatic method and each account's methods."""
+    """Adds missing methods as inactive: the automatic method and each account's methods."""
     declared = {AUTO_NGN.code: AUTO_NGN} | {
         method.code: method
         for provider, kind in (await accounts.load(db)).items()

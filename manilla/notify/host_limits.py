@@ -45,7 +45,7 @@ class HostLimits:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def enter_soon(self, host: str, merchant_id: int) -> tuple[bool, bool]:
-        """Does the same as `enter`, but waits a short time for a fast host that is at its limit."""
+        """Works like `enter`, but waits briefly for a fast host that is at its limit."""
         entered, is_slow = self.enter(host, merchant_id)
         if entered or is_slow:
             return entered, is_slow

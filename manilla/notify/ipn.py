@@ -34,7 +34,7 @@ class IpnDestination:
 async def signed_headers(
     directory: Directory, notification: DueNotification | Notification, now: int
 ) -> dict[str, str]:
-    """Signs a message with the merchant's newest secret, even if an older secret is valid."""
+    """Signs a message with the merchant's newest secret, even if an older secret is still valid."""
     merchant = await directory.of(Environment(notification.environment), notification.merchant_id)
     return signing.headers(
         merchant.live_credentials()[0].secret,

@@ -1,4 +1,4 @@
-"""Notification ids. They contain microseconds, so that a transaction's ids sort by event."""
+"""Notification ids. They contain microseconds, so they sort in the order of the events."""
 
 from manilla.kit.ids import TimedIds
 

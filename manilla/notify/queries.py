@@ -61,7 +61,7 @@ class DeliveryAttempt(msgspec.Struct, frozen=True):
 
 
 class DeliveryErrorCode(StrEnum):
-    """Error codes of failed delivery attempts that other code depends on."""
+    """Error codes of failed delivery attempts. Other code depends on these error codes."""
 
     NOT_REACHED = "not_reached"  # the address is not public, or the host is unknown
 

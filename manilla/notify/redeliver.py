@@ -32,7 +32,7 @@ async def find(db: Database, notification_id: str) -> Notification:
 
 
 async def redeliver(db: Database, notification_id: str) -> Notification:
-    """Schedules up to three new attempts with the same notification id, even after a delivery."""
+    """Schedules up to three new attempts under the same notification id, even after success."""
     found = await find(db, notification_id)
     if not found.url:
         raise NotificationNotSent
@@ -55,7 +55,7 @@ async def redeliver_failed(
     merchant_id: int | None = None,
     environment: Environment | None = None,
 ) -> list[str]:
-    """Redelivers all notifications that failed since this time. Returns the notifications' ids."""
+    """Redelivers all notifications that have failed since this time, and returns their ids."""
     failed = await queries.notifications(
         db, state="failed", decided_since=since, merchant_id=merchant_id, limit=AT_ONCE_MAX
     )

@@ -67,7 +67,7 @@ def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
 
 
 async def suspend(connection: Connection, payment: Payment, charge: Charge, paid: Money) -> None:
-    """Posts received money to suspense, because its owner is not decided yet."""
+    """Posts received money to the suspense account until an administrator decides who owns it."""
     if paid.minor:
         clearing = Line(posting.clearing(charge.provider), -paid.minor)
         held = Line(posting.SUSPENSE, paid.minor)
@@ -89,7 +89,7 @@ async def keep_credit(
 async def use_credit(
     connection: Connection, payment: Payment, charge: Charge, amount: Money, payer: str
 ) -> None:
-    """Moves a partial payment from customer credit to clearing, to complete the payment."""
+    """Moves a partial payment from customer credit to the clearing account on completion."""
     used = Line(posting.clearing(payer), amount.minor)
     await _post_credit(connection, payment, charge, -amount.minor, PostingKind.PART_USED, used)
 
@@ -97,7 +97,7 @@ async def use_credit(
 async def suspend_credit(
     connection: Connection, payment: Payment, charge: Charge, amount: Money
 ) -> None:
-    """Moves customer credit to suspense, because it could not be refunded."""
+    """Moves customer credit to the suspense account, because its refund failed."""
     held = Line(posting.SUSPENSE, amount.minor)
     await _post_credit(connection, payment, charge, -amount.minor, PostingKind.SUSPENSE, held)
 
@@ -118,7 +118,7 @@ async def _post_credit(
 async def keep_provider_fee(
     connection: Connection, payment: Payment, charge: Charge, fee: Money | None
 ) -> None:
-    """Posts the provider's fee for a charge, so that clearing matches the provider's balance."""
+    """Posts a charge's fee, so that the clearing account matches the provider's balance."""
     if fee is None or fee.minor <= 0:
         return
     clearing = Line(posting.clearing(charge.provider), fee.minor)

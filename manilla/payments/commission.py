@@ -41,7 +41,7 @@ class QuotedAmounts(msgspec.Struct, Generic[AnyAmount], frozen=True):
 
 class Quote(QuotedAmounts[Money], frozen=True):
     def deducted_later(self, environment: Environment) -> Money:
-        """Returns the commission that the wallet pays on completion, which is 0 in the sandbox."""
+        """Returns the commission to deduct from the wallet on completion (0 in the sandbox)."""
         deducts = self.bearer is CommissionBearer.MERCHANT and environment is Environment.PRODUCTION
         return self.commission if deducts else Money(self.amount.currency, 0)
 

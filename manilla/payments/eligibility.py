@@ -48,7 +48,7 @@ def place(caller: Caller, method: Method) -> int | None:
 
 
 def in_order(caller: Caller, methods: Sequence[Method]) -> list[Method]:
-    """Sorts gateways by the merchant's order, and the other gateways by the platform's order."""
+    """Sorts gateways in the merchant's order, followed by the others in the platform's order."""
     last = len(caller.gateway_order)
 
     def key(method: Method) -> tuple[int, int, int]:

@@ -36,7 +36,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "no_charge_is_credited_twice",
-        "No charge is credited to two payments, or both credited and in suspense.",
+        "No charge is credited to two payments, or both credited and in the suspense account.",
         """SELECT c.merchant_id, c.reference, c.status, count(p) AS payments
              FROM charge c
              LEFT JOIN payment p ON p.merchant_id = c.merchant_id
@@ -46,8 +46,8 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "suspense_is_what_charges_left_there",
-        "Each charge in suspense, and each charge whose customer credit could not be refunded, has "
-        "a posting to suspense; other charges have none.",
+        "Each charge in the suspense account, and each charge whose customer credit could not be "
+        "refunded, has a posting to the suspense account. Other charges have none.",
         """SELECT c.merchant_id, c.reference, c.status, c.paid_minor, g.kind
              FROM charge c
              LEFT JOIN posting g ON g.merchant_id = c.merchant_id AND g.trx_id = c.reference
@@ -71,7 +71,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "customer_credit_is_returned",
-        "If a payment that is not pending has customer credit, a job refunds it.",
+        "If a payment that is not pending has customer credit, a job refunds the credit.",
         f"""SELECT c.merchant_id, c.reference, c.credit_minor, p.status
              FROM charge c
              JOIN payment p ON p.merchant_id = c.merchant_id AND p.trx_id = c.trx_id
@@ -82,7 +82,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "suspense_has_its_case",
-        "Each charge in suspense has a case.",
+        "Each charge in the suspense account has a case.",
         """SELECT c.merchant_id, c.reference FROM charge c
             WHERE c.status = 'suspense' AND NOT EXISTS (
                   SELECT FROM operator_case o
@@ -112,7 +112,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payment_history_is_gapless_and_legal",
-        "A payment's timeline leads from pending to its status by allowed changes without gaps.",
+        "A payment's timeline leads from pending to its status, without gaps or invalid changes.",
         """SELECT * FROM (
              SELECT p.merchant_id, p.trx_id, p.status, t.number, t.from_status, t.to_status,
                     row_number() OVER h AS expected,
@@ -129,7 +129,7 @@ PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "refunds_were_debited_once",
         "Each refund has one debit. A completed refund also has a payment posting, and a failed "
-        "refund a return posting. Both can have a write-off, if the provider paid as well.",
+        "refund has a return posting. If the provider paid as well, both can have a write-off.",
         """SELECT r.merchant_id, r.trx_id, r.status, g.kinds
              FROM refund r
             CROSS JOIN LATERAL (

@@ -52,7 +52,7 @@ FIELDS = Fields(
 
 
 class ListedStatus(StrEnum):
-    """The status that pages show and filter by, which also reflects reviews and refunds."""
+    """A payment's status on pages and in filters. It also reflects reviews and refunds."""
 
     PENDING = PaymentStatus.PENDING
     SUCCESS = PaymentStatus.SUCCESS

@@ -1,4 +1,4 @@
-"""Decides how a sandbox payment ends: by the caller's scenario, or else by its amount."""
+"""Decides a sandbox payment's result: by the caller's scenario, otherwise by its amount."""
 
 from manilla.ledger.transactions import Scenario
 from manilla.payments.payment import NewPayment, PaymentErrorCode

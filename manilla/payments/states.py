@@ -121,7 +121,7 @@ async def _open_charge(connection: Connection, payment: Payment) -> Charge | Non
 async def _credit_in_sandbox(
     connection: Connection, payment: Payment, charge: Charge | None
 ) -> None:
-    """Credits a sandbox payment, which has no provider and no money in suspense."""
+    """Credits a sandbox payment, which has no provider and no money in the suspense account."""
     try:
         async with connection.transaction():
             if charge is not None:
@@ -354,7 +354,7 @@ async def _charge_failed(
 ) -> None:
     if charge.has_arrived:
         detail = (
-            "The provider said that the charge was paid, now that it failed. Nothing was moved."
+            "The provider first reported the charge as paid, now as failed. No money was moved."
         )
         await _open_case(connection, payment, charge, CaseKind.CONTRADICTION, detail)
         return
@@ -391,7 +391,7 @@ async def _suspend(
     kind: CaseKind,
     detail: str,
 ) -> None:
-    """Holds in suspense any money that did not arrive as expected, and opens a case for it."""
+    """Posts money to the suspense account if it did not arrive as expected, and opens a case."""
     await store.conclude_charge(
         connection, charge, ChargeStatus.SUSPENSE, paid_minor=paid.minor, reason=detail
     )

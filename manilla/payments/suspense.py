@@ -1,4 +1,4 @@
-"""Money in suspense: held until an administrator decides who owns it."""
+"""The suspense account: holds money until an administrator decides who owns it."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from manilla.payments.payment import Charge, ChargeStatus
 
 
 class NothingInSuspense(Refusal):
-    message = "There is no money in suspense for this case."
+    message = "There is no money in the suspense account for this case."
 
 
 class WalletTooFull(Refusal):
@@ -24,8 +24,8 @@ class WalletTooFull(Refusal):
 
 
 EXPLANATIONS = {
-    CaseAction.CREDIT: "The money is the merchant's: the full amount is credited to the wallet.",
-    CaseAction.RETURN: "The money is the payer's: first refund it manually at the provider.",
+    CaseAction.CREDIT: "The money belongs to the merchant: the wallet is credited in full.",
+    CaseAction.RETURN: "The money belongs to the payer: first refund it manually at the provider.",
     CaseAction.KEEP: "Nobody claims the money: it is posted as the platform's own (adjustment).",
 }
 
@@ -38,7 +38,7 @@ class _Suspended(msgspec.Struct, frozen=True):
 
 
 class HeldMoney(msgspec.Struct, frozen=True):
-    """Money in suspense, as the merchant sees it."""
+    """Money in the suspense account, as the merchant sees it."""
 
     reference: str
     received: Money
@@ -92,7 +92,7 @@ async def is_held(connection: Connection | Database, merchant_id: int, reference
 async def release_action(
     db: Connection | Database, merchant_id: int, reference: str
 ) -> CaseAction | None:
-    """Returns how the money in suspense was released, or None if it was not released yet."""
+    """Returns how the money left the suspense account, or None if it is still there."""
     account: str | None = await db.value(
         """
         SELECT e.account FROM posting p

@@ -105,7 +105,7 @@ class PaymentTasks:
         return await cases.is_open(self._db, charge.merchant_id, kind, charge.reference)
 
     async def _close_cases(self, charge: Charge) -> None:
-        """Closes the cases of a charge that had been open for too long and is now final."""
+        """Closes the cases about a charge that was open for too long and now has a final status."""
         async with self._db.transaction() as connection:
             for kind in (CaseKind.STILL_OPEN, CaseKind.NO_ANSWER):
                 resolution = f"The provider has decided. The charge is {charge.status}."

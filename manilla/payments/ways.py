@@ -27,7 +27,7 @@ class GatewayOffer(msgspec.Struct, frozen=True):
 
     @property
     def has_account(self) -> bool:
-        """Whether the customer transfers to a bank account that checkout itself shows."""
+        """Whether the customer pays by transfer to a bank account that checkout itself shows."""
         return self.method.flow is Flow.VIRTUAL_ACCOUNT
 
 

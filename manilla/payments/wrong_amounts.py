@@ -156,7 +156,7 @@ async def return_credit(connection: Connection, payment: Payment) -> None:
 async def hold_unreturned(
     connection: Connection, payment: Payment, reference: str, amount: Money, reason: str
 ) -> None:
-    """Moves money that could not be refunded to suspense, where an administrator decides."""
+    """Moves money to the suspense account after a failed refund. An administrator decides."""
     charge = await store.charge(connection, payment.merchant_id, reference)
     assert charge is not None
     await books.suspend_credit(connection, payment, charge, amount)

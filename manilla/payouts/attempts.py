@@ -144,7 +144,7 @@ class _PayoutNow(msgspec.Struct, frozen=True):
 
 
 class AttemptEvidence(msgspec.Struct, frozen=True):
-    """Facts, read under locks, that decide whether the rail of an attempt will never pay."""
+    """Facts, read under locks, that show whether the rail of an attempt will never pay."""
 
     seen: Payout
     death: Death

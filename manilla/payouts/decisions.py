@@ -52,7 +52,7 @@ class PayoutNotFound(Refusal):
 
 
 class NotToDecide(Refusal):
-    message = "An administrator cannot decide this payout."
+    message = "An administrator cannot decide on this payout."
 
 
 class OnHold(NotToDecide):

@@ -93,7 +93,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "payout_history_is_gapless_and_legal",
-        "A payout's timeline leads from pending to its status by allowed changes without gaps.",
+        "A payout's timeline leads from pending to its status, without gaps or invalid changes.",
         """SELECT * FROM (
              SELECT p.merchant_id, p.trx_id, p.status, t.number, t.from_status, t.to_status,
                     row_number() OVER h AS expected,

@@ -163,7 +163,7 @@ async def saved_accounts(
 
 
 async def ids_of_reference(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
-    """Returns the id of the payout with this reference, as a list that may be empty."""
+    """Returns a list with the id of the payout with this reference, or an empty list."""
     records = await db.records(
         """
         SELECT trx_id FROM payout

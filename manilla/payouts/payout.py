@@ -139,7 +139,7 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def may_be_sent(self) -> bool:
-        """False if a provider already has the payout, so that it may only be queried."""
+        """False if a provider already has the payout, so that only its status may be queried."""
         return self.rail_bank_code != ""
 
     @property
@@ -170,7 +170,7 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def bank_list(self) -> str | None:
-        """The provider that defines the bank code. AUTO: our registry. None: the bank is a name."""
+        """The provider that defines the bank code: AUTO for our registry, None for a bank name."""
         return AUTO if self.is_routed else self.provider
 
     @property

@@ -124,7 +124,7 @@ async def stuck(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Stuck]:
-    """Lists open payouts that are overdue and not on hold, or whose job failed. Oldest first."""
+    """Lists open payouts, oldest first, that are overdue and not on hold, or whose job failed."""
     conditions = (
         _within(scope, wanted)
         .add("job_kind = {} AND status = 'pending'", SEND)

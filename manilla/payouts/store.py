@@ -17,7 +17,7 @@ _PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"
 
 
 def _each_reported(sql: str, first: int = 0) -> str:
-    """Repeats the SQL for each column that providers report. {0} is its name, {1} its number."""
+    """Repeats the SQL for each provider-reported column. {0} is its name, {1} its number."""
     return ", ".join(sql.format(name, n) for n, name in enumerate(REPORTED_COLUMNS, first))
 
 

@@ -1,4 +1,4 @@
-"""Console users. An administrator or the command line creates them; they cannot sign up."""
+"""Console users. They cannot sign up: an administrator creates them, or the operator by command."""
 
 import msgspec
 

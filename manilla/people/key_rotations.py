@@ -1,4 +1,4 @@
-"""Finds a merchant's recently created API keys, about which the dashboard alerts owners."""
+"""Finds a merchant's recently created API keys. The dashboard alerts owners about them."""
 
 from datetime import datetime
 

@@ -209,7 +209,7 @@ async def has_lost_approver(connection: Connection, merchant_id: int) -> bool:
 async def approves_from(
     connection: Connection, merchant_id: int, person_id: int
 ) -> datetime | None:
-    """Returns the time from which the user can approve requests, or None if not a member."""
+    """Returns when the user may first approve requests, or None if they are not a member."""
     found: datetime | None = await connection.value(
         "SELECT approves_from FROM membership WHERE merchant_id = $1 AND person_id = $2",
         *(merchant_id, person_id),

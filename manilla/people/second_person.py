@@ -26,7 +26,7 @@ class ApprovalNotAllowed(Refusal):
 class NoSecondPerson(Refusal):
     code = "NO_SECOND_PERSON"
     message = (
-        "A second person who may move money must approve this, and your team has none. "
+        "A second person who may move money must approve this, but your team has no such person. "
         "Invite another owner or finance member first."
     )
 

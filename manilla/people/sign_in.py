@@ -96,7 +96,7 @@ async def sign_in(
 
 
 async def _try(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn | NeedsCode:
-    """Signs in. Counts the attempt before checking the password, see the module `throttle`."""
+    """Signs in a user. The attempt is counted before the password is checked: see `throttle`."""
     buckets = throttle.signing_in(attempt.realm, attempt.email, attempt.address, attempt.device)
     try:
         await throttle.take(db, buckets)

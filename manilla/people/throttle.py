@@ -50,7 +50,7 @@ class Bucket(msgspec.Struct, frozen=True):
 def signing_in(
     realm: str, email: str, address: str, device: str | None = None
 ) -> tuple[Bucket, ...]:
-    """Returns the limits for a sign-in. `device` is the id of the user's known browser or None."""
+    """Returns the limits for a sign-in. `device` is the id of the user's known browser, or None."""
     if device is not None:
         return (Bucket(f"{SLOW}sign-in:{realm}:device:{device}", PER_DEVICE),)
     prefix, sender, account = f"{SLOW}sign-in:{realm}", address_bucket(address), _short(email)
@@ -76,7 +76,7 @@ def past_the_limit(realm: str, address: str) -> tuple[Bucket, ...]:
 
 
 def proving(person_id: int) -> tuple[Bucket, ...]:
-    """Returns the limit for passwords and codes with which signed-in users confirm themselves."""
+    """Returns the limit for passwords and codes by which signed-in users confirm their identity."""
     return (Bucket(f"{SLOW}prove:{person_id}", PER_PERSON),)
 
 

@@ -64,8 +64,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=100_000_000,
-            description="Requests per merchant and IP address in 60 s, in both environments "
-            "together; also failed authentications per IP address.",
+            description="Maximum number of requests per merchant and IP address in 60 s, in both "
+            "environments together. Also limits failed authentications per IP address.",
         ),
     ] = 120
     checkout_minutes: Annotated[
@@ -285,7 +285,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         return _limit_in(text, currency) if text else None
 
     def customer_email(self, base_url: str) -> str:
-        """Returns the address that providers get if a customer has none. Never a merchant's."""
+        """Returns the platform's email address, which providers get if a customer has none."""
         return self.customer_email_fallback or f"no-reply@{urlsplit(base_url).hostname}"
 
 

@@ -220,7 +220,7 @@ async def _state(rails: Rails, provider: str, reference: str) -> tuple[TransferS
 
 
 async def _open(db: Database, table: TransferTable, since: datetime) -> list[OpenTransfer]:
-    """Finds open payouts or unsent refunds by their jobs, which are few."""
+    """Finds open payouts or unsent refunds through their jobs, because there are few jobs."""
     rows = await db.rows(
         OpenTransfer,
         f"""

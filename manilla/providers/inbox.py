@@ -56,7 +56,7 @@ _QUERIED = {
 
 
 def _store_statement(kind: EventKind) -> str:
-    """Returns SQL that stores webhooks, and adds or advances the jobs that query their status."""
+    """Returns SQL that stores webhooks, and adds or advances the jobs for status queries."""
     return f"""
         WITH given AS (
             SELECT g.*, subject.is_known, subject.is_of_provider, latest.due_at

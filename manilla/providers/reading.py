@@ -263,7 +263,7 @@ def is_hex_hmac(
 
 
 def is_shared_secret(headers: Headers, name: bytes, secret: bytes) -> bool:
-    """Returns True if the header equals the shared secret, which does not sign the body."""
+    """Returns True if the header equals the shared secret. The body is not signed."""
     given = _given(headers, name)
     return bool(secret) and given is not None and hmac.compare_digest(secret, given)
 

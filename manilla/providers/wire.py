@@ -66,7 +66,7 @@ class ProviderCall(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A call and its response with secrets. Redact it before it is shown or stored."""
+    """A call and its response, including secrets. Redact both before they are shown or stored."""
 
     call: ProviderCall
     status: int | None  # None if there was no response

@@ -214,7 +214,7 @@ async def in_our_books(db: Database, provider: str) -> Books:
 
 
 async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple[int, list[str]]:
-    """Queries recent payouts again. Refunds returned payouts. Opens cases for contradictions."""
+    """Queries recent payouts again, refunds returned ones, and opens cases for contradictions."""
     decided = await store.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
     said = await _ask(rails, decided)
     answered = [(payout, each.value) for payout, each in said if isinstance(each, Done)]
@@ -242,7 +242,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
 
 
 async def _ask(rails: Rails, payouts: list[Payout]) -> list[tuple[Payout, Answer[TransferState]]]:
-    """Queries payouts, a few at a time, until the time limit. The next run continues."""
+    """Queries a few payouts at a time until the time limit. The next run queries the rest."""
     until = time.monotonic() + time_limits.current.payouts_query_seconds
     places = asyncio.Semaphore(ASKED_AT_ONCE)
 

@@ -104,7 +104,7 @@ class ReconciledDay(DayFigures, frozen=True, kw_only=True):
 
     @property
     def of_checks(self) -> Money:
-        """The sum of the statement lines that account tests caused, which are not in our ledger."""
+        """The sum of the statement lines from account tests. These lines are not in our ledger."""
         return Money(self.currency, self.checks_minor)
 
 

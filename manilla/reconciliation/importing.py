@@ -35,7 +35,7 @@ async def import_file(
 
 
 async def store(db: Database, provider: str, read: Sequence[StatementLine]) -> ImportResult:
-    """Stores the lines of a file, which covers the days from its first to its last line."""
+    """Stores the lines of a file. The file covers the days from its first to its last line."""
     async with db.transaction() as connection:
         result = await lines.store(connection, provider, read)
         for currency in {line.amount.currency for line in read}:
@@ -71,7 +71,7 @@ async def import_from_provider(
 async def _ask_balance(
     db: Database, adapter: Adapter | None, last: date, currency: str = files.DEFAULT_CURRENCY
 ) -> None:
-    """Saves the provider's current balance, which reports about today and yesterday show."""
+    """Saves the provider's current balance for the reports about today and yesterday."""
     yesterday = day_of(datetime.now(UTC)) - timedelta(days=1)
     if adapter is not None and last >= yesterday:
         await balances.ask(db, adapter, currency)

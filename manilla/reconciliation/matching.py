@@ -147,7 +147,7 @@ async def _find_by_amount(connection: Connection, provider: str) -> None:
 
 
 async def _compare(connection: Connection, provider: str) -> None:
-    """Removes unmatched transactions that now have the same sum on statement and ledger."""
+    """Removes unmatched transactions whose sums on statement and ledger are now equal."""
     await connection.execute(
         OPEN_SIDES
         + """,

@@ -130,7 +130,7 @@ async def _insert(connection: Connection, current: ReconciledDay, note: str) -> 
 async def latest(
     db: Database, found: Sequence[ReconciledDay]
 ) -> dict[tuple[str, str, date], SignOff]:
-    """Returns each day's last sign-off, by account, currency and day."""
+    """Maps each account, currency and day to the last sign-off."""
     rows = await db.rows(
         SignOff,
         f"""

@@ -164,6 +164,6 @@ def error(refusal: type[Refusal], body: Iterable[str] = (), query: Iterable[str]
 
 
 def missing_right(right: Right) -> Any:
-    """Returns the example body of the error for an API key without the right."""
+    """Returns the example body of the error for an API key without the required permission."""
     refusal = rights.missing(right)
     return {"error": refusal.text, "error_code": refusal.code, **(refusal.details or {})}

@@ -153,7 +153,7 @@ GUIDANCE: dict[str, Guidance] = {
         Repeat.LATER,
     ),
     "RATE_LIMIT_EXCEEDED": Guidance(
-        "You sent too many requests in a minute, or too many of your requests wait for events.",
+        "You sent too many requests in a minute, or too many requests are waiting for events.",
         "Wait for `Retry-After` seconds. The `RateLimit` header contains the remaining quota.",
         Repeat.LATER,
     ),

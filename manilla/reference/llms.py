@@ -44,7 +44,7 @@ def _render(template: str, document: Mapping[str, Any]) -> str:
 
 
 def _errors(document: Mapping[str, Any]) -> list[tuple[tuple[str, str], list[str]]]:
-    """Returns the messages of each error, by HTTP status and error code."""
+    """Returns each error's HTTP status and code, with its messages."""
     found: dict[tuple[str, str], list[str]] = {}
     for methods in document["paths"].values():
         for operation in methods.values():

@@ -36,7 +36,7 @@ class DocumentedError(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint or a notification. `requests` and `examples` are JSON texts by name."""
+    """An endpoint or a notification. `requests` and `examples` map names to JSON texts."""
 
     id: str
     slug: str

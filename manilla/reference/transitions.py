@@ -75,11 +75,11 @@ PAYOUT_STEPS = _steps(payouts.NEXT, PAYOUT_TEXTS)
 REFUND_STEPS = _steps(refunds.NEXT, REFUND_TEXTS)
 
 SANDBOX_ACCOUNTS = {
-    "0000000000": "Delivered.",
-    sandbox.FAILS: "Accepted and debited, then fails with `gateway_payout_failed` and is refunded.",
-    sandbox.INVALID: "Rejected with 422 `invalid_beneficiary`.",
-    sandbox.STAYS_PENDING: "Stays pending.",
-    sandbox.PROVIDER_POOR: "Rejected with 422 `provider_insufficient_balance`.",
+    "0000000000": "The payout is delivered.",
+    sandbox.FAILS: "The payout is debited, fails with `gateway_payout_failed` and is refunded.",
+    sandbox.INVALID: "The payout is rejected with 422 `invalid_beneficiary`.",
+    sandbox.STAYS_PENDING: "The payout stays pending.",
+    sandbox.PROVIDER_POOR: "The payout is rejected with 422 `provider_insufficient_balance`.",
 }
 
 _AMOUNTS = {

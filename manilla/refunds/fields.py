@@ -69,7 +69,7 @@ class VerifiedRefund(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReportedRefund(msgspec.Struct, frozen=True):
-    """The refund columns that the response needs, not converted, as in `ReportedPayment`."""
+    """The refund columns that the response needs, unconverted as in `ReportedPayment`."""
 
     status: RefundStatus
     trx_id: str

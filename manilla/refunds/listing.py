@@ -62,7 +62,7 @@ def matches(text: str) -> list[IndexedMatch]:
 
 
 async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:
-    """Counts failed refunds created since `since`, whose customers did not get their money."""
+    """Counts failed refunds created since `since`. Their customers did not get the money."""
     conditions = scope_conditions(scope).add("trx_id >= {}", trx_ids.floor(since))
     return await db.number(
         f"SELECT count(*) FROM refund WHERE status = 'failed' AND {conditions.sql}",

@@ -84,7 +84,7 @@ async def _claims(connection: Connection, refund: Refund, event: SettlementEvent
 
 
 async def _locked(connection: Connection, refund: Refund) -> tuple[Payment, Refund]:
-    """Locks the payment's row before reading the refund, in the same order as all other code."""
+    """Locks the payment's row before it reads the refund. All code uses this lock order."""
     payment = await payments.payment(
         connection, refund.merchant_id, refund.payment_trx_id, lock=True
     )
@@ -143,7 +143,7 @@ async def _report_contradiction(
     detail = f"The refund is {refund.status}; the provider now says {said}. Nothing was moved."
     is_contradicted = refund.status is not said
     if refund.status is RefundStatus.COMPLETED and await books.is_from_bank(connection, refund):
-        detail = "The refund was paid from our bank, and the provider now says that it has paid it."
+        detail = "The refund was paid from our bank, and now the provider reports that it paid too."
         is_contradicted = said is RefundStatus.COMPLETED
     if is_contradicted:
         await reports.report(connection, refund, CaseKind.CONTRADICTION, detail)

@@ -160,7 +160,7 @@ def _order(refund: Refund) -> RefundOrder:
 
 
 def _watch_seconds(refund: Refund) -> float | None:
-    """Returns when to query a refund that our bank paid, because the provider may pay it too."""
+    """Returns when to query a refund that our bank has paid. The provider may still pay it too."""
     decided_at = refund.updated_at or datetime.now(UTC)
     is_watched = refund.by_operator and datetime.now(UTC) - decided_at < WATCHED
     return WATCH_SECONDS if is_watched else None

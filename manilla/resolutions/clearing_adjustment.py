@@ -131,7 +131,7 @@ async def _adjust_payout(
 
 
 def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str, Any]) -> Posting:
-    """Returns the payout's posting: debits the wallet, including our fee, or posts our loss."""
+    """Returns the payout's posting: a wallet debit that includes our fee, or our loss."""
     payout = transfer.payout
     amount, fee = payout.amount_minor, payout.fee_minor
     is_debit = action is CaseAction.DEBIT

@@ -42,7 +42,7 @@ async def options(db: Database | Connection, case: Case) -> list[ResolutionOptio
 
 
 async def check(connection: Connection, case_id: int, note: str, action: CaseAction) -> None:
-    """Raises the same error that `resolve` would raise now."""
+    """Raises the error that `resolve` would raise now."""
     _check_note(note)
     case = await cases.find(connection, case_id)
     cases.check_open(case)

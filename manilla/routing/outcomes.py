@@ -60,7 +60,7 @@ def slot(seconds: float) -> int:
 
 
 def quantile_seconds(durations: Sequence[int], share: float) -> int | None:
-    """Returns the time within which this share was delivered, or None if no payout was."""
+    """Returns the time within which this share of payouts was delivered, or None if none was."""
     wanted, counted = share * sum(durations), 0
     for bound, number in zip(BOUNDS_SECONDS, durations, strict=True):
         counted += number
@@ -99,7 +99,7 @@ def _is_failing(delivered: int, failed: int) -> bool:
 def all_failing_since(
     rails: Sequence[str], bank: str, failing: Mapping[RailBank, datetime]
 ) -> datetime | None:
-    """Returns since when all of these rails have failed, or None if one of them delivers."""
+    """Returns the time since which all these rails have failed, or None if one delivers."""
     since = [failing[rail, bank] for rail in rails if (rail, bank) in failing]
     return max(since) if since and len(since) == len(rails) else None
 

@@ -82,7 +82,7 @@ class Router:
         return bank
 
     async def find_bank(self, code: str, currency: str, environment: Environment) -> NigerianBank:
-        """Finds a bank like `bank`, but loads the rails' bank lists before it rejects a code."""
+        """Works like `bank`, but loads the rails' bank lists before it rejects a code."""
         try:
             return self.bank(code)
         except refusals.UnknownBank:
@@ -165,7 +165,7 @@ class Router:
         ]
 
     async def _request_lists(self, rails: Sequence[Method]) -> None:
-        """Loads the bank lists of these rails that are not cached, and stores their codes."""
+        """Loads these rails' bank lists unless they are cached, and stores the bank codes."""
         requests = [
             asyncio.ensure_future(self._banks.of_rail(each.provider or "", is_sandbox=False))
             for each in rails

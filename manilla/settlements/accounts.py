@@ -49,7 +49,7 @@ class SettlementAccount(msgspec.Struct, frozen=True):
         return accounts.number_of(self.beneficiary)
 
     def is_trusted(self, wait: timedelta) -> bool:
-        """Whether any amount may be settled to this account without a second person."""
+        """Whether any amount may be settled to this account without a second person's approval."""
         is_approved = self.approved_at is not None
         return is_approved and self.effective_at + wait <= datetime.now(UTC)
 

@@ -32,7 +32,7 @@ async def report_end(connection: Connection, settlement: Settlement, remark: str
 
 
 async def _account(connection: Connection, settlement: Settlement) -> str:
-    """Returns the account that the settlement paid, which may have been replaced since."""
+    """Returns the account to which the settlement was paid. It may have been replaced since."""
     if settlement.account_id is None:  # the settlement was created by an earlier version
         return ""
     found = await accounts.find(connection, settlement.tenant, settlement.account_id)

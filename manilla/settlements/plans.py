@@ -100,7 +100,7 @@ async def find(db: Database | Connection, tenant: Tenant, currency: str) -> Sett
 
 
 async def change(db: Database, plan: SettlementPlan) -> None:
-    """Saves the plan, and adds the job that settles the balance by this plan."""
+    """Saves the plan, and adds the job that settles the balance according to this plan."""
     _check(plan)
     tenant = Tenant(plan.merchant_id, plan.environment)
     async with db.transaction() as connection:

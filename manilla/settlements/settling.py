@@ -347,7 +347,7 @@ class Settling:
         return is_late and await store.count_failures(self._db, newest) < FAILURES_A_DAY
 
     def _is_open_now(self) -> bool:
-        """Whether settlements can start now: after the set hour of a payout day, no holiday."""
+        """Whether today is a payout day and no holiday, and the hour for settlements has come."""
         now, platform = datetime.now(LAGOS), self._platform.now
         return now.hour >= platform.settlement_hour and platform.is_settlement_day(now.date())
 

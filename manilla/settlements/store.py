@@ -73,7 +73,7 @@ class Settlement(SettlementOrder, frozen=True, kw_only=True):
 
     @property
     def is_asked(self) -> bool:
-        """Whether the settlement waits for a second person's approval."""
+        """Whether the settlement is waiting for a second person's approval."""
         return self.is_open and self.batch_id is not None and self.trx_id is None
 
 
@@ -215,7 +215,7 @@ async def set_request(connection: Connection, settlement: Settlement, batch_id: 
 
 
 async def of_request(db: Database, tenant: Tenant, batch_id: str) -> Settlement | None:
-    """Returns the open settlement that waits until this batch is approved."""
+    """Returns the open settlement that is waiting for this batch's approval."""
     return await db.row(
         Settlement,
         _SETTLEMENT + " AND state = 'open' AND batch_id = $3",

@@ -134,7 +134,7 @@ class SettlementEvent(msgspec.Struct, frozen=True):
 
 
 def rejection(answer: Refused) -> SettlementEvent:
-    """Returns the event for the provider's rejection of the first send."""
+    """Returns the event for a transfer that the provider rejected when it was first sent."""
     return SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, answer.code, answer.guidance)
 
 

@@ -71,7 +71,7 @@ class ProviderAccepted(msgspec.Struct, frozen=True):
 
 
 class WillNotPay(msgspec.Struct, frozen=True):
-    """The provider's response to the first send proves that the provider will not pay."""
+    """The provider's response when the transfer was first sent proves that it will not pay."""
 
     answer: Refused | Unknown
 
@@ -93,7 +93,7 @@ class NoStatusQuery(msgspec.Struct, frozen=True):
 
 
 class TransferTask(msgspec.Struct, frozen=True):
-    """A transfer that the worker holding its job has loaded, and the order to send."""
+    """A transfer, loaded by the worker that holds its job, and the order to send."""
 
     job: Job
     transfer: Transfer

@@ -1,4 +1,4 @@
-"""Pages of the user's own account: sign-in, sign-out, second factor, password and sessions."""
+"""Pages for the user's own account: sign-in, sign-out, second factor, password and sessions."""
 
 from typing import Any
 

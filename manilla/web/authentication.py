@@ -212,7 +212,7 @@ class Authentication:
         return request.page("step_up.html", status, kept=_kept(request), problem_text=alert)
 
     def _needs_code(self, route: Route, request: PageRequest) -> bool:
-        """Returns whether a second factor is required, because the route can affect real money."""
+        """Returns whether the route needs a second factor because it can affect real money."""
         return (
             self._layout.realm is Realm.DASHBOARD
             and bool(self._layout.platform.now.second_factor_for_money)

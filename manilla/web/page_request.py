@@ -299,7 +299,7 @@ class PageRequest:
         return self.http.cookies.get(self._device_name, "")
 
     def remember_device(self, cookie: str) -> None:
-        """Sets the device cookie, which exempts this browser from failed sign-ins elsewhere."""
+        """Sets the device cookie, so that failed sign-ins elsewhere do not block this browser."""
         self.set_cookie(self._device_name, cookie, int(devices.LASTS.total_seconds()))
 
     @property

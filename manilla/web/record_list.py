@@ -289,7 +289,7 @@ class RecordListView(ListView):
 def read_amounts(
     request: PageRequest, kind: type[Amounts], *names: str, currency: str = ""
 ) -> Amounts:
-    """Parses a list's filters. Amounts are in `currency` or, without it, the filter's currency."""
+    """Parses a list's filters. Amounts are in `currency`, by default the filter's currency."""
     wanted = lists.read_filter(request, kind, *names)
     unit = currency or request.query.text("currency") or DEFAULT_CURRENCY
     bounds = {

@@ -86,7 +86,7 @@ def _plain_file(path: Path, headers: Mapping[str, str]) -> PageResponse:
 
 
 def _read_all(folder: Path, read: Callable[[Path], File]) -> dict[str, File]:
-    """Returns all files in a folder by their relative paths."""
+    """Maps the relative paths of all files in a folder to the files."""
     paths = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): read(path) for path in paths}
 

@@ -29,9 +29,7 @@ def verify_signature(
     ],
     notification: Annotated[
         bool,
-        typer.Option(
-            "--notification", help="Verify a notification, of which only the body is signed."
-        ),
+        typer.Option("--notification", help="Verify a notification. Only its body is signed."),
     ] = False,
     timestamp: Annotated[
         str | None, typer.Option("--timestamp", metavar="T", help="The value of X-Timestamp.")

@@ -29,7 +29,7 @@ def set_(
         list[str],
         typer.Argument(
             metavar="KEY=VALUE...",
-            help="KEY prompts for the value without echo; KEY=- reads a line of standard input.",
+            help="KEY prompts for the value without echo; KEY=- reads it from standard input.",
         ),
     ],
     as_json: Json = False,

@@ -33,7 +33,8 @@ class ProviderSilent(Refusal):
 async def settle(
     tools: Tools,
     kind: Annotated[
-        SettlementKind, typer.Argument(help="For example top_up: from our bank to the provider.")
+        SettlementKind,
+        typer.Argument(help="The type, such as top_up: from our bank to the provider."),
     ],
     provider: ProviderName,
     amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="Major units: 1000.00")],

@@ -100,7 +100,9 @@ async def sign_off(
     tools: Tools,
     provider: ProviderName,
     day: Annotated[date, typer.Argument(metavar="DAY", parser=read_day, help="2026-01-31")],
-    note: Annotated[str, typer.Option("--note", help="Required if something does not match.")] = "",
+    note: Annotated[
+        str, typer.Option("--note", help="A note. Required if something does not match.")
+    ] = "",
     currency: Annotated[str, typer.Option("--currency", metavar="CODE")] = files.DEFAULT_CURRENCY,
 ) -> None:
     """Sign off a day's reconciliation, and store the day's current figures."""

@@ -1,4 +1,4 @@
-"""The page of a merchant's wallet: its statement, and the form that adjusts its balance."""
+"""The page for a merchant's wallet: its statement, and the form that adjusts its balance."""
 
 import base64
 import binascii

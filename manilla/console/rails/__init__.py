@@ -1,1 +1,1 @@
-"""Pages of rails: success rates for each bank, and the providers' bank codes."""
+"""Rail pages: success rates for each bank, and the providers' bank codes."""

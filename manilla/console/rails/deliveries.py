@@ -1,4 +1,4 @@
-"""The page of rails: their health, success rates for each bank, and stopping new payouts."""
+"""The rails page: health, success rates for each bank, and the form that stops new payouts."""
 
 from manilla.console.providers import titles
 from manilla.providers import draining

@@ -1,1 +1,1 @@
-"""Pages of the merchant's webhook endpoints."""
+"""Pages for the merchant's webhook endpoints."""

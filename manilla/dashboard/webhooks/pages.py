@@ -1,4 +1,4 @@
-"""Pages of webhook endpoints: the list, one endpoint, its deliveries, tests and resending."""
+"""Webhook endpoint pages: the list, one endpoint, its deliveries, tests and resending."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

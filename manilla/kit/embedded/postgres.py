@@ -352,7 +352,7 @@ def _run_process(
 
 
 def _passwords(data: Path) -> dict[str, str]:
-    """Reads the database passwords. On first use, creates them in a file for our account only."""
+    """Reads the database passwords. On first use, creates them in a file that only we can read."""
     file = data / "postgres.passwords"
     if not file.exists():
         made = {role: secrets.token_hex(24) for role in (SUPERUSER, OWNER, APPLICATION)}

@@ -162,7 +162,7 @@ def _encode(method: str, target: Target, headers: Mapping[str, str], body: bytes
     if body is not None or method == "POST":
         lines.append(f"Content-Length: {len(body or b'')}")
     if len({line.partition(":")[0].lower() for line in lines}) < len(lines):
-        raise ValueError("A header is repeated, or credentials are in the URL and in a header.")
+        raise ValueError("A header is repeated, or both the URL and a header have credentials.")
     if FORBIDDEN.search("".join(lines)):
         raise ValueError("A header has a line break.")
     head = "\r\n".join([f"{method} {target.path} HTTP/1.1", *lines, "", ""])

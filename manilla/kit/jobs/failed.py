@@ -1,4 +1,4 @@
-"""Failed jobs, which have used all their attempts and wait for an administrator."""
+"""Failed jobs, which have used all their attempts and need an administrator."""
 
 from datetime import datetime
 

@@ -49,7 +49,7 @@ class Direct(Interface):
     async def respond(self, request: HttpRequest) -> HttpResponse: ...
 
     def busy(self) -> HttpResponse | None:
-        """Returns the response during overload, or None if no request may be rejected."""
+        """Returns the response for overload, or None if the application rejects no requests."""
 
 
 class Site(Interface):
@@ -263,7 +263,7 @@ _rendered: tuple[object, bytes] = (None, b"")
 
 
 def _default_lines(headers: list[Header]) -> bytes:
-    """Encodes the server's default headers. Cached, because they change only once a second."""
+    """Encodes the server's default headers. The result is cached and changes once a second."""
     global _rendered  # noqa: PLW0603
     if _rendered[0] is not headers:
         _rendered = headers, lines(headers)

@@ -84,7 +84,7 @@ def _as_sent(record: Any) -> EndpointDelivery:
 
 
 async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: str) -> None:
-    """Schedules new attempts to deliver an event with its id, even after a delivery."""
+    """Schedules new attempts to deliver an event under its id, even if it was delivered."""
     _check_enabled(endpoint)
     await find(db, endpoint, notification_id)
     async with db.transaction() as connection:
@@ -134,7 +134,7 @@ class ResendTasks:
 async def _missed(
     db: Database, endpoint: WebhookEndpoint, last: str, *, with_delivered: bool
 ) -> list[tuple[str, bool]]:
-    """Returns the next events by id, and whether each event must be sent to the endpoint."""
+    """Returns the next events in the order of their ids, and whether to send each one."""
     records = await db.records(
         """
         SELECT n.id, n.environment = $3 AND n.type IS NOT NULL

@@ -1,11 +1,11 @@
-"""Counts a payment link's earnings, in the transaction that credits a payment."""
+"""Adds a payment to its link's earnings, in the transaction that credits the payment."""
 
 from manilla.kit.db import Connection
 from manilla.payments.payment import Payment
 
 
 class LinkAlreadyPaid(Exception):
-    """The link is for a single payment and was paid. The caller must roll back the credit."""
+    """The single-payment link was already paid. The caller must roll back the credit."""
 
 
 async def count(connection: Connection, payment: Payment) -> None:

@@ -99,5 +99,5 @@ class PaymentLink(StoredLink, frozen=True, kw_only=True):
 
     @property
     def reference_prefix(self) -> str:
-        """The start of the references of the link's payments: the random part of the link's id."""
+        """The prefix of the payments' references, which is the random part of the link's id."""
         return f"LINK-{self.id[-13:]}-"

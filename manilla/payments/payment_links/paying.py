@@ -1,4 +1,4 @@
-"""Lets customers pay with payment links. Each customer pays an ordinary payment on checkout."""
+"""Lets customers pay with payment links. Each customer makes an ordinary payment on checkout."""
 
 import secrets
 from decimal import Decimal

@@ -83,7 +83,7 @@ def _places(count: int, first: int) -> str:
 
 
 async def find(db: Database | Connection, address: str) -> PaymentLink:
-    """Returns the link with this id or slug, of any merchant, because customers open links too."""
+    """Returns any merchant's link with this id or slug, because customers open links too."""
     merchant_id, column = LINK_IDS.owner_of(address), "id"
     if merchant_id is None:
         merchant_id, column, address = owner_of_slug(address), "slug", address.lower()

@@ -53,7 +53,7 @@ class AccountAddition(ProtectionChange, frozen=True, tag="saved_account"):
 
 
 async def thresholds(db: Database | Connection, merchant_id: int) -> dict[str, Money]:
-    """Returns the amount of each currency above which a payout needs a second person."""
+    """Maps each currency to the amount above which a second person must approve a payout."""
     records = await db.records(
         """
         SELECT currency, amount_minor FROM payout_threshold

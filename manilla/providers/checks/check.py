@@ -149,7 +149,7 @@ def check(
 
 
 def manual(name: str, question: str, expectation: str, how: str) -> ProviderCheck:
-    """Declares a check that no API call can do. `how` says how to do the check manually."""
+    """Declares a check that no API call can perform. `how` describes how to perform it manually."""
 
     async def run(_session: CheckSession) -> CheckFinding:
         return not_answered(f"No API call can answer this. {how}")

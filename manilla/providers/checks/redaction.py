@@ -93,7 +93,7 @@ def _decoded(raw: bytes) -> Any:
 
 
 def _secrets_in(value: Any, name: str = "") -> Iterable[str]:
-    """Yields the tokens and personal names in a document, which other texts may repeat."""
+    """Yields a document's tokens and personal names, because other texts may repeat them."""
     match value:
         case Mapping():
             named = "bank_name" if _is_bank(value) else "name"

@@ -1,4 +1,4 @@
-"""Generates references that only a check's objects at a provider have."""
+"""Generates references for the objects that checks create at a provider."""
 
 import re
 import secrets

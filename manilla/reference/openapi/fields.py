@@ -59,7 +59,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     # errors
     "error": _field("A message for people. The text may change, so use `error_code` in your code."),
     "error_code": _field("A stable code for error handling."),
-    "errors": _field("The error message for each invalid field or header, by name."),
+    "errors": _field("Maps the name of each invalid field or header to an error message."),
     "DuplicateError.trx_id": _id("The transaction that has this reference."),
     "required_right": _field(
         "The right that the API key lacks, if the error is `INSUFFICIENT_PERMISSION`.",
@@ -287,7 +287,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     "milliseconds": _field("The duration of the attempt, or null if there was no attempt yet."),
     "EndpointTestResult.error": _field("The error, or null if the event was delivered."),
     "overlap_minutes": _field(
-        "The minutes during which the old secret also signs. Defaults to 1440, at most 10080."
+        "How many minutes the old secret also signs messages. Defaults to 1440, at most 10080."
     ),
     "ResendEventsRequest.since": _field(
         "Resend events from this time on (RFC 3339).", format="date-time"
@@ -342,8 +342,8 @@ FIELDS: Mapping[str, FieldDescription] = {
     "merchant_payment_methods_restricted": _field(
         "Whether the merchant selected specific gateways in API Config."
     ),
-    "merchant_payment_method_ids": _field("The gateways that checkout can offer, by id."),
-    "merchant_payment_method_codes": _field("The gateways that checkout can offer, by code."),
+    "merchant_payment_method_ids": _field("The ids of the gateways that checkout can offer."),
+    "merchant_payment_method_codes": _field("The codes of the gateways that checkout can offer."),
     "methods": _field("The available methods, in priority order."),
     "WithdrawalMethod.id": _field("The `withdraw_method_id` for initiate-payout."),
     "WithdrawalMethod.name": _field("The method's name."),

@@ -154,8 +154,8 @@ SECURITY_SCHEMES = {
     ),
     "Signature": _key(
         "X-Signature",
-        "Hex HMAC-SHA256, optionally prefixed with `sha256=`, keyed with the API secret, of "
-        "`<timestamp>.<METHOD>.<path_with_query>.<raw_body>`.",
+        "Hex HMAC-SHA256 of `<timestamp>.<METHOD>.<path_with_query>.<raw_body>`, keyed with the "
+        "API secret. The prefix `sha256=` is optional.",
     ),
     "Bearer": {"type": "http", "scheme": "bearer", "description": "The API key. Legacy API only."},
 }

@@ -26,7 +26,7 @@ class WebRequest:
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """The request headers by lower-case name. Only the first value of each header is kept."""
+        """Maps lower-case header names to values. Only the first value of each header is kept."""
         given = reversed(self._scope["headers"])
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}
 
@@ -45,7 +45,7 @@ class WebRequest:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """The query parameters by name. Only the first value of each parameter is kept."""
+        """Maps query parameter names to values. Only the first value of each parameter is kept."""
         return dict(reversed(self.query_pairs))
 
     async def chunks(self) -> AsyncIterator[bytes]:

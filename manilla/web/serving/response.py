@@ -70,7 +70,7 @@ class PageResponse:
         return cls(text.encode(), status, media_type=HTML, headers=headers, cookies=cookies)
 
     def compressed(self) -> Self:
-        """Compresses the body, and sets `Vary` to the headers that decide about compression."""
+        """Compresses the body, and sets `Vary` to the headers that compression depends on."""
         self.body = gzip.compress(self.body, COMPRESSION_LEVEL, mtime=0)
         self.headers |= {"content-encoding": "gzip", "vary": "Accept-Encoding, Sec-Fetch-Site"}
         return self

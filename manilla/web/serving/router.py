@@ -69,7 +69,7 @@ def _pattern(path: str) -> str:
 
 
 class _Handlers(msgspec.Struct):
-    """A path's handlers, by HTTP method."""
+    """The handlers of a path, one for each HTTP method."""
 
     by_method: dict[str, UrlHandler] = {}
     parameters: dict[str, list[tuple[str, Callable[[str], str | int]]]] = {}

@@ -60,7 +60,7 @@ async def account_end(session: CheckSession) -> CheckFinding:
 
 
 def _expiration(session: CheckSession) -> Any:
-    """Returns the account's expiry time, which the response has in `meta`."""
+    """Returns the account's expiry time from `meta` in the response."""
     for exchange in session.history.get("one-time account", []):
         if exchange.reply is not None:
             meta = exchange.reply.document.get("meta")

@@ -82,7 +82,7 @@ def _line(data: Any, currency: str) -> StatementLine:
 
 
 def _amount(data: Any, currency: str) -> Money:
-    """Returns the signed amount, which must equal the change of the balance."""
+    """Returns the signed amount, which must equal the change in the balance."""
     size = reading.unsigned_money(data, "amount", currency)
     amount = Money(currency, reading.one_of(SIGNS, data, "direction") * size.minor)
     before = reading.optional_money(data, "balance_before", currency)

@@ -45,7 +45,7 @@ async def several_tokens(session: CheckSession) -> CheckFinding:
 @check(
     "end of a one-time account",
     "What is the time zone of `expiresOn`?",
-    "Lagos time, which agrees with `accountDurationSeconds`.",
+    "Lagos time: the expiry then matches `accountDurationSeconds`.",
     needs_test_account=True,
 )
 async def account_end(session: CheckSession) -> CheckFinding:

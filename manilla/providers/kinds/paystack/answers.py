@@ -154,7 +154,7 @@ def _fee(data: Any, paid: Money | None, currency: str) -> Money | None:
 
 
 def _readable_fee(data: Any, name: str, currency: str) -> Money | None:
-    """Parses a fee, or returns None if it is invalid. A fee must not keep a transaction open."""
+    """Parses a fee, or returns None: an invalid fee must not keep a transaction open."""
     try:
         return reading.optional_kobo(data, name, currency)
     except Malformed:

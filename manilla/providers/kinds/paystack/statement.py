@@ -43,7 +43,7 @@ def _page(data: Any, currency: str, number: int, *, is_last: bool) -> StatementP
 
 
 def _page_count(meta: Any) -> int | None:
-    """Returns the number of pages, or None if it is missing. Then an empty page ends the list."""
+    """Returns the number of pages, or None, which means that an empty page ends the list."""
     count = meta.get("pageCount") if isinstance(meta, dict) else None
     return count if isinstance(count, int) else None
 

@@ -32,7 +32,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--notification",
         action="store_true",
-        help="Verify a notification, of which only the body is signed.",
+        help="Verify a notification. Only its body is signed.",
     )
     parser.add_argument("--timestamp", help="The value of X-Timestamp.")
     parser.add_argument("--method", help="POST or GET.")
