@@ -26,7 +26,7 @@ class BatchCoverage(msgspec.Struct, frozen=True):
 
 
 async def coverage(db: Database, batch: Batch) -> BatchCoverage:
-    """Returns the rows that the wallet covers now. Before paying, this is checked under a lock."""
+    """Returns the rows that the wallet covers now. Paying repeats this check under a lock."""
     available_now = await available(db, batch)
     rows, cost = await affordable(db, batch, available_now)
     total = await cost_of_first(db, batch, batch.ready)

@@ -82,7 +82,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class CaseEvent(msgspec.Struct, frozen=True):
-    """An event in a case's history: opened, reopened, resolved, vanished or returned."""
+    """An event in a case's history, such as opened, resolved, or that the problem vanished."""
 
     at: datetime
     event: str

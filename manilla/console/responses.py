@@ -1,4 +1,4 @@
-"""Redirects with a message after a change in the console."""
+"""Redirects after a change in the console, and shows a message."""
 
 from manilla.approvals.changes import ApprovalRequested
 from manilla.web.page_request import PageRequest

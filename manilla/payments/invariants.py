@@ -6,7 +6,7 @@ from manilla.ledger.invariants import Invariant
 PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "paid_payments_are_credited_once",
-        "Each successful payment has exactly one credit of its amount; others have no credit.",
+        "Each successful payment has exactly one credit of its amount. Other payments have none.",
         """SELECT p.merchant_id, p.trx_id, p.status, p.amount_minor, e.amount_minor AS credited
              FROM payment p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, e.amount_minor

@@ -1,4 +1,4 @@
-"""Lists payments, by default newest first, by the creation time in their ids."""
+"""Lists payments by the creation time in their ids, by default newest first."""
 
 from enum import StrEnum
 

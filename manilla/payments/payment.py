@@ -194,5 +194,5 @@ class Charge(msgspec.Struct, frozen=True):
 
     @property
     def is_payable(self) -> bool:
-        """Whether the customer was shown how to pay the charge, or will be."""
+        """Whether the customer has seen, or will see, how to pay the charge."""
         return self.is_undecided and not self.is_uncertain

@@ -38,7 +38,7 @@ async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
 async def check_lately(
     db: Database, rails: Rails, provider: str, age: timedelta, limit: int
 ) -> list[str]:
-    """Checks transfers that the rail did not pay. Returns the payouts whose status is wrong."""
+    """Checks a rail's unpaid transfers. Returns the payouts whose status the rail contradicts."""
     contradicted = []
     for attempt in await attempts.dead_lately(db, provider, age, limit):
         payout = await store.payout(db, attempt.merchant_id, attempt.trx_id)

@@ -19,7 +19,7 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "ended_payouts_were_refunded_once",
-        "Each failed or canceled payout has one refund of the debited amount; others have none.",
+        "Each failed or canceled payout has one refund of the debited amount. Others have none.",
         """SELECT p.merchant_id, p.trx_id, p.status, r.refunded
              FROM payout p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, sum(e.amount_minor) AS refunded

@@ -66,7 +66,7 @@ async def payouts(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Payout]:
-    """Lists payouts, by default newest first, by the creation time in their ids."""
+    """Lists payouts by the creation time in their ids, by default newest first."""
     steps = await _query(db, scope, wanted)
     return await steps.page(db, read, wanted.sort, after, limit)
 

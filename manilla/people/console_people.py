@@ -1,4 +1,4 @@
-"""Console users. They cannot sign up: an administrator creates them, or the operator by command."""
+"""Console users, who cannot sign up. They are created in the console or on the command line."""
 
 import msgspec
 

@@ -19,7 +19,7 @@ async def columns_of(db: Database, person_id: int, name: str) -> list[str] | Non
 
 
 async def choose(db: Database, person_id: int, name: str, columns: Sequence[str]) -> None:
-    """Saves the user's columns of a list. An empty choice restores the default columns."""
+    """Saves the columns that the user chose for a list. An empty choice restores the default."""
     await db.execute(
         """
         UPDATE person

@@ -1,4 +1,4 @@
-"""Lists refunds, by default newest first, by the creation time in their ids."""
+"""Lists refunds by the creation time in their ids, by default newest first."""
 
 from datetime import datetime
 

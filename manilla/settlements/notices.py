@@ -11,7 +11,7 @@ from manilla.settlements.store import Settlement
 
 
 async def report_end(connection: Connection, settlement: Settlement, remark: str | None) -> None:
-    """Emails that a settlement was paid or, if there is a remark, that it failed."""
+    """Emails users that a settlement was paid or, if there is a remark, that it failed."""
     if settlement.environment is not Environment.PRODUCTION:
         return
     facts = {"amount": display.money(settlement.amount), "reference": settlement.ref_trx}

@@ -531,7 +531,7 @@ async def test_a_case_whose_difference_is_gone_is_closed_in_one_click(
         services.db, kind, reference, "Both say 5.00 NGN.", merchant_id=0, is_vanished=True
     )
     page = text(await operations.get(f"/cases/{case}"))
-    assert "There is no difference any more" in page
+    assert "There is no longer a difference" in page
     assert "Close case" in page
     await operations.post(f"/cases/{case}/close", {})
     assert (await cases.find(services.db, case)).status == "resolved"

@@ -1,4 +1,4 @@
-"""Opens the configured providers and their banks for commands."""
+"""Gives commands access to the configured providers and their banks."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -167,7 +167,7 @@ async def links(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[PaymentLink]:
-    """Lists payment links, newest first, by the creation time in their ids."""
+    """Lists payment links by the creation time in their ids, newest first."""
     return await _selected(tenant, wanted).page(
         db, read_as(PaymentLink), SortOrder.NEWEST, after, limit
     )
@@ -198,7 +198,7 @@ async def count_payments(db: Database, link: PaymentLink) -> int:
 
 
 async def open_payment(db: Database, link: PaymentLink) -> Payment | None:
-    """Returns the latest payment of the link that can still be paid on checkout."""
+    """Returns the link's latest payment that can still be paid on checkout."""
     return await db.row(
         Payment,
         f"""

@@ -107,7 +107,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "BalanceTransaction.trx_id": _field("The id of the transaction, or of its commission."),
     "BalanceTransaction.ref_trx": _field(
-        "Your reference of the transaction, or null if it has none, for example for `funding`."
+        "Your reference for the transaction, or null if it has none, for example for `funding`."
     ),
     "BalanceTransaction.amount": _amount("The change, which is negative if money left the wallet."),
     "balance_after": _amount("The wallet's balance after the change."),
@@ -351,7 +351,7 @@ FIELDS: Mapping[str, FieldDescription] = {
         "`auto`: sent by a provider immediately; `manual`: processed by an administrator.",
         enum=["auto", "manual"],
     ),
-    "method_code": _field("The method's code, the same on every installation."),
+    "method_code": _field("The method's code, which is the same on every installation."),
     "min_withdraw": _amount("The minimum `payout_amount`."),
     "max_withdraw": _amount("The maximum `payout_amount`, or null if unlimited."),
     "fields": _field("The beneficiary fields of this method."),
