@@ -15,16 +15,18 @@ class WalletLimitReached(Exception):
 
 
 async def credit(connection: Connection, payment: Payment, payer: str) -> None:
-    """Credits the wallet with the amount, and the platform with its commission.
+    """Credits the wallet with the amount, and the platform with its commission."""
+    await _post(connection, credit_postings(payment, payer))
+
+
+def credit_postings(payment: Payment, payer: str) -> list[Posting]:
+    """Returns the postings that credit the wallet and the platform's commission.
 
     Either the customer or the wallet pays the commission.
     """
-    await _post(
-        connection,
-        [_credit_with_commission(payment, payer)]
-        if payment.commission_trx_id is None
-        else [_credit(payment, payer), _commission(payment, payment.commission_trx_id, payer)],
-    )
+    if payment.commission_trx_id is None:
+        return [_credit_with_commission(payment, payer)]
+    return [_credit(payment, payer), _commission(payment, payment.commission_trx_id, payer)]
 
 
 def _credit_with_commission(payment: Payment, payer: str) -> Posting:
@@ -118,16 +120,19 @@ async def _post_credit(
 async def keep_provider_fee(
     connection: Connection, payment: Payment, charge: Charge, fee: Money | None
 ) -> None:
-    """Posts a charge's fee, so that the clearing account matches the provider's balance."""
+    """Posts the provider's fee for a charge, so that clearing matches the provider's balance."""
+    postings = provider_fee_postings(payment, charge, fee)
+    if postings:
+        await _post(connection, postings)
+
+
+def provider_fee_postings(payment: Payment, charge: Charge, fee: Money | None) -> list[Posting]:
     if fee is None or fee.minor <= 0:
-        return
+        return []
     clearing = Line(posting.clearing(charge.provider), fee.minor)
     kept = Line(posting.provider_fee(charge.provider), -fee.minor)
-    nothing = Money(fee.currency, 0)
-    await _post(
-        connection,
-        [_posting(payment, charge.reference, PostingKind.PROVIDER_FEE, nothing, clearing, kept)],
-    )
+    nothing, kind = Money(fee.currency, 0), PostingKind.PROVIDER_FEE
+    return [_posting(payment, charge.reference, kind, nothing, clearing, kept)]
 
 
 def _posting(

@@ -18,6 +18,7 @@ from manilla.merchants.directory import Caller
 from manilla.methods.method import Flow, Method
 from manilla.payments import states, store
 from manilla.payments.choice import CustomerWish
+from manilla.payments.credited import CreditedPayments
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import SANDBOX, Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.platform.settings import CurrentSettings
@@ -80,6 +81,7 @@ class ChargeService:
         base_url: str,
     ) -> None:
         self._db = db
+        self._credited = CreditedPayments(db)
         self._platform = platform
         self._keyring = keyring
         self._rails = rails
@@ -232,7 +234,7 @@ class ChargeService:
         """Queries the charge's status at the provider, and applies the status."""
         provider = charge.provider
         answer = await self._rails.state(EventKind.CHARGE, provider, charge.reference)
-        if isinstance(answer, Done):
+        if isinstance(answer, Done) and not await self._credited.credit(charge, answer.value):
             await states.conclude(self._db, charge, answer.value)
         return answer
 

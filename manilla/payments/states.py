@@ -299,20 +299,28 @@ async def _open_case(
 async def _credit(
     connection: Connection, payment: Payment, payer: str, charge: Charge | None
 ) -> None:
+    after = credited(payment, charge)
+    await earnings.count(connection, after)
+    await books.credit(connection, after, payer)
+    crash.point("amid_payment_credit")
+    await _change(connection, payment, after, PaymentEvent.PAID, paid_detail(charge))
+    await notices.mail_receipt(connection, after)
+
+
+def credited(payment: Payment, charge: Charge | None) -> Payment:
+    """Returns the payment as it is after the credit, with an id for its commission."""
     is_charged = not payment.is_sandbox and payment.commission_minor > 0
-    after = msgspec.structs.replace(
+    return msgspec.structs.replace(
         payment,
         status=NEXT[state_of(payment), PaymentEvent.PAID],
         error_code=None,
         credited_charge=charge.reference if charge else None,
         commission_trx_id=trx_ids.new(payment.merchant_id) if is_charged else None,
     )
-    await earnings.count(connection, after)
-    await books.credit(connection, after, payer)
-    crash.point("amid_payment_credit")
-    detail = f"charge {charge.reference}" if charge else "sandbox"
-    await _change(connection, payment, after, PaymentEvent.PAID, detail)
-    await notices.mail_receipt(connection, after)
+
+
+def paid_detail(charge: Charge | None) -> str:
+    return f"charge {charge.reference}" if charge else "sandbox"
 
 
 async def _fail(

@@ -1,0 +1,122 @@
+"""Credits paid payments in batches, with one statement per batch.
+
+Most payments end this way. The stored function `payment_credit` skips a payment that is disputed or
+unusual. `states.conclude` then processes that payment in a separate transaction.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from manilla.kit import crash, strict_json
+from manilla.kit.batch import Batcher
+from manilla.kit.db import Database
+from manilla.ledger.posting import Posting
+from manilla.merchants import queries as merchants
+from manilla.notify import notification_ids
+from manilla.notify.events.kinds import EventType
+from manilla.payments import books, states, store
+from manilla.payments.fields import EVENT, describe_notice
+from manilla.payments.initiate import EXPIRE
+from manilla.payments.payment import Charge, Payment, PaymentStatus
+from manilla.providers.port import ChargeState, ReportedChargeStatus
+
+
+class PaidCharge(msgspec.Struct, frozen=True):
+    """A charge that the provider reports as paid, and its payment as loaded before the report."""
+
+    payment: Payment
+    charge: Charge
+    state: ChargeState
+    merchant_name: str
+
+
+class CreditedPayments:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._connection = db.keep_connection(writes=True)
+        self._batcher: Batcher[PaidCharge, bool] = Batcher(self._credit)
+
+    async def credit(self, charge: Charge, state: ChargeState) -> bool:
+        """Credits the payment. Returns False if the payment needs `states.conclude` instead."""
+        if state.status is not ReportedChargeStatus.PAID or state.paid != charge.amount:
+            return False
+        if state.fee is not None and state.fee.currency != charge.currency:
+            return False
+        payment = await store.payment(self._db, charge.merchant_id, charge.trx_id)
+        merchant = await merchants.merchant(self._db, charge.merchant_id)
+        if payment is None or merchant is None or not _is_usual(payment, charge):
+            return False
+        crash.point("before_payment_commit")
+        is_credited = await self._batcher.submit(PaidCharge(payment, charge, state, merchant.name))
+        if is_credited:
+            crash.point("after_payment_commit")
+        return is_credited
+
+    async def _credit(self, paid: Sequence[PaidCharge]) -> list[bool]:
+        items = msgspec.json.encode([_item(*each) for each in enumerate(paid)]).decode()
+        records = await self._connection.records(
+            "SELECT item FROM payment_credit($1::jsonb)", items
+        )
+        credited = {record["item"] for record in records}
+        return [number in credited for number in range(len(paid))]
+
+
+def _is_usual(payment: Payment, charge: Charge) -> bool:
+    """Whether the shared statement may credit the payment. The statement checks this again."""
+    return (
+        payment.status is PaymentStatus.PENDING
+        and charge.is_undecided
+        and not payment.is_sandbox
+        and payment.link_id is None
+        and payment.received_minor is None
+        and payment.quote.customer_pays == charge.amount
+    )
+
+
+def _item(number: int, paid: PaidCharge) -> dict[str, object]:
+    payment, charge, state = paid.payment, paid.charge, paid.state
+    after = states.credited(payment, charge)
+    notice = describe_notice(after, paid.merchant_name)
+    postings = [
+        *books.credit_postings(after, charge.provider),
+        *books.provider_fee_postings(payment, charge, state.fee),
+    ]
+    return {
+        "item": number,
+        "merchant_id": payment.merchant_id,
+        "trx_id": payment.trx_id,
+        "currency": payment.currency,
+        "amount_minor": payment.amount_minor,
+        "charge": charge.reference,
+        "provider": charge.provider,
+        "paid": charge.amount.amount,
+        "paid_minor": charge.amount_minor,
+        "provider_reference": state.provider_reference,
+        "merchant_name": paid.merchant_name,
+        "commission_trx_id": after.commission_trx_id,
+        "postings": [_posting(*each) for each in enumerate(postings)],
+        "detail": states.paid_detail(charge),
+        "expire_kind": EXPIRE,
+        "notice_id": notification_ids.new(payment.merchant_id),
+        "event": notice.event,
+        "event_type": EventType(f"{EVENT}.{after.status}"),
+        "notice_status": notice.status,
+        "ipn_url": payment.ipn_url,
+        "notice": strict_json.encode(notice).decode(),
+    }
+
+
+def _posting(place: int, posting: Posting) -> dict[str, object]:
+    first, second = (*posting.lines, None)[:2]
+    assert first is not None
+    return {
+        "place": place,
+        "trx_id": posting.trx_id,
+        "kind": posting.kind,
+        "wallet_minor": posting.wallet.minor,
+        "first_account": first.account,
+        "first_minor": first.minor,
+        "second_account": None if second is None else second.account,
+        "second_minor": None if second is None else second.minor,
+    }
