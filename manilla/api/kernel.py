@@ -1,7 +1,7 @@
 """The kernel of the merchant API, which handles a request before and after the use case.
 
 It runs all checks in the documented order: body size, environment, credentials, timestamp,
-signature, rate limit, merchant availability, the API key's right and fields.
+signature, rate limit, merchant availability, the API key's permission, and fields.
 """
 
 import asyncio

@@ -33,8 +33,8 @@ def change_needs_second(accounts: Accounts, provider: str, wanted: Mapping[str, 
 def clearing_needs_second(accounts: Accounts, provider: str) -> bool:
     """Returns whether deleting an account's credentials needs approval.
 
-    Otherwise one administrator could delete the only valid credentials, and then enter other
-    credentials, because the first provider's credentials need no approval.
+    The first provider's credentials need no approval. Without this rule, one administrator could
+    delete the only valid credentials and then enter other credentials.
     """
     return accounts[provider].is_valid
 

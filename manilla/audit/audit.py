@@ -54,7 +54,7 @@ async def record(
     merchant_id: int | None = None,
     **detail: Any,
 ) -> None:
-    """Adds an entry. Must be the last call in the transaction, and must not contain a secret.
+    """Adds an entry, which must not contain a secret. Must be the last call in the transaction.
 
     The log's head stays locked until the commit, so entries are in one order without gaps. If a
     transaction takes another lock afterwards, it can deadlock with a transaction that waits for the

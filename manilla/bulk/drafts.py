@@ -227,8 +227,8 @@ async def _with_reference_faults(
 async def add_zeros(drafting: Drafting, batch: Batch) -> int:
     """Adds the zeros that a spreadsheet has dropped from account numbers.
 
-    A user must start this, because a number can also lack other digits than zeros. The account
-    names are checked afterwards. Returns the number of changed rows.
+    A user must start this, because the missing digits may not be zeros. The account names are
+    checked afterwards. Returns the number of changed rows.
     """
     async with drafting.db.transaction() as connection:
         await _locked(connection, batch)

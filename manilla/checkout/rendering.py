@@ -95,8 +95,8 @@ def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageR
 def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
     """Renders a page that opens the provider's page automatically, with a link as a fallback.
 
-    A redirect is not possible, because the content security policy forbids that a form redirects
-    to another site.
+    A redirect is not possible, because the content security policy does not allow a form to
+    redirect to another site.
     """
     method = page.method_of(view)
     return _respond(

@@ -137,9 +137,9 @@ async def _report(
 
 
 def needs_reason(view: DossierView, *, needs_dossier: bool) -> bool:
-    """Whether an approval needs a reason, because the dossier is incomplete.
+    """Whether an approval needs a reason because the dossier is incomplete.
 
-    Without `needs_dossier`, a merchant that has no dossier is approved without a reason.
+    If `needs_dossier` is False, a merchant that has no dossier is approved without a reason.
     """
     return not view.is_complete and (needs_dossier or view.dossier is not None)
 

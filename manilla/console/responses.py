@@ -6,7 +6,7 @@ from manilla.web.serving.response import PageResponse
 
 
 def done_or_asked(request: PageRequest, path: str, result: object, done: str) -> PageResponse:
-    """Redirects to a page that shows `done`, or that the change needs approval.
+    """Redirects to a page that shows `done`, or a message that the change needs approval.
 
     `result` is the return value of `apply_or_ask`.
     """

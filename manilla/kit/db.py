@@ -63,8 +63,8 @@ def columns(kind: type[msgspec.Struct], **computed: str) -> str:
 def _reader(kind: type[Row]) -> Callable[[Any], Row]:
     """Returns a function that converts a database record to the struct.
 
-    Enums are stored as text in the database. Only structs with enum fields need more time than
-    their constructor.
+    Enums are stored as text in the database, so their fields are converted. Structs without enum
+    fields are created directly with their constructor, which is faster.
     """
     if _has_enum(kind):
         return lambda record: msgspec.convert(dict(record), kind)
@@ -316,9 +316,9 @@ class Database(Queries):
     async def _until_late(self, raw: Any) -> AsyncIterator[None]:
         """Closes the session when the request's time limit is reached, even during a commit.
 
-        The statement itself is not canceled, because a cancel request needs a responding server. A
-        cancel request would also complete a commit that waits for a synchronous standby without the
-        standby's confirmation.
+        The statement itself is not canceled, because a cancel request needs a responding server. If
+        a commit waits for a synchronous standby, a cancel request would also complete the commit
+        without the standby's confirmation.
         """
         left = deadline.remaining_seconds()
         if left is None:

@@ -104,9 +104,7 @@ class RateLimiter:
         self._batcher = Batcher(self._count, batch_max=512, gather_seconds=GATHER_SECONDS)
 
     async def take(self, bucket: str, limit: int, *, cost: int = 1) -> Allowance:
-        """Counts a request in this bucket. A cost of 0 returns the current count without increasing
-        it.
-        """
+        """Counts a request in this bucket. With a cost of 0, only returns the current count."""
         count = await self._batcher.submit(_Take(bucket, cost))
         return Allowance(limit, count.used, count.resets_in_seconds)
 

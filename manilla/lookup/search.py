@@ -217,8 +217,8 @@ async def _fields(
 ) -> list[dict[str, str]]:
     """Returns, for each table, the found ids with the label of the matching field.
 
-    One statement finds all ids. It returns one value, because PostgreSQL starts no parallel workers
-    for a statement of which one row is read. Starting them takes longer than the search.
+    One statement finds all ids and returns them as one value. If only one row is read, PostgreSQL
+    starts no parallel workers. Starting them would take longer than the search.
     """
     union = " UNION ALL ".join(
         f"(SELECT {place} AS arm, a.* FROM ({arm.sql}) a)" for place, arm in enumerate(arms)

@@ -1,6 +1,6 @@
-"""A merchant's additional API keys, each with its own rights, allowed addresses and expiry.
+"""A merchant's additional API keys, each with its permissions, allowed addresses and expiry.
 
-The merchant's main API key and secret have all rights. They are in `credentials.py`.
+The merchant's main API key and secret have all permissions. They are in `credentials.py`.
 """
 
 import ipaddress

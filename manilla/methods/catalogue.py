@@ -123,7 +123,7 @@ class Catalogue:
         return is_offered and not self.is_drained(method, environment)
 
     def is_drained(self, method: Method, environment: Environment) -> bool:
-        """Whether an administrator has stopped new payouts. Never true in the sandbox."""
+        """Whether an administrator has stopped new payouts. This is always False in the sandbox."""
         is_real_payout = (
             method.kind is MethodKind.WITHDRAW and environment is not Environment.SANDBOX
         )

@@ -188,7 +188,7 @@ class Charge(msgspec.Struct, frozen=True):
     def is_uncertain(self) -> bool:
         """Whether it is unknown if the provider has created the charge.
 
-        The customer was not shown such a charge. A job queries its status like any open charge's.
+        The customer has not seen such a charge. A job queries its status, as for any open charge.
         """
         return self.status is ChargeStatus.OPENING and self.reason is not None
 

@@ -44,7 +44,7 @@ async def deliver(connection: Connection, payout: Payout) -> None:
 
 
 async def give_back(connection: Connection, payout: Payout, *, was_delivered: bool) -> None:
-    """Refunds amount and fee to the wallet. If delivered, debits the account that paid.
+    """Refunds amount and fee to the wallet. If the payout was delivered, debits the paying account.
 
     `payout` is the payout before the change, so its provider fee is the fee that was posted.
     """

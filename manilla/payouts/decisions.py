@@ -211,7 +211,7 @@ async def hold_of(db: Database, payout: Payout) -> OutgoingHold | None:
 
 
 async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
-    """Returns the holds of unsent payouts by transaction id. Omits payouts that are not on hold."""
+    """Maps transaction ids of unsent payouts to their holds. Omits payouts that are not on hold."""
     unsent = [
         each for each in payouts if each.status is PayoutStatus.PENDING and each.began_at is None
     ]

@@ -61,7 +61,7 @@ def chosen_because(decision: RouteDecision) -> str:
 
 
 async def explain_attempts(db: Database, merchant_id: int, trx_id: str) -> list[ExplainedAttempt]:
-    """Returns the payout's attempts, oldest first. Empty if the merchant chose the rail."""
+    """Lists the payout's attempts, oldest first. If the merchant chose the rail, there are none."""
     records = await db.records(
         f"""
         SELECT {columns(ExplainedAttempt)} FROM payout_attempt

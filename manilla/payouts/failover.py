@@ -23,7 +23,7 @@ class Failover:
     ) -> bool:
         """Moves the payout to another rail. Returns False if the payout stays on its rail.
 
-        `answer` must be the response to the first send, unless the payout was never sent.
+        `answer` must be the response to the first transfer request, unless none was sent.
         """
         if isinstance(answer, Refused) and answer.code in ABOUT_THE_BENEFICIARY:
             return False

@@ -212,7 +212,8 @@ class PayoutTasks:
     ) -> bool:
         """Moves the payout to another rail if its rail will not pay. Returns True if it was moved.
 
-        `was_sent`: `answer` is the response to the first send. Otherwise nothing was sent.
+        If `was_sent`, `answer` is the response to the first transfer request. Otherwise nothing was
+        sent.
         """
         return is_unsent(payout) and await self._move(payout, answer, job, was_sent=was_sent)
 

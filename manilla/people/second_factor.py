@@ -100,7 +100,7 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
 async def _confirm(
     connection: Connection, person: PersonCredentials, step: int, recovery: list[bytes]
 ) -> bool:
-    """Turns on the second factor. Returns False if the user's secret has changed meanwhile."""
+    """Turns on the second factor. Returns False if the secret has changed in the meantime."""
     return await connection.has_row(
         """
         UPDATE person SET totp_confirmed_at = now(), totp_last_step = $3, recovery_hashes = $4,

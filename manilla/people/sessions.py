@@ -82,7 +82,7 @@ async def begin(
 
 
 async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
-    """Returns the session's user, or None if the session has ended or is of another realm.
+    """Returns the session's user, or None if the session has ended or belongs to another realm.
 
     Also updates `seen_at`. If the user is no longer a member of the merchant, the role is None.
     """

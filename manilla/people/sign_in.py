@@ -118,7 +118,7 @@ async def _try(db: Database, keyring: Keyring, attempt: SignInAttempt) -> Signed
 async def _pass_the_limit(db: Database, keyring: Keyring, attempt: SignInAttempt) -> SignedIn:
     """Signs in with a correct password and code, although the normal limit is exceeded.
 
-    All failures have the same text, so that an attacker cannot guess the password separately.
+    All failures have the same text, so that an attacker cannot guess password and code separately.
     """
     buckets = throttle.past_the_limit(attempt.realm, attempt.address)
     await throttle.take(db, buckets)

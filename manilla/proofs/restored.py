@@ -105,8 +105,8 @@ class LostTransfer(msgspec.Struct, frozen=True):
 async def release(db: Database, rails: Rails) -> None:
     """Releases the hold.
 
-    Raises NotReleased if a provider cannot confirm that a payout that is unsent in our database was
-    never sent.
+    Raises NotReleased if a payout is unsent in our database, but a provider cannot confirm that it
+    was never sent.
     """
     found = await look(db, rails)
     doubts = [each.transfer.trx_id for each in found if each.is_in_doubt]

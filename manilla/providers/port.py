@@ -242,7 +242,7 @@ class EventKind(StrEnum):
 class Claim(msgspec.Struct, frozen=True):
     """The amount and currency in a webhook. A value is None if the webhook does not have it.
 
-    An invalid amount is NaN, which is equal to no amount.
+    An invalid amount is NaN, which does not equal any amount.
     """
 
     amount: Decimal | None = None
@@ -328,9 +328,9 @@ class Adapter(Protocol):
 def after_unknown(answer: AnyAnswer) -> AnyAnswer | Unknown:
     """Converts the response to a transfer that was already sent once with an unknown outcome.
 
-    A rejection is conclusive only after the first send. After a repeated send it may mean that the
-    reference was used before, while the first transfer is still in progress. In that case only a
-    status query can decide.
+    A rejection of the first request is conclusive. A rejection of a repeated request may mean that
+    the reference was used before, while the first transfer is still in progress. In that case only
+    a status query can decide.
     """
     if isinstance(answer, Refused):
         return Unknown(f"rejected when sent again: {answer.guidance}")

@@ -107,7 +107,7 @@ def optional_money(data: Any, name: str, currency: str) -> Money | None:
 def fee(data: Any, name: str, currency: str) -> Money | None:
     """Parses a fee and rounds it to minor units, because providers may use more decimals.
 
-    Returns None if the fee is invalid, because a fee must not keep a transaction open.
+    Returns None if the fee is invalid, because an invalid fee must not keep a transaction open.
     """
     value = data.get(name)
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
@@ -156,7 +156,7 @@ def optional_id(data: Any, name: str) -> str | None:
 def read_claim(data: Any, *, in_minor_units: bool = False) -> Claim | None:
     """Returns a webhook's amount, in major units, and its currency.
 
-    A value that cannot be parsed is equal to no expected value.
+    A value that cannot be parsed never equals the expected value.
     """
     if not isinstance(data, dict):
         return None

@@ -1,7 +1,4 @@
-"""Reads a provider's complete statement.
-
-Returns each line once, even if lines are added meanwhile.
-"""
+"""Reads a provider's complete statement. Returns each line once, even if new lines are added."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime

@@ -116,7 +116,7 @@ async def _find_by_amount(connection: Connection, provider: str) -> None:
     """Finds the transactions of statement lines without a reference, if the match is unambiguous.
 
     A line and a transaction match if the line is near no other transaction, and the transaction is
-    near no other line. If only two rows are near, they are the first and the last row.
+    near no other line. The two rows are then the first and the last row of their window.
     """
     await connection.execute(
         OPEN_SIDES

@@ -66,7 +66,7 @@ async def find_unmatched(
 ) -> list[Unmatched]:
     """Returns unmatched items, oldest first.
 
-    An item that is only in our ledger counts if its day and this many `neighbors` before and after
+    An item that is only in our ledger counts if its day and the `neighbors` days before and after
     it were imported, because the provider may book it a few minutes earlier or later.
     """
     start = None if day is None else start_of_day(day)

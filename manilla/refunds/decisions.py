@@ -1,8 +1,8 @@
 """Administrators' decisions on refunds that workers cannot complete, or that are on hold.
 
-A refund that may have been sent can be decided only if its provider reports at that moment that the
-refund failed or is unknown. An administrator who has already paid the customer can record that in
-any case.
+If a refund may have been sent, an administrator can decide on it only if the provider reports at
+that moment that the refund failed or is unknown. An administrator who has already paid the customer
+can record that in any case.
 """
 
 from collections.abc import AsyncIterator

@@ -58,7 +58,7 @@ class Transfer(Protocol):
     def may_be_sent(self) -> bool:
         """Returns True if a worker may send the transfer.
 
-        False, for example, if an administrator must decide.
+        Returns False, for example, if an administrator must decide on the transfer.
         """
 
     @property
@@ -95,7 +95,7 @@ def is_known(state: ProviderState) -> bool:
 
 
 def will_not_pay(answer: ProviderAnswer) -> TypeGuard[Refused | Unknown]:
-    """Returns True if the provider's response to the first send proves that it will not pay.
+    """Returns True if the response to the first request proves that the provider will not pay.
 
     The provider rejected the transfer, or never received it.
     """

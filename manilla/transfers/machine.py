@@ -56,7 +56,7 @@ ON_HOLD = Unknown(OutgoingHold.PAYOUTS_HELD.text)
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The delay before the job runs again. None ends the job."""
+    """The delay before the job runs again, or None to end the job."""
 
     seconds: float | None
     overdue: ProviderAnswer | None = (
@@ -158,7 +158,7 @@ class TransferMachine:
     async def _send_first(self, adapter: Adapter, task: TransferTask) -> Step:
         """Sends a transfer for the first time.
 
-        Only the response to this send can be a final rejection.
+        Only the response to this request can be a final rejection.
         """
         reference = adapter.transfer_reference(task.transfer.trx_id)
         crash.point("before_transfer_is_sent")
@@ -238,9 +238,9 @@ class TransferMachine:
     async def _send_again(self, adapter: Adapter, task: TransferTask) -> Step:
         """Sends a transfer again that the provider does not know.
 
-        The provider rejects a reference that it has already received, so a second send cannot pay
-        twice. A rejection is no longer conclusive, because it may mean that the provider has
-        received the first send.
+        The provider rejects a reference that it has already received, so a second request cannot
+        pay twice. A rejection is no longer conclusive, because it may mean that the provider has
+        received the first request.
         """
         transfer = task.transfer
         await self._report_disagreement(transfer)

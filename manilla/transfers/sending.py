@@ -1,4 +1,4 @@
-"""Records each send of a transfer before the request's first byte is sent.
+"""Marks a transfer as sent before the first byte of the request leaves this machine.
 
 Only the worker that holds the transfer's job may send the transfer.
 """
@@ -105,7 +105,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
 
 
 async def unmark(db: Database, table: TransferTable, job: Job) -> None:
-    """Reverts the mark of a first send if certainly no byte of the request has left this machine.
+    """Reverts the mark of the first request if certainly no byte of it has left this machine.
 
     The transfer is then unsent again. A worker that has lost its job changes nothing.
     """
@@ -121,7 +121,7 @@ async def unmark(db: Database, table: TransferTable, job: Job) -> None:
 
 
 async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id: str) -> None:
-    """Marks a transfer as sent although no send was recorded, because the provider may know it.
+    """Marks a transfer as sent although no request was recorded, because the provider may know it.
 
     From then on workers query its status, and send it only if the provider does not know it.
     """

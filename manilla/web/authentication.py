@@ -193,7 +193,7 @@ class Authentication:
     async def _step_up_page(
         self, route: Route, request: PageRequest, visitor: Visitor
     ) -> PageResponse | None:
-        """Returns the page that asks the user to confirm their identity, or None if not needed.
+        """Returns the page on which the user confirms their identity, or None if it is not needed.
 
         The page keeps the submitted form, and submits it with the user's confirmation.
         """

@@ -252,7 +252,8 @@ def _runs(binaries: Path, account: SystemAccount) -> bool:
 def _remove_interrupted(folder: Path) -> None:
     """Removes the files of an interrupted initdb, so that initdb can run again.
 
-    The password file exists only while initdb runs, so the server has never run yet.
+    The password file exists only while initdb runs. If it was left behind, the server has never
+    run.
     """
     password_file = _password_file(folder)
     if not password_file.exists():

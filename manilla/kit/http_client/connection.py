@@ -51,7 +51,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Returns True if an idle connection is open and the server has neither sent nor closed it.
+        """Returns True if the server has neither sent data on this idle connection nor closed it.
 
         The socket is polled because the event loop may not have read its data yet.
         """

@@ -102,7 +102,7 @@ class Runner:
         return claimed
 
     def _free(self, kind: str) -> int:
-        """Returns how many more jobs to claim, or 0 unless a quarter of the capacity is free.
+        """Returns how many jobs to claim, or 0 if less than a quarter of the capacity is free.
 
         Claiming several jobs in one statement reduces the overhead per job.
         """

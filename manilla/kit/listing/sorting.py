@@ -1,7 +1,8 @@
 """Reads the pages of a list in one of its sort orders, and the list's totals.
 
-A page in the order of an index takes the same time however many rows the table has. Totals and
-pages in other orders read all matching rows, so they work only up to ROWS_MAX rows.
+Fetching a page in the order of an index takes the same time for any number of rows in the table.
+Fetching a page in another order, or the totals, reads all matching rows. This works only up to
+ROWS_MAX rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +101,7 @@ def read_as(kind: type[T]) -> Callable[[Any], T]:
 class KeyIndex(msgspec.Struct, frozen=True):
     """An index that stores a list's rows in one sort order, but covers only some conditions.
 
-    A page in that order reads at most LOOK_MAX rows. If few of these rows match the other
+    Fetching a page in that order reads at most LOOK_MAX rows. If few of these rows match the other
     conditions, the page has fewer rows than requested, and the next page continues after the last
     row read.
     """

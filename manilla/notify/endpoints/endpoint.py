@@ -42,9 +42,9 @@ class WebhookEndpoint(msgspec.Struct, frozen=True):
 
 
 class EndpointTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The endpoint settings that a merchant changes. None keeps a value.
+    """The endpoint settings that a merchant changes. Fields that are None stay the same.
 
-    An empty description removes the description.
+    An empty text removes the description.
     """
 
     url: str | None = None

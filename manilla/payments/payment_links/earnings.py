@@ -9,10 +9,10 @@ class LinkAlreadyPaid(Exception):
 
 
 async def count(connection: Connection, payment: Payment) -> None:
-    """Counts a payment that is being credited, if it was created with a link.
+    """Adds a credited payment to its link's earnings, if it was created with a link.
 
-    The statement locks the link's row before the wallet is locked, so of two payments through a
-    single-payment link, only the first is credited.
+    The statement locks the link's row before the wallet is locked, so only the first of two
+    payments through a single-payment link is credited.
     """
     if payment.link_id is None:
         return

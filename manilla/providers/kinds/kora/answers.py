@@ -80,10 +80,7 @@ def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Interprets the response to an account lookup.
-
-    A 404 is a rejection, because no money moves.
-    """
+    """Interprets the response to an account lookup. It moves no money, so a 404 is a rejection."""
     if reply.status == 404 and not reply.is_success:
         return replies.refused_transfer(reply)
     return replies.decide_transfer(reply, read)
@@ -159,7 +156,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
 def _paid(data: Any, currency: str) -> Money:
     """Returns the amount that Kora received and kept. Kora may return an excess to the customer.
 
-    If the response has neither amount, the charge was paid in full, unless Kora reports otherwise.
+    If the response has no such amount, the charge was paid in full, unless Kora reports otherwise.
     """
     names = ("amount_paid", "amount_accepted")
     given = [paid for name in names if (paid := reading.optional_money(data, name, currency))]

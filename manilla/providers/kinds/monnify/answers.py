@@ -102,10 +102,7 @@ def _used_reference(reply: Reply) -> Unknown | None:
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Interprets the response to an account lookup.
-
-    A 404 is a rejection, because no money moves.
-    """
+    """Interprets the response to an account lookup. It moves no money, so a 404 is a rejection."""
     if reply.is_success or reply.status not in (*replies.REFUSING, 404):
         return replies.require_success(reply, read)
     is_forbidden = reply.status == 403

@@ -88,8 +88,8 @@ find_transfer = replies.found_or(replies.NO_TRANSFER, _says_transfer_is_unknown)
 def decide_refund(reply: Reply, read: Read[Value]) -> Answer[Value]:
     """Interprets the response to a new refund.
 
-    If Paystack rejects the refund because of an earlier refund, the result is Unknown, because the
-    earlier refund may be this refund.
+    If Paystack rejects the refund because of an earlier refund, the result is Unknown. The earlier
+    refund may be this refund.
     """
     message = reply.message.lower()
     if replies.is_refusal(reply) and any(words in message for words in REFUNDED_BEFORE):
