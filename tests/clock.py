@@ -1,4 +1,4 @@
-"""Moves the event loop's clock, so that tests of time limits need no time and have no races."""
+"""Moves the event loop's clock, so that tests of time limits are fast and have no races."""
 
 import asyncio
 import time

@@ -27,7 +27,7 @@ MANILLA = [sys.executable, "-m", "manilla"]
 
 
 class InstanceFolder:
-    """An instance's data folder, on which the `manilla` command works."""
+    """An instance's data folder, which the `manilla` command uses."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Instance(InstanceFolder):
         environment: Mapping[str, str] = MappingProxyType({}),
         is_first_start: bool = False,
     ) -> None:
-        """Uses an existing folder. Otherwise prepares a folder, unless this is the first start."""
+        """Prepares the data folder if it does not exist, unless this is the first start."""
         super().__init__(folder)
         self.port = port or free_port()
         if not (is_first_start or folder.exists() or "MANILLA_DATABASE_URL" in environment):

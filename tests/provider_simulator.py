@@ -52,7 +52,7 @@ class ProviderSimulator:
             return await reply.json()
 
     async def try_control(self, path: str, document: Any) -> int:
-        """Returns the HTTP status, which is 409 if the provider would never make such a change."""
+        """Sends a command and returns the HTTP status: 409 if no provider makes such a change."""
         url = f"{self.url}/control/api/{path}"
         async with self._session.post(url, json=document) as reply:
             return reply.status

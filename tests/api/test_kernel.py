@@ -358,7 +358,7 @@ async def test_requests_can_share_a_connection(caller: Merchant) -> None:
 
 
 async def test_trailers_after_a_body_are_ignored(caller: Merchant) -> None:
-    """Trailers are ignored, because they arrive after a proxy has checked the headers."""
+    """Trailers arrive after a proxy has checked the headers, so the server ignores them."""
     target, body = "/api/v1/order", b'{"amount": 1, "reference": "a"}'
     headers = caller.headers("POST", target, body)
     signature = headers.pop("X-Signature")

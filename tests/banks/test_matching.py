@@ -1,4 +1,4 @@
-"""Matches entries of a provider's bank list to banks by code and name, unless there is doubt."""
+"""Entries of a provider's bank list are matched to banks by code and name, if this is certain."""
 
 import string
 

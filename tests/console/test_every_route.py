@@ -84,7 +84,7 @@ async def test_a_role_with_the_permission_can_open_the_page(
 
 
 async def test_support_can_change_nothing(table: list[Route]) -> None:
-    """Support users may send only POST requests that change nothing or only their own account."""
+    """A support user's POST requests change nothing, except for that user's own account."""
     may = permissions_of(ConsoleRole.SUPPORT)
     sent = [r for r in table if r.method == "POST" and r.needs in may]
     assert all(route.needs in LOOKING for route in sent)

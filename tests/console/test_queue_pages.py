@@ -1,4 +1,4 @@
-"""The console's queues: a permitted user decides each item once, and the decision is audited."""
+"""The console's queues: a permitted user decides on each item once, and the decision is audited."""
 
 import asyncio
 from html import unescape

@@ -1,4 +1,4 @@
-"""The console's search finds all merchants' transactions, merchants, people and cases."""
+"""The console's search finds merchants, people, cases, and the transactions of all merchants."""
 
 from urllib.parse import urlencode
 

@@ -20,7 +20,7 @@ SCRIPT = "<script>stolen()</script>\"'><img src=x onerror=stolen()>"
 
 
 class PopulatedMerchant(msgspec.Struct, frozen=True):
-    """A merchant, its users by role, and a sample value for each route parameter."""
+    """A merchant with a user for each role, and a sample value for each route parameter."""
 
     merchant: Merchant
     people: dict[Role, SignedInUser]

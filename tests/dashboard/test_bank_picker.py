@@ -1,4 +1,4 @@
-"""The bank field of the payout form is searchable by name, alias or code, also by keyboard."""
+"""The payout form's bank field finds banks by name, alias or code, and works with the keyboard."""
 
 import contextlib
 from collections.abc import AsyncIterator

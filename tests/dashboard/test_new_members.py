@@ -1,4 +1,4 @@
-"""A new team member cannot approve payouts, because the inviter could control both accounts."""
+"""A new team member cannot approve payouts. The inviter could control the new member's account."""
 
 import pytest
 

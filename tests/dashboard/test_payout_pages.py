@@ -88,7 +88,7 @@ async def test_a_payout_with_a_url_is_notified_as_created_by_a_user(
 
 
 async def _notifications(dashboard: MerchantDashboard, trx_id: str) -> list[str]:
-    """Returns the bodies of the notifications that are sent. Other rows are not delivered."""
+    """Returns the payout's notification bodies, without events that are not sent to a URL."""
     records = await dashboard.services.db.records(
         "SELECT body FROM notification"
         " WHERE merchant_id = $1 AND trx_id = $2 AND state <> 'not_sent'",

@@ -48,7 +48,7 @@ class LiveInstance:
         assert self.instance.stop() == 0
 
     async def _raise_rate_limit(self) -> None:
-        """Raises the rate limit, because a test that polls on a slow machine would exceed it."""
+        """Raises the rate limit. On a slow machine, a test that polls would exceed the default."""
         limit = "100000"
         self.instance.command("setting", "set", "rate_limit_per_minute", limit)
 

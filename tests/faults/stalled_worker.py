@@ -83,7 +83,7 @@ class StalledWorker:
 
 
 class _Mark:
-    """Stalls the worker if the test requires it, before the start of a send is saved."""
+    """Stalls the worker, if a test requires it, before the transfer is marked as sent."""
 
     def __init__(self, worker: StalledWorker, mark: Batcher[Mark, bool]) -> None:
         self._worker = worker

@@ -228,7 +228,7 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
 async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_another(
     payer: PayoutMerchant, step: Step, status: int, message: str
 ) -> None:
-    """After two sends, the rejection of one send does not prove that nothing was paid."""
+    """After two transfer requests, the rejection of one does not prove that nothing was paid."""
     trx_id = await payer.pay_out()
     refusal = {"call": "transfer", "fault": "refuse", "status": status, "message": message}
     stalled = StalledWorker(payer.services, step)

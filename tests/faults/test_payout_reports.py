@@ -190,7 +190,7 @@ async def test_10_a_send_that_never_arrived_is_sent_again_under_its_reference(
 async def test_10_a_send_that_certainly_never_left_is_sent_when_the_provider_is_back(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The connection failed before the send, so the transfer is sent again to every provider."""
+    """The connection failed before anything was sent, so the worker may send the transfer again."""
     provider = kinds.BY_RAIL[rail].provider
     trx_id = await payer.pay_out(rail)
     url = payer.services.rails.credentials(provider).value("base_url")
@@ -212,7 +212,7 @@ async def test_10_a_send_that_certainly_never_left_is_sent_when_the_provider_is_
 async def test_10_a_refusal_after_an_unknown_send_ends_in_a_case_and_never_a_refund(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The provider may reject the second send because the first send is still in progress."""
+    """The provider may reject the second request because it is still processing the first one."""
     refusal = {"call": "transfer", "fault": "refuse", "status": 422, "message": "Refused"}
     lost = {"call": "transfer", "fault": "5xx_before"}
     await _problems(payer, rail, lost, {**refusal, "times": None})

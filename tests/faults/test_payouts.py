@@ -142,7 +142,7 @@ async def test_4_a_refusal_lost_in_a_crash_is_not_assumed_later(
 ) -> None:
     """After the crash, the status query does not find the transfer, so the worker sends it again.
 
-    The second send has the same reference, and the provider accepts it.
+    The second request has the same reference, and the provider accepts it.
     """
     before = await live.balance()
     refusal = {"call": "transfer", "fault": "refuse", "message": "Request refused", "status": 422}

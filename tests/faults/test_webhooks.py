@@ -1,4 +1,4 @@
-"""Signed webhooks about another provider's transaction, with a wrong amount, or repeated.
+"""Signed webhooks that are repeated, wrong in amount, or about another provider's transaction.
 
 These tests cover row 17 of docs/faults.md. `tests/kinds.py` lists the differences between provider
 kinds.
@@ -63,7 +63,7 @@ async def _pass_time(payer: PayoutMerchant, trx_id: str) -> None:
 
 
 async def _extend_interval(payer: PayoutMerchant, trx_id: str) -> None:
-    """Schedules the next status query in an hour, so that a slow machine does not reach it."""
+    """Postpones the next status query by an hour, so that it is not due even on a slow machine."""
     await payer.services.db.execute(
         """
         UPDATE webhook SET query_due_at = now() + interval '1 hour'

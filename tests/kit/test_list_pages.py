@@ -1,4 +1,4 @@
-"""Pages of sorted rows contain every row once, and each page's query has a limited cost."""
+"""Pages of sorted rows contain every row once. Fetching a page reads a limited number of rows."""
 
 from typing import Any
 

@@ -90,7 +90,7 @@ async def watching(owner: Database) -> AsyncIterator[SharedRows]:
             return await kept(connection, sql, *values)
 
     async def write_nothing(_figures: Any) -> None:
-        """Replaces the writing of rail statistics, whose locks block no other transaction."""
+        """Does not write rail statistics, because their locks block no other transaction."""
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Deliveries, "flush", write_nothing)

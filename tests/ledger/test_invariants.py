@@ -1,4 +1,4 @@
-"""Each invariant detects its violation, which the application's role cannot cause."""
+"""Each invariant check detects a violation. The application's role cannot cause violations."""
 
 import asyncpg
 import pytest

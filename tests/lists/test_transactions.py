@@ -1,4 +1,4 @@
-"""The lists of payments and payouts contain the caller's own verify responses, newest first."""
+"""The lists return only the caller's payments and payouts, as in verify responses, newest first."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Actions of users and administrators send emails, which reveal nothing to other people."""
+"""Users' and administrators' actions cause emails, which reveal nothing to other people."""
 
 import base64
 import json

@@ -97,7 +97,7 @@ async def test_one_merchants_backlog_does_not_delay_another_merchant(
 async def test_running_and_held_notifications_delay_nobody(
     services: Services, site: Site, db: Database, keyring: Keyring
 ) -> None:
-    """Each round claims the oldest job of each merchant that is neither running nor held."""
+    """For each merchant, a round claims the oldest job that is neither running nor held."""
     merchants = [(await new_merchant(site, db, keyring)).new.id for _ in range(3)]
     before = merchants[0] - 1
 

@@ -40,7 +40,7 @@ async def _released_in_the_end(services: Services) -> AsyncIterator[None]:
 
 
 async def forget_the_send(db: Database, trx_id: str) -> None:
-    """Makes a sent payout look unsent, as in a database restored from a backup before the send."""
+    """Makes a sent payout look unsent, as after restoring a backup from before it was sent."""
     await db.execute(
         "UPDATE payout SET began_at = NULL, accepted_at = NULL WHERE trx_id = $1", trx_id
     )
@@ -60,7 +60,7 @@ def transfer(reference: str) -> TransferOrder:
 
 
 async def look_at(services: Services, trx_id: str) -> FoundTransfer:
-    """Returns the status query's result for one payout, without other tests' open payouts."""
+    """Queries the providers about all open payouts, and returns the result for this payout."""
     found = await restored.look(services.db, services.rails)
     return next(each for each in found if each.transfer.trx_id == trx_id)
 
@@ -117,7 +117,7 @@ async def test_a_payout_the_provider_lost_is_not_resent_during_a_hold(
 async def test_a_send_missing_from_a_restored_database_is_never_repeated(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    """The restored database does not contain the send, but the status query finds the transfer."""
+    """The restored database has the payout as unsent, but the status query finds the transfer."""
     await payer.simulator.control(
         "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     )

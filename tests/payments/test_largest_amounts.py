@@ -1,4 +1,4 @@
-"""The largest possible amounts are rejected, credited or held in suspense, and never lost."""
+"""The largest amounts are rejected, credited or posted to the suspense account, and never lost."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Late, duplicate, partial or excess payments are credited or held in suspense, and never lost."""
+"""Late, duplicate, partial or excess payments are credited or held in the suspense account."""
 
 from typing import Any
 

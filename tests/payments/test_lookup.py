@@ -24,7 +24,7 @@ async def operator(shop: Shop) -> SignedInUser:
 
 
 async def _paid(shop: Shop) -> dict[str, str]:
-    """Returns the ids of a payment, its refund, its commission and its notification, by type."""
+    """Creates a paid and partly refunded payment. Returns the id of each type of record."""
     await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     started = await shop.start(payment_amount=1000)
     charge = await shop.choose(started, "providera-ngn")

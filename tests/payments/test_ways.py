@@ -1,4 +1,4 @@
-"""Several gateways offer a way to pay: which gateway is used, and which gateway if it fails."""
+"""Several gateways offer a way to pay: which one is used first, and which one if that fails."""
 
 import asyncio
 from typing import Any
@@ -240,7 +240,7 @@ async def test_if_every_gateway_fails_each_is_tried_once(shop: Shop) -> None:
 
 @pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_gateway_that_hangs_leaves_time_for_the_next(shop: Shop) -> None:
-    """The first gateway gets half of the time limit, because one call could use up all of it."""
+    """One call could use up the whole time limit, so the first gateway gets only half of it."""
     half = time_limits.current.provider_call_seconds
     with limited(provider_call_seconds=2 * half, charge_seconds=2 * half):
         await _hangs_and_leaves_time(shop)

@@ -245,7 +245,7 @@ class Model:
         order.is_worked_on = True
 
     def decide(self, order: Order, status: str) -> bool:
-        """Decides a manual or held payout. Returns whether the decision is possible."""
+        """Decides on a manual or held payout. Returns whether a decision is possible."""
         if order.status != "pending":
             return False
         if status == "completed":

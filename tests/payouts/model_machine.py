@@ -378,7 +378,7 @@ class Machine:
         await self._compare_provider()
 
     async def _compare_provider(self) -> None:
-        """Checks that the provider has each transfer once and has received no second send."""
+        """Checks that the provider has received each transfer only once."""
         listed = (await self.stage.simulator.read(f"{self.rail}/transfers?limit=1000"))["transfers"]
         seen = {
             transfer["reference"]: (

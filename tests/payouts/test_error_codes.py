@@ -199,7 +199,7 @@ async def test_withdrawals_can_be_disabled_for_everyone(
 async def test_a_setting_a_process_has_not_seen_yet_applies_all_the_same(
     payer: PayoutMerchant,
 ) -> None:
-    """A cached setting may reject a payout, but never allow one: the debit checks the database."""
+    """Cached settings are only used to reject payouts. The debit checks the stored settings."""
     trx_id = await payer.pay_out()
     refused = {
         "payouts_enabled = false": (422, "merchant_payout_disabled"),

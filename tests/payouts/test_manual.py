@@ -1,4 +1,4 @@
-"""Manual payouts: an administrator decides each payout once, and Manilla notifies the merchant."""
+"""Manual payouts: an administrator decides on each payout once, and the merchant is notified."""
 
 import asyncio
 import time

@@ -87,14 +87,14 @@ NAMES = [name for name, (weight, _) in HAPPENS.items() for _ in range(weight)]
 
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
-    """Draws any action with one rule, because Hypothesis would omit some of several rules."""
+    """Draws any action with one rule. With several rules, Hypothesis would omit some of them."""
     name = draw(st.sampled_from(NAMES))
     choices = HAPPENS[name][1].items()
     return Step(name, {key: draw(st.sampled_from(values)) for key, values in choices})
 
 
 def random_steps(seed: int) -> Iterator[Step]:
-    """Yields a sequence's steps, faster than Hypothesis, whose first sequence is trivial."""
+    """Yields a sequence's steps faster than Hypothesis, which starts with a trivial sequence."""
     chance = random.Random(seed)
     for _ in range(STEPS):
         name = chance.choice(NAMES)

@@ -127,9 +127,9 @@ async def test_a_failed_payout_keeps_balances_matching(payer: PayoutMerchant, ra
 async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """A reversed payout has no fee.
+    """If a payout is reversed, the provider also refunds its transfer fee.
 
-    Provider B reports neither the fee nor the refund of the fee, so an operator posts both.
+    Provider B reports neither the fee nor its refund, so an operator posts both.
     """
     db = payer.services.db
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
@@ -160,7 +160,7 @@ async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
 async def test_a_pending_transfer_explains_money_that_has_already_left(
     payer: PayoutMerchant, rail: str
 ) -> None:
-    """The explained difference includes the fee if the provider has reported the fee."""
+    """The explained difference includes the fee if the provider has reported it."""
     await payer.simulator.control(f"{rail}/faults", {"settle_seconds": 3600})
     await payer.pay_out(rail)
     await payer.simulator.run_jobs()

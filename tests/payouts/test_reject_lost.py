@@ -40,7 +40,10 @@ async def pass_time(db: Database, trx_id: str, age: str) -> None:
 
 
 async def stuck(payer: PayoutMerchant, rail: str = "a") -> str:
-    """Creates a day-old payout whose first send was lost and whose later sends were rejected."""
+    """Creates a day-old payout.
+
+    The first request to the provider was lost, and the provider rejected the later requests.
+    """
     lost_send = {"call": "transfer", "fault": "5xx_before"}
     await payer.simulator.control(f"{rail}/faults", {"next": [lost_send, REFUSED]})
     trx_id = await payer.pay_out(rail)

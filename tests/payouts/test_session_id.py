@@ -22,7 +22,7 @@ async def delivered(payer: PayoutMerchant, rail: str = "b") -> str:
 
 
 async def forget_references(db: Database, trx_id: str) -> None:
-    """Deletes the provider's references of the payout, as if the provider had not reported them."""
+    """Deletes the session id and provider reference, as if the provider had not reported them."""
     await db.execute(
         "UPDATE payout SET session_id = NULL, provider_reference = NULL WHERE trx_id = $1", trx_id
     )

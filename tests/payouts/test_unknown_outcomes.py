@@ -131,7 +131,7 @@ async def test_an_error_that_is_not_the_providers_refusal_is_not_a_refusal(
 
 
 async def test_a_refusal_after_an_unknown_send_is_not_final(payer: PayoutMerchant) -> None:
-    """The provider may reject the second send because the first send is still in progress."""
+    """The provider may reject the second request because it is still processing the first one."""
     refused = {"call": "transfer", "fault": "refuse", "message": "Request refused"}
     await plan(payer, "a", {"call": "transfer", "fault": "5xx_before"}, {**refused, "times": 2})
     trx_id = await payer.pay_out()

@@ -170,7 +170,7 @@ class RefundModel:
         self.is_on_hold = is_on_hold
 
     def decide(self, refund: RefundInModel, *, is_paid: bool, is_sure: bool) -> bool:
-        """Decides a refund that needs an administrator's decision, or an unsent refund on hold.
+        """Decides on a refund that needs an administrator's decision, or on an unsent, held refund.
 
         With `is_sure`, the administrator has already paid, or has checked that the provider does
         not pay.

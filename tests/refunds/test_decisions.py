@@ -1,4 +1,4 @@
-"""An administrator may decide a refund only if the provider reports that it will not pay."""
+"""An administrator may decide on a refund only if the provider reports that it will not pay."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any

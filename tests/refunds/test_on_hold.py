@@ -142,7 +142,7 @@ async def test_an_administrator_cannot_reject_a_sent_refund(shop: Shop) -> None:
 
 
 async def test_time_on_hold_does_not_count_against_the_provider(shop: Shop) -> None:
-    """After days on hold, the provider still has its full response time before a case opens."""
+    """After days on hold, a refund opens no case before the provider's full response time ends."""
     await shop.simulator.control("a/faults", {"refunds": "pending"})
     refund = await _refund(shop, await _paid(shop))
     await shop.services.db.execute(

@@ -45,7 +45,7 @@ async def opened(
 
 
 def _note_failure(problems: list[str], request: Request) -> None:
-    """Records a failed request, except for an image that was aborted by leaving the page."""
+    """Records a failed request, unless it was aborted because the user left the page."""
     if request.failure != "net::ERR_ABORTED":
         problems.append(request.url)
 

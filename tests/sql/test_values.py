@@ -1,4 +1,4 @@
-"""Migrations that replace sentences with values, and rows that the previous version inserts."""
+"""Migrations that derive values from stored texts, and rows that the previous version inserts."""
 
 import json
 from collections.abc import AsyncIterator

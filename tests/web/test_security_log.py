@@ -1,4 +1,4 @@
-"""The log, the audit log and the metrics have sign-ins, step-ups, denied access and exports."""
+"""The log, the audit log and the metrics record sign-ins, step-ups, denied access and exports."""
 
 import re
 from typing import Any

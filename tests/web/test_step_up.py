@@ -1,4 +1,4 @@
-"""Step-up: the form is validated before the step-up, and nothing changes before the step-up."""
+"""Step-up: the form is validated first, and nothing changes until the user has stepped up."""
 
 from collections.abc import Mapping
 

@@ -1,8 +1,8 @@
 """A random sequence of events for payouts with the automatic method.
 
-After each step, the sequence checks the rules that must always hold. A rail breaks its word if it
-pays a transfer that it rejected, or if it changes a final status. In both situations a case must be
-open.
+After each step, the sequence checks the rules that must always hold. A rail contradicts itself if
+it pays a transfer that it rejected, or if it changes a final status. In both situations a case must
+be open.
 """
 
 import contextlib
@@ -247,7 +247,10 @@ class RoutedStory:
         assert await self._db.value(failed, self._merchant_id) == 0
 
     async def end(self) -> None:
-        """Ends without faults: each payout is final, with one notification per status change."""
+        """Ends the sequence without faults, and checks that each payout has its final status.
+
+        Each status change must have one notification.
+        """
         self.log.append("end")
         self.is_ending = True
         await self._repair()

@@ -144,7 +144,7 @@ async def test_nothing_is_posted_while_the_payout_is_open(moved: MovedPayout) ->
 async def test_the_fee_of_a_transfer_that_was_delivered_after_all_is_posted(
     routed: RoutedPayouts, site: Site
 ) -> None:
-    """The rail rejected the send, so the fee is known only after the delivery."""
+    """The rail rejected the transfer, so the fee is known only after the delivery."""
     await routed.simulator.control("a/faults", {"webhooks": {"mode": "lost"}})
     await routed.plan("a", REFUSED)
     trx_id = await routed.payer.pay_out("a")
