@@ -1,8 +1,8 @@
 """Runs the tests of changed code: `make changed`, or `python -m tools.changed [BASE]`.
 
-Code has changed if it differs from the commit BASE (default: HEAD), committed or not. A changed
-test file runs itself. A changed package runs the test folders that TESTS lists for it, by default
-the folder with the package's name. `make test` runs all tests.
+Code has changed if it differs from the commit BASE (default: HEAD), committed or not. If a test
+file has changed, its tests run. If a package has changed, the test folders that TESTS lists for it
+run, by default the folder with the package's name. `make test` runs all tests.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""The same banks with different codes for each provider. Codes of other providers are rejected."""
+"""The providers' banks. Each provider has its own bank codes and rejects all other codes."""
 
 import re
 

@@ -20,7 +20,7 @@ DECLINED = "declined"
 
 
 class NotExact(NotPossible):
-    """The virtual account returns a wrong amount, because it accepts only the exact amount."""
+    """The virtual account returned the money, because it accepts only the exact amount."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ def find(provider: Provider, reference: str) -> Charge:
 
 
 def refreshed(charge: Charge) -> Charge:
-    """Marks an overdue charge as expired, because providers send no webhook about expiry."""
+    """Marks a charge as expired if it is overdue. Providers send no webhook about this."""
     if charge.status is ChargeStatus.PENDING and now() >= charge.expires_at:
         charge.status = ChargeStatus.EXPIRED
     return charge

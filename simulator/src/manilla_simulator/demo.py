@@ -39,7 +39,7 @@ async def ensure_provider(
 async def ensure(
     db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None = None
 ) -> Demo | None:
-    """Creates the demo merchant, and records that a new demo merchant gets a history.
+    """Creates the demo merchant. If it is new, also records that its history must be created.
 
     Returns None if the demo merchant's keys were rotated, because rotated keys cannot be shown.
     """

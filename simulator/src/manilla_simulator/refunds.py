@@ -78,7 +78,10 @@ def settle(
     *,
     provider_status: str = "",
 ) -> None:
-    """Changes the refund's status, or only the provider's own status while it is `processing`."""
+    """Changes the refund's status.
+
+    While the status stays `processing`, only the provider's own status can change.
+    """
     is_word = status is refund.status is RefundStatus.PROCESSING and provider_status
     if status not in REFUND_NEXT[refund.status] and not is_word:
         raise NotPossible(f"A refund cannot change from {refund.status} to {status}.")

@@ -12,7 +12,7 @@ class NotInProduction(Refusal):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The platform's account at a provider, with the settings that an operator makes there."""
+    """The platform's account at a provider, with the settings that an operator chooses there."""
 
     # If None, webhooks are sent to {webhook_base_url}/webhooks/{provider}.
     webhook_url: str | None = None

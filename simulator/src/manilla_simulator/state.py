@@ -224,7 +224,7 @@ Kept = TypeVar("Kept", bound=HasReference)
 
 
 class Shelf(Generic[Kept]):
-    """Stores objects by reference. A full shelf deletes its oldest object to limit memory use."""
+    """Stores objects by reference. When the limit is exceeded, the oldest object is deleted."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -129,7 +129,7 @@ class Outbox:
         self.journal.clear()
 
     async def finish_posting(self) -> None:
-        """Waits for requests that `forget` did not cancel, as receivers may be handling them."""
+        """Waits for requests that `forget` did not cancel. Receivers may still be handling them."""
         if self._posting:
             _, unanswered = await asyncio.wait(self._posting, timeout=FINISH_SECONDS)
             for task in unanswered:

@@ -47,7 +47,7 @@ class Refused(Exception):
 
 
 class Denials(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's error messages: common errors by name, and additional errors."""
+    """One provider's error responses: a field for each common error, and `others`."""
 
     insufficient: Denial
     unresolvable: Denial
@@ -66,7 +66,7 @@ class Denials(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[Denial, ...] = ()
 
     def documented(self) -> list[Denial]:
-        """Returns each documented error once, because a provider may use one error in two cases."""
+        """Returns each documented error once. A provider may use one error in two cases."""
         named = [getattr(self, name) for name in self.__struct_fields__ if name != "others"]
         return list(dict.fromkeys(each for each in (*named, *self.others) if each is not None))
 

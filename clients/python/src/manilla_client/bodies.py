@@ -57,7 +57,7 @@ class PaymentLinkOrder(TypedDict):
 
 
 class PaymentLinkChange(TypedDict, total=False):
-    """The payment link's fields to change. The value None removes an optional field."""
+    """The fields of a payment link to change. The value None removes an optional field."""
 
     title: str
     amount: Decimal | int | None

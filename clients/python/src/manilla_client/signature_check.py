@@ -235,7 +235,7 @@ def _times(timestamp: str, right: bytes) -> Iterator[SignedText]:
 
 
 def body_texts(body: bytes) -> list[SignedText]:
-    """Returns the body and its variants, because programs may change a body after signing it."""
+    """Returns the body and variants of it. A program may have changed the body after signing it."""
     texts = [SignedText(body)]
     stripped = body.rstrip(b"\r\n")
     if stripped != body:
@@ -257,7 +257,7 @@ def body_texts(body: bytes) -> list[SignedText]:
 
 
 def with_variants(secret: SigningSecret) -> list[SigningSecret]:
-    """Returns the secret and its variants that result from mistakes in copying it."""
+    """Returns the secret, and variants of it that result from common copying mistakes."""
     hint = "The secret was used with a newline at its end; use it unchanged."
     mistake = SignatureMistake("secret_with_newline", hint)
     return [secret, SigningSecret(secret.key + b"\n", "another form", mistake)]

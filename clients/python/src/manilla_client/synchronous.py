@@ -169,7 +169,7 @@ class Client:
     def resend_webhook_events(
         self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
     ) -> AcceptedResend:
-        """Sends the events since this time that the endpoint has not received yet."""
+        """Resends the events since this time that the endpoint has not received yet."""
         return self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
     def initiate_refund(

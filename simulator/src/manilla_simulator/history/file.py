@@ -1,4 +1,4 @@
-"""The file in the data folder that records whether a demo history is wanted, and is complete.
+"""A file in the data folder records whether a demo history is wanted, and whether it is complete.
 
 The file is written together with the demo merchant, so a data folder that already has a demo
 merchant never gets a history.

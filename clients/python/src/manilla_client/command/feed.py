@@ -30,7 +30,7 @@ class Feed:
         self._transport = Transport(account.url, TIMEOUT_SECONDS)
 
     def now(self) -> str:
-        """Returns the platform's time, because the local clock may be minutes ahead."""
+        """Returns the platform's time. The local clock is not used, as it may be minutes ahead."""
         headers, _ = self._send(calls.site_info())
         try:
             return parsedate_to_datetime(headers.get("date", "")).isoformat()

@@ -30,7 +30,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _end_quietly() -> int:
-    """Exits without an error, because the reader of the output, such as `head`, has exited."""
+    """Exits without an error after the reader of the output, such as `head`, has exited."""
     # Without this redirect, Python would report an error when it flushes the output at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return NO_READER

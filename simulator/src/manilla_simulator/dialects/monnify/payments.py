@@ -220,7 +220,7 @@ def _destination(charge: Charge) -> dict[str, str]:
 
 
 def returned_notice(_provider: Provider, charge: Charge, amount: Money) -> Notice:
-    """Returns the webhook about returned money, where `paymentSourceInformation` is an object."""
+    """Returns the webhook about returned money. Its `paymentSourceInformation` is an object."""
     account = charge.accounts[0]
     data = {
         "product": {"reference": charge.reference, "type": "API_NOTIFICATION"},

@@ -214,7 +214,7 @@ def charge_notice(provider: Provider, charge: Charge) -> Notice | None:
 
 
 def returned_notice(_provider: Provider, charge: Charge, amount: Money) -> Notice:
-    """Returns the webhook about a returned wrong amount, which does not contain our reference."""
+    """Returns the webhook about a wrong amount that was returned. It lacks our reference."""
     returned = {
         "amount": str(amount.minor),
         "message": "incorrect amount sent",
