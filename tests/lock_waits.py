@@ -26,7 +26,7 @@ class LockWaits:
         self.queries: dict[str, str] = {}  # maps each table to a query that waited
 
     def between_merchants(self) -> dict[str, str]:
-        """Returns the waits for rows that belong to no merchant."""
+        """Maps each table without a merchant column to a query that waited for one of its rows."""
         return {
             table: query for table, query in self.queries.items() if table not in self._of_merchants
         }

@@ -27,7 +27,7 @@ def first_short(
 
 
 def long_rows(*rows: Any) -> list[ParameterSet]:
-    """Marks these rows as long, in addition to the rows that `make test` runs."""
+    """Marks these rows as long, so that `make test` does not run them."""
     return [
         pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.long)
         for row in rows

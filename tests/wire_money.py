@@ -33,13 +33,13 @@ FIELDS = frozenset(
 
 
 class Number(str):
-    """A JSON number with the digits of the document."""
+    """A JSON number that keeps its digits as written in the document."""
 
     __slots__ = ()
 
 
 def amounts(body: bytes) -> list[tuple[str, str]]:
-    """Returns every money field in the document, with the digits of the document."""
+    """Returns every money field in the document, with its digits as written."""
     document = json.loads(body, parse_int=Number, parse_float=Number)
     return list(_amounts(document))
 

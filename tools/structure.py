@@ -1,6 +1,6 @@
 """Checks limits that keep the code easy to navigate: `python -m tools.structure`.
 
-This check is part of `make check`. It prints one line per violation, with what to change.
+This check is part of `make check`. For each violation, it prints a line that says what to change.
 """
 
 import ast

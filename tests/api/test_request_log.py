@@ -1,4 +1,4 @@
-"""The request log has every merchant API call without secrets, and each rejection's reason."""
+"""The request log contains each merchant API call, without secrets, and why it was rejected."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

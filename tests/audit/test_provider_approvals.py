@@ -1,4 +1,4 @@
-"""In production mode, no administrator alone can redirect money to another server or account."""
+"""In production mode, one administrator alone cannot send money to another server or account."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Every checkout page: its texts, its size, its fit to the screen, and its accessibility."""
+"""Every checkout page: its texts, size, layout and accessibility."""
 
 import re
 from collections.abc import Awaitable, Callable

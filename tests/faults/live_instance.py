@@ -1,4 +1,4 @@
-"""A whole instance with a merchant, whose processes can be killed at chosen crash points."""
+"""An instance with a merchant. Tests can kill the instance's processes at chosen crash points."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ class LiveInstance:
         await self.until(is_in_effect)
 
     async def configure_all_kinds(self) -> None:
-        """Makes provider kinds that a new installation does not use call the simulator."""
+        """Connects the provider kinds that a new installation does not use to the simulator."""
         for kind in kinds.BY_RAIL.values():
             if kind.rail not in kinds.SEEDED:
                 given = kind.credentials(self.simulator).items()

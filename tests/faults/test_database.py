@@ -1,4 +1,4 @@
-"""The database connection is lost, overloaded, or has conflicts: callers get an error.
+"""The database is disconnected, overloaded, or reports conflicts: callers get an error.
 
 The numbers in the test names refer to docs/faults.md.
 """

@@ -1,4 +1,4 @@
-"""Concurrent postings keep all ledger invariants, in any order."""
+"""Concurrent postings in any order keep all ledger invariants."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""While payouts are on hold, none is sent, and sent payouts are queried.
+"""While payouts are on hold, none is sent, but the status of sent payouts is queried.
 
 After the release, each unsent payout is sent once.
 """

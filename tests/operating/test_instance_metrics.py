@@ -1,4 +1,4 @@
-"""The worker's backlog metrics match the database, and return to zero when the backlog is done."""
+"""The worker's backlog metrics match the database, and are zero once the backlog is processed."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Lists and filters of payouts and saved accounts, and payout statistics."""
+"""Listing and filtering payouts and saved accounts, and payout statistics."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sign-in: one error message for all reasons, limited attempts, and a new session token."""
+"""Sign-in: one error message for all failures, limited attempts, and a new session token."""
 
 import asyncio
 

@@ -39,7 +39,7 @@ async def resolve(
 
 
 async def contradicted(payer: PayoutMerchant, rail: str, was: str, now: str) -> str:
-    """Creates a payout of 1,000.00 with a fee of 50.00. The provider changed its final status."""
+    """Creates a payout of 1,000.00 with a fee of 50.00. The provider reports two final statuses."""
     quiet = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     await payer.simulator.control(f"{rail}/faults", quiet)
     async with method(payer.services, rail, fee_fixed="50"):

@@ -1,4 +1,4 @@
-"""The providers' signatures of webhooks. A signer returns the headers to send with the body."""
+"""The providers' webhook signatures. A signer returns the headers to send with the body."""
 
 import hashlib
 import hmac

@@ -60,7 +60,7 @@ class RoutedPayouts:
         return job
 
     async def send_directly(self, rail: str, trx_id: str) -> None:
-        """Sends the transfer to the rail, which accepts it, without Manilla's knowledge."""
+        """Sends the transfer to the rail without Manilla's knowledge. The rail accepts it."""
         payout, provider = await self.payer.payout(trx_id), f"provider{rail}"
         adapter = self.services.rails.adapter(provider)
         assert adapter is not None

@@ -30,7 +30,7 @@ async def counted(services: Services, provider: str, bank: str = GTBANK) -> Outc
 
 
 async def fail(services: Services, provider: str, times: int = 3) -> None:
-    """Counts failed payouts in the current minute, as another process would."""
+    """Adds failed payouts to the counts of the current minute, as another process would."""
     outcomes = Outcomes(failed=times)
     await deliveries._add(services.db, (provider, GTBANK), outcomes)
     services.deliveries._read_again_at = 0.0

@@ -177,7 +177,7 @@ class AsyncClient:
     async def rotate_webhook_secret(
         self, endpoint_id: str, *, overlap_minutes: int = 1440
     ) -> EndpointSecret:
-        """Creates a new secret. The old secret also signs events until the overlap ends."""
+        """Creates a new secret. Until the overlap ends, the old one is also used for signing."""
         return await self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
 
     async def resend_webhook_events(

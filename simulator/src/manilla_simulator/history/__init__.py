@@ -1,5 +1,5 @@
 """The demo history: a month of transactions for three merchants in development mode.
 
-The history calls the same functions as the API, the checkout and the worker, oldest transaction
-first. A moved clock creates ids with times in the past, and the timestamps are moved afterwards.
+The transactions are created, oldest first, with the functions that the API, the checkout and the
+worker use. Their ids are created with a moved clock, and the timestamps are moved afterwards.
 """

@@ -1,6 +1,6 @@
 """The office work in the demo history: submitting a dossier and signing off reconciled days.
 
-The office work calls the same functions as the web pages, and is done only once.
+This work is done only once, with the functions that the web pages use.
 """
 
 import csv
@@ -92,7 +92,7 @@ async def choose_settlement_account(services: Services, tenant: Tenant, by: str)
 
 
 async def submit_dossier(services: Services, merchant_id: int, email: str) -> None:
-    """Fills in the applicant's dossier, and submits the dossier for an administrator's decision."""
+    """Fills in the applicant's dossier, and submits it for an administrator's decision."""
     db, keyring = services.db, services.keyring
     found = await dossiers.find(db, merchant_id)
     if found is not None and not found.is_editable:
