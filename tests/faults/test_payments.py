@@ -49,15 +49,27 @@ async def test_a_crash_after_storing_a_webhook_neither_loses_nor_repeats_it(
 
 
 @pytest.mark.parametrize(
-    "point", ["amid_payment_credit", "before_payment_commit", "after_payment_commit"]
+    ("point", "is_shared"),
+    [
+        ("amid_payment_credit", False),
+        ("before_payment_commit", True),
+        ("before_payment_commit", False),
+        ("after_payment_commit", True),
+        ("after_payment_commit", False),
+    ],
 )
 async def test_a_crash_during_a_credit_leads_to_one_credit_and_one_commission(
-    running: LiveInstance, point: str
+    running: LiveInstance, point: str, *, is_shared: bool
 ) -> None:
+    """A payment with a receipt is credited in its own transaction, not in a shared statement."""
     running.instance.command(
         "merchant", "set", str(running.merchant["id"]), "--commission-percent", "1.5"
     )
-    checkout = await running.start()
+    await running.db.execute(
+        "UPDATE merchant SET sends_receipts = $2 WHERE id = $1",
+        *(running.merchant["id"], not is_shared),
+    )
+    checkout = await running.start(customer_email="ada@example.com")
     reference = await running.choose(checkout, "providera-ngn")
     running.arm(point)
     await running.control(f"a/charges/{reference}/pay", {})
