@@ -4,9 +4,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+import asyncpg
+
+from manilla import worker
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
+from manilla.kit.jobs.runner import Runner
+from manilla.services import Services
+from manilla.settings import Settings
+from manilla.wiring import open_services
 
 # A transaction that waits for a locked row holds a lock of type `tuple`.
 _WAITS = """
@@ -54,3 +61,34 @@ async def watched(cluster: Cluster) -> AsyncIterator[LockWaits]:
         with contextlib.suppress(asyncio.CancelledError):
             await watching
         await db.close()
+
+
+@contextlib.asynccontextmanager
+async def slow_commits(cluster: Cluster) -> AsyncIterator[None]:
+    """Makes each commit take 10 ms longer, so that locks are held long enough to be seen."""
+    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
+    try:
+        await connection.execute("ALTER SYSTEM SET commit_delay = 10000")
+        await connection.execute("ALTER SYSTEM SET commit_siblings = 0")
+        await connection.execute("SELECT pg_reload_conf()")
+        yield
+    finally:
+        await connection.execute("ALTER SYSTEM RESET commit_delay")
+        await connection.execute("ALTER SYSTEM RESET commit_siblings")
+        await connection.execute("SELECT pg_reload_conf()")
+        await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def two_workers(services: Services, settings: Settings) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    async with open_services(settings, name="second worker", connections=5) as second:
+        running = [
+            asyncio.create_task(Runner(each.db, worker.works(each)).run(stop))
+            for each in (services, second)
+        ]
+        try:
+            yield
+        finally:
+            stop.set()
+            await asyncio.gather(*running)

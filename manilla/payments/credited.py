@@ -63,7 +63,7 @@ class CreditedPayments:
 
 
 def _is_usual(payment: Payment, charge: Charge) -> bool:
-    """Whether the shared statement may credit the payment. The statement checks this again."""
+    """Whether `payment_credit` may credit the payment. The function checks this again."""
     return (
         payment.status is PaymentStatus.PENDING
         and charge.is_undecided

@@ -1,59 +1,20 @@
 """Payouts of different merchants do not wait for each other."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 
-import asyncpg
-
-from manilla import worker
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
-from manilla.kit.jobs.runner import Runner
 from manilla.services import Services
 from manilla.settings import Settings
-from manilla.wiring import open_services
 from tests.client import Site, new_merchant
-from tests.lock_waits import watched
+from tests.lock_waits import slow_commits, two_workers, watched
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.provider_simulator import ProviderSimulator
 from tests.waiting import until, until_true
 
 MERCHANTS, PAYOUTS = 4, 10
-
-
-@contextlib.asynccontextmanager
-async def _slow_commits(cluster: Cluster) -> AsyncIterator[None]:
-    """Makes each commit take 10 ms longer, so that locks are held long enough to be seen."""
-    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
-    try:
-        await connection.execute("ALTER SYSTEM SET commit_delay = 10000")
-        await connection.execute("ALTER SYSTEM SET commit_siblings = 0")
-        await connection.execute("SELECT pg_reload_conf()")
-        yield
-    finally:
-        await connection.execute("ALTER SYSTEM RESET commit_delay")
-        await connection.execute("ALTER SYSTEM RESET commit_siblings")
-        await connection.execute("SELECT pg_reload_conf()")
-        await connection.close()
-
-
-@contextlib.asynccontextmanager
-async def _two_workers(services: Services, settings: Settings) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    async with open_services(settings, name="second worker", connections=5) as second:
-        running = [
-            asyncio.create_task(Runner(each.db, worker.works(each)).run(stop))
-            for each in (services, second)
-        ]
-        try:
-            yield
-        finally:
-            stop.set()
-            await asyncio.gather(*running)
 
 
 async def test_payouts_of_different_merchants_do_not_wait_for_each_other(
@@ -83,9 +44,9 @@ async def test_payouts_of_different_merchants_do_not_wait_for_each_other(
         return number == len(created)
 
     async with (
-        _slow_commits(cluster),
+        slow_commits(cluster),
         watched(cluster) as waits,
-        _two_workers(services, settings),
+        two_workers(services, settings),
     ):
         orders = [payer.pay_out() for payer in payers for _ in range(PAYOUTS)]
         created += await asyncio.gather(*orders)
