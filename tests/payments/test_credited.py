@@ -195,7 +195,7 @@ async def test_the_statement_skips_a_payment_that_changed_after_it_was_loaded(
     try:
         assert not await credited.credit(charge, paid(charge))
     finally:
-        del credited._batcher.submit  # type: ignore[attr-defined]
+        del credited._batcher.submit
     await owner.execute(f"UPDATE {undo} WHERE {key} = $1", shop.merchant.new.id)
     assert await is_untouched(shop, started, charge)
     assert await shop.account("clearing:providera") == 0
