@@ -76,7 +76,7 @@ def _is_usual(payment: Payment, charge: Charge) -> bool:
 
 def _item(number: int, paid: PaidCharge) -> dict[str, object]:
     payment, charge, state = paid.payment, paid.charge, paid.state
-    after = states.credited(payment, charge)
+    after = states.after_credit(payment, charge)
     notice = describe_notice(after, paid.merchant_name)
     postings = [
         *books.credit_postings(after, charge.provider),

@@ -299,7 +299,7 @@ async def _open_case(
 async def _credit(
     connection: Connection, payment: Payment, payer: str, charge: Charge | None
 ) -> None:
-    after = credited(payment, charge)
+    after = after_credit(payment, charge)
     await earnings.count(connection, after)
     await books.credit(connection, after, payer)
     crash.point("amid_payment_credit")
@@ -307,7 +307,7 @@ async def _credit(
     await notices.mail_receipt(connection, after)
 
 
-def credited(payment: Payment, charge: Charge | None) -> Payment:
+def after_credit(payment: Payment, charge: Charge | None) -> Payment:
     """Returns the payment as it is after the credit, with an id for its commission."""
     is_charged = not payment.is_sandbox and payment.commission_minor > 0
     return msgspec.structs.replace(
