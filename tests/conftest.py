@@ -25,6 +25,7 @@ from manilla_simulator import dispatch
 from manilla_simulator.faults import Ending
 from playwright.async_api import Browser, BrowserContext, async_playwright, expect
 
+from manilla.api.kernel import MerchantApi
 from manilla.app import WebApplication
 from manilla.kit import crypto, time_limits
 from manilla.kit.crypto import Keyring
@@ -251,10 +252,20 @@ async def simulated_providers(services: Services, site: Site) -> AsyncIterator[P
         yield running
 
 
+class _ApiAlone:
+    """The merchant API without pages and webhooks."""
+
+    def __init__(self, api: MerchantApi) -> None:
+        self._api = api
+
+    def direct(self, _path: str) -> MerchantApi:
+        return self._api
+
+
 @contextlib.asynccontextmanager
 async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
     """Serves an ASGI application, an API, or both, as `manilla serve` does."""
-    site = web if hasattr(web, "direct") else None
+    site = _ApiAlone(web) if isinstance(web, MerchantApi) else web
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(
         uvicorn.Config(

@@ -64,6 +64,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
 
     # Notifications and emails
     notification_seconds: float = 10  # for one attempt
+    host_wait_seconds: float = 0.5  # how long a notification waits for a host at its limit
     # The limit for the whole SMTP session, because the server can hang at every step.
     smtp_seconds: float = 30
     smtp_step_seconds: float = 15

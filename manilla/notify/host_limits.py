@@ -8,13 +8,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from manilla.kit import time_limits
+
 AT_ONCE = 64  # limit per host, a third of all concurrent calls
 NEW_AT_ONCE = 8  # limit per merchant and host, until the host has responded fast
 SLOW_AT_ONCE = 2  # limit per merchant and host, while the host is slow or does not respond
 SLOW_IN_ALL = 48  # limit for all slow hosts together
 # Maximum number of messages waiting here for a fast host. Other messages are scheduled again.
 WAITING_MAX = 32
-WAITING_SECONDS = 0.5
 SLOW_SECONDS = 2.0
 REMEMBER_SECONDS = 60.0
 ENTRIES_MAX = 50_000
@@ -55,7 +56,7 @@ class HostLimits:
         ended = asyncio.get_running_loop().create_future()
         waiting.append(ended)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(ended, WAITING_SECONDS)
+            await asyncio.wait_for(ended, time_limits.current.host_wait_seconds)
         return self.enter(host, merchant_id)
 
     def enter(self, host: str, merchant_id: int) -> tuple[bool, bool]:

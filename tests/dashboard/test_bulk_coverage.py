@@ -52,7 +52,7 @@ async def test_a_file_larger_than_the_wallet_is_not_paid(
     page = (await dashboard.owner.get(batch)).body.decode()
     assert "Top up ₦201,000.00 or remove rows." in page
     assert "Pay ₦1,201,000.00" not in page
-    assert "first 2 rows of 4, ₦700,000.00" in page
+    assert "first 2 rows of 4 (₦700,000.00 including fees)" in page
 
     # The page has no button to confirm the file, and the server rejects the confirmation too.
     reply = await dashboard.owner.post(f"{batch}/confirm", {})

@@ -17,6 +17,7 @@ from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
 from tests.client import Site, new_merchant
+from tests.limits import limited
 from tests.notify.receiver import Behave, Receiver, receiving
 from tests.rows import long_rows
 
@@ -167,15 +168,14 @@ async def test_a_message_waits_for_a_fast_host_at_its_limit() -> None:
     assert await waiting == (True, False)
 
 
-async def test_few_messages_wait_for_a_host_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_limits, "WAITING_SECONDS", 0.0)
+async def test_few_messages_wait_for_a_host_that_hangs() -> None:
     limits = HostLimits()
     for _ in range(host_limits.NEW_AT_ONCE):
         limits.enter("a", 1)
-    entered = [await limits.enter_soon("a", 1) for _ in range(host_limits.WAITING_MAX)]
+    with limited(host_wait_seconds=0):
+        entered = [await limits.enter_soon("a", 1) for _ in range(host_limits.WAITING_MAX)]
     assert entered == [(False, False)] * host_limits.WAITING_MAX
-    # From now on, messages are scheduled again at once, until a call ends.
-    monkeypatch.setattr(host_limits, "WAITING_SECONDS", float("inf"))
+    # From now on, messages are scheduled again immediately, until a call ends.
     assert await limits.enter_soon("a", 1) == (False, False)
     limits.leave("a", 1, was_slow=False, seconds=0.1)
     assert await limits.enter_soon("a", 1) == (True, False)
