@@ -1,4 +1,4 @@
-"""Charges: the platform creates a charge, and the customer pays or declines it, or it expires."""
+"""Simulates charges. The platform creates a charge, which is then paid or declined, or expires."""
 
 import asyncio
 import secrets

@@ -82,7 +82,7 @@ class Pay(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SetChargeStatus(msgspec.Struct, forbid_unknown_fields=True):
-    """Sets the provider's own status for the charge. The general status does not change."""
+    """Sets the charge's status in the provider's terms. The general status does not change."""
 
     provider_status: str
 
@@ -92,7 +92,7 @@ class SetBalance(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SendWebhook(msgspec.Struct, forbid_unknown_fields=True):
-    """Sends a webhook with exactly this body, the provider's signature and configured faults."""
+    """Signs this exact body and sends it as a webhook. Configured faults apply to the webhook."""
 
     body: msgspec.Raw
     url: str | None = None

@@ -1,4 +1,4 @@
-"""The faults that a tester can enable for a provider. This module also applies the faults."""
+"""Defines and applies the faults that a tester can enable for a provider."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -136,7 +136,7 @@ BREAK = Reply(0, b"", ending=Ending.RESET)
 def meet(
     planned: NextFault, handle: Callable[[], Reply], deny: Callable[[int | None, str], Reply]
 ) -> Reply:
-    """Applies the fault and returns the response. Calls `handle` if the call is processed."""
+    """Applies the fault and returns the response. Runs `handle` first if the call is accepted."""
     if planned.fault is Fault.REFUSE:
         return deny(planned.status, planned.message or "Request refused")
     reply = handle() if planned.fault in AFTER_ACCEPT else None

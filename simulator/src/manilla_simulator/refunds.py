@@ -80,7 +80,7 @@ def settle(
 ) -> None:
     """Changes the refund's status.
 
-    While the status stays `processing`, only the provider's own status can change.
+    A refund that stays `processing` can get another status in the provider's terms.
     """
     is_word = status is refund.status is RefundStatus.PROCESSING and provider_status
     if status not in REFUND_NEXT[refund.status] and not is_word:

@@ -1,4 +1,4 @@
-"""Transfers: a transfer is accepted, settles after a delay, and may be reversed later."""
+"""Simulates transfers. A transfer is accepted, settles after a delay, and may be reversed later."""
 
 import asyncio
 import secrets
@@ -36,7 +36,7 @@ REASONS = {
 
 
 class NotPossible(Exception):
-    """The provider would not make this status change by itself."""
+    """A real provider would not make this status change."""
 
 
 class TransferOutcome(msgspec.Struct, frozen=True):

@@ -47,7 +47,7 @@ class Refused(Exception):
 
 
 class Denials(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's error responses: a field for each common error, and `others`."""
+    """One provider's error responses: a field for each common error, and `others` for the rest."""
 
     insufficient: Denial
     unresolvable: Denial
@@ -104,7 +104,7 @@ class Fields:
         return list(self._values)
 
     def only(self, *names: str) -> Self:
-        """Rejects a body with any other field, so that a misspelled optional field is detected."""
+        """Rejects a body that has other fields, so that a misspelled optional field is detected."""
         for name in self._values:
             if name not in names:
                 raise self._invalid(name, "is not allowed")
@@ -179,7 +179,7 @@ class Fields:
         return self.amount_text(name) if is_text else self.amount(name)
 
     def kobo(self, name: str = "amount") -> Money | None:
-        """Parses an amount in kobo from an integer or text. Returns None unless it is positive."""
+        """Parses a positive amount in kobo from an integer or a string. Otherwise returns None."""
         value: Any = self._values.get(name)
         is_integer = isinstance(value, int) and not isinstance(value, bool)
         if not is_integer and not (isinstance(value, str) and _KOBO_TEXT.fullmatch(value)):

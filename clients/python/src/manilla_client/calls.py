@@ -256,7 +256,7 @@ def _endpoint(endpoint_id: str) -> str:
 
 
 def listed(path: str, query: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
-    """Adds the filters to the path as a query string. `names` maps filters to API names."""
+    """Adds the filters to the path as a query string. `names` maps a filter to its API name."""
     sent = {
         (names or {}).get(name, name): value.isoformat() if isinstance(value, datetime) else value
         for name, value in query.items()

@@ -1,4 +1,4 @@
-"""Exceptions: one class per API error code, and classes for errors without an error code."""
+"""Defines an exception class for each API error code, and for errors without a code."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar

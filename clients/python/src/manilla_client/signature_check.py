@@ -129,7 +129,7 @@ def explain(
 ) -> SignatureReport:
     """Finds the text and the secret that match the signature with the fewest mistakes.
 
-    The first text is the correct text. Secrets without a mistake are correct secrets.
+    The first text is the correct one. A secret is correct if its `mistake` is None.
     """
     digest, unreadable, form = _read(signature)
     note = " ".join(filter(None, (form, note))) or None

@@ -163,13 +163,13 @@ class Client:
     def rotate_webhook_secret(
         self, endpoint_id: str, *, overlap_minutes: int = 1440
     ) -> EndpointSecret:
-        """Creates a new secret. Until the overlap ends, the old one is also used for signing."""
+        """Creates a new secret. During the overlap, events are also signed with the old one."""
         return self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
 
     def resend_webhook_events(
         self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
     ) -> AcceptedResend:
-        """Resends the events since this time that the endpoint has not received yet."""
+        """Resends events that occurred since this time and that the endpoint has not received."""
         return self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
 
     def initiate_refund(

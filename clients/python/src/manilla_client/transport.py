@@ -1,4 +1,4 @@
-"""An HTTP client with persistent connections that uses only the standard library."""
+"""An HTTP client that reuses connections and needs only the standard library."""
 
 import http.client
 import ssl

@@ -1,4 +1,4 @@
-"""Provider A's contract: a collections and payouts gateway."""
+"""The contract of provider A, a gateway for collections and payouts."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,7 @@
-"""Provider B's contract: a bank with virtual accounts, amounts as strings and polled transfers."""
+"""The contract of provider B, a bank with virtual accounts.
+
+Amounts are strings, and the status of a transfer must be polled.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -152,7 +155,7 @@ def validate_account(provider: Provider, ask: Ask) -> Answer:
 
 
 def enquiry_reference(bank_code: str, account_number: str) -> str:
-    """Derives the name enquiry's reference from the request. A restart does not change it."""
+    """Derives the name enquiry's reference from the request, so a restart does not change it."""
     return "NER" + hashlib.sha256(f"{bank_code}/{account_number}".encode()).hexdigest()[:24].upper()
 
 

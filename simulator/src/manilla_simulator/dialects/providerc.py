@@ -1,4 +1,4 @@
-"""Provider C's contract: a payment-link gateway."""
+"""The contract of provider C, a payment-link gateway."""
 
 from collections.abc import Mapping
 from typing import Any

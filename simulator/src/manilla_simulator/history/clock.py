@@ -51,7 +51,7 @@ class MovedClock:
         self._changed: set[str] = set()  # ids of the transactions and files with new clock steps
 
     def install(self) -> None:
-        """Makes this process create ids with the moved time while the clock is moved."""
+        """Replaces this process's functions that create ids, so that ids have the moved time."""
         trx_ids.new = self._new(trx_ids.TRX_IDS)
         trx_ids.new_with_time = self._new_with_time(trx_ids.TRX_IDS)
         notification_ids.new = self._new(notification_ids.NOTIFICATION_IDS)
@@ -68,7 +68,7 @@ class MovedClock:
         return new
 
     def _new_with_time(self, ids: TimedIds) -> NewIdWithTime:
-        """Returns a function that returns an id with the moved time, and the real time."""
+        """Returns a function that returns a new id with the moved time, and also the real time."""
 
         def new(owner: int) -> tuple[str, datetime]:
             step = _current.get()

@@ -109,7 +109,7 @@ async def submit_dossier(services: Services, merchant_id: int, email: str) -> No
 
 
 async def reconcile_days(services: Services, provider: str, until: datetime) -> None:
-    """Imports the provider's statements, and signs off the days on which the statement matches."""
+    """Imports the provider's statements, and signs off the days that match the ledger."""
     db, last = services.db, until.astimezone(LAGOS).date() - timedelta(days=1)
     days = [last - timedelta(days=ago) for ago in range(RECONCILED_DAYS)]
     if raw := await _statement(db, provider, days):
@@ -125,7 +125,7 @@ async def reconcile_days(services: Services, provider: str, until: datetime) -> 
 
 
 async def _is_unsigned(db: Database, provider: str, day: date) -> bool:
-    """Returns whether the day's imported statement matches, but is not signed off yet."""
+    """Returns whether the day's statement matches the ledger, but is not signed off yet."""
     found = await imported.find(db, provider, CURRENCY, day)
     return found is not None and not found.unmatched and not await signing.latest(db, [found])
 

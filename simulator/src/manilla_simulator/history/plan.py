@@ -1,4 +1,4 @@
-"""Plans the demo history: a list of stories, oldest first, that depends only on the end time."""
+"""Plans the demo history's stories, oldest first. The plan depends only on the end time."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta

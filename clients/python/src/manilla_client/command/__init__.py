@@ -1,4 +1,4 @@
-"""The command `manilla-client`: tools for merchants' developers, who need only an API key."""
+"""The command `manilla-client` for merchants' developers. It needs only an API key."""
 
 from manilla_client.command.parser import main
 

@@ -1,4 +1,4 @@
-"""`manilla-client listen` forwards the merchant's events to a local receiver and loses none."""
+"""`manilla-client listen` forwards all of the merchant's events to a local receiver."""
 
 import argparse
 import math
@@ -141,7 +141,7 @@ class Listener:
         self._progress.record_delivered(each.id for each in events if each.id not in wanted)
 
     def _forward_due(self) -> None:
-        """Forwards the due events. After a failed delivery, the transaction's later events wait."""
+        """Forwards the due events. If a delivery fails, later events of its transaction wait."""
         held_back = {
             trx_id for trx_id, retry in self._retries.items() if retry.due_at > time.monotonic()
         }

@@ -1,4 +1,4 @@
-"""The position of `listen` in the event list, which is stored in a file for the next start."""
+"""Stores the position of `listen` in the event list in a file, for the next start."""
 
 import hashlib
 import json
@@ -57,7 +57,7 @@ class Progress:
         self._save()
 
     def lock(self) -> Any:
-        """Locks the position. Two processes with one position would skip each other's events."""
+        """Locks the position. Two processes that share it would skip each other's events."""
         try:
             import fcntl
         except ImportError:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 class Stopping:
-    """Raises KeyboardInterrupt after the current step, or immediately after a second signal."""
+    """Raises KeyboardInterrupt after the current step, or immediately on the second signal."""
 
     def __init__(self) -> None:
         self._is_busy = self._is_asked = False

@@ -107,7 +107,7 @@ def _pay_out(
 def _refund(
     client: Client, scenario: Scenario, amount: Decimal, currency: str, ipn_url: str
 ) -> Mapping[str, str]:
-    """Refunds a new payment. Returns the notification's ids, where `trx_id` is the payment's id."""
+    """Creates and refunds a payment. As in the notification, `trx_id` is the payment's id."""
     payment = _pay(client, "success", amount, currency, ipn_url)
     made = client.initiate_refund(
         trx_id=payment["trx_id"], ref_trx=_new_reference(), reason=REASON, scenario=scenario

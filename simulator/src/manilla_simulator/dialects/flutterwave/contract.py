@@ -1,4 +1,4 @@
-"""Flutterwave's contract: envelope, authentication, calls and webhooks."""
+"""Defines Flutterwave's API contract: envelope, authentication, calls and webhooks."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Flutterwave's payments: links, one-time accounts, verification and refunds."""
+"""Simulates Flutterwave's calls for payment links, one-time accounts, verification and refunds."""
 
 from decimal import Decimal
 from typing import Any
@@ -195,7 +195,7 @@ def charge_notice(_provider: Provider, charge: Charge) -> Notice:
 
 
 def refund(provider: Provider, ask: Ask) -> Answer:
-    """Completes the refund at once, unless a fault is set. No status call is documented."""
+    """Completes the refund at once, unless a fault is set, because no status call is documented."""
     fields = ask.fields.only("amount", "comments", "callbackurl")
     charge = _by_number(provider, ask.parameters["id"])
     left = charge.amount_paid - charge.refunded

@@ -1,4 +1,4 @@
-"""Flutterwave's payouts: banks, name lookup, balance, fee and transfers."""
+"""Simulates Flutterwave's calls for banks, name lookup, balance, fee and transfers."""
 
 import re
 from typing import Any
@@ -99,7 +99,7 @@ def transfer(provider: Provider, ask: Ask) -> Answer:
 
 
 def _new_reference(provider: Provider, reference: str) -> str:
-    """Returns the new transfer's reference. Rejects a duplicate, or adds a suffix to it."""
+    """Returns the new transfer's reference. A duplicate is either rejected or gets a suffix."""
     if account_of(provider).references_are_unique:
         transfers.refuse_duplicate(provider, reference)
         return reference

@@ -49,7 +49,7 @@ def is_test(provider: Provider) -> bool:
 
 
 def references(provider: Provider, charge: Charge) -> dict[str, str]:
-    """Returns Kora's two reference fields. A setting chooses the field for our reference."""
+    """Returns Kora's two reference fields. A setting determines which one has our reference."""
     named = {"reference": charge.reference, "payment_reference": charge.reference}
     match account_of(provider).our_reference:
         case KoraReference.REFERENCE:

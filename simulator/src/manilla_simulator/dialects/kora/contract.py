@@ -1,4 +1,4 @@
-"""Kora's contract: envelope, authentication, calls and webhooks."""
+"""Defines Kora's API contract: envelope, authentication, calls and webhooks."""
 
 from collections.abc import Mapping
 from typing import Any

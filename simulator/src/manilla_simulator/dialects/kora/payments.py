@@ -1,4 +1,4 @@
-"""Kora's payments: the hosted page, one-time accounts and the status query."""
+"""Simulates Kora's calls for the hosted page, one-time accounts and the status query."""
 
 from decimal import Decimal
 from typing import Any

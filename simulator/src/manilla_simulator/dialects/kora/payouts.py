@@ -1,4 +1,4 @@
-"""Kora's payouts: banks, name lookup and transfers."""
+"""Simulates Kora's calls for banks, name lookup and transfers."""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
-"""Monnify's API: naira, short-lived tokens, two calls for a one-time account.
+"""Simulates Monnify's API.
 
-An API key that starts with `MK_TEST_` enables the sandbox's rules: webhooks are not signed, and a
-transfer succeeds immediately.
+Amounts are in naira. Tokens are valid for a short time, and opening a one-time account needs two
+calls. An API key that starts with `MK_TEST_` enables the sandbox's rules: webhooks are not signed,
+and a transfer succeeds immediately.
 """

@@ -1,4 +1,4 @@
-"""Monnify's contract: envelope, tokens, calls and webhooks."""
+"""Defines Monnify's API contract: envelope, tokens, calls and webhooks."""
 
 import base64
 import secrets

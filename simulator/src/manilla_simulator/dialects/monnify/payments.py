@@ -1,4 +1,4 @@
-"""Monnify's payments: the hosted page, one-time accounts and the status query."""
+"""Simulates Monnify's calls for the hosted page, one-time accounts and the status query."""
 
 from typing import Any
 

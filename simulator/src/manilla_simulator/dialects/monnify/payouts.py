@@ -1,4 +1,4 @@
-"""Monnify's disbursements: banks, name lookup, transfers, balance and search."""
+"""Simulates Monnify's calls for banks, name lookup, transfers, balance and search."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

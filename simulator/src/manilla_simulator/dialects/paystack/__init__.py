@@ -1,4 +1,6 @@
-"""Paystack's API: amounts in kobo, `Bearer` secret key, a recipient before each transfer.
+"""Simulates Paystack's API.
 
-A secret key that starts with `sk_test_` enables the sandbox's rules: transfers succeed immediately.
+Amounts are in kobo. The secret key is sent as a `Bearer` token, and a transfer needs a recipient
+that was created before. A secret key that starts with `sk_test_` enables the sandbox's rules:
+transfers succeed immediately.
 """

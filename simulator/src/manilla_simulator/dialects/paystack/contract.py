@@ -1,4 +1,4 @@
-"""Paystack's contract: envelope, authentication, calls and webhooks."""
+"""Defines Paystack's API contract: envelope, authentication, calls and webhooks."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Paystack's payments: the hosted page, one-time accounts and verification."""
+"""Simulates Paystack's calls for the hosted page, one-time accounts and verification."""
 
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Paystack's payouts: banks, name lookup, transfer recipients and transfers."""
+"""Simulates Paystack's calls for banks, name lookup, transfer recipients and transfers."""
 
 import re
 from typing import Any
