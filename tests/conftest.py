@@ -86,7 +86,7 @@ def pytest_collection_finish() -> None:
 
 
 def _configure_hypothesis(*, is_short: bool) -> None:
-    """Makes `make test` try a few fixed examples. A slow example never fails a test."""
+    """Limits `make test` to a few fixed examples. A slow example never fails a test."""
     hypothesis.settings.register_profile(
         "manilla",
         max_examples=30 if is_short else 100,

@@ -43,7 +43,7 @@ class InstanceFolder:
 
 
 def idle_instance(folder: Path, settings: Settings) -> InstanceFolder:
-    """Returns an instance whose only running process is the database, which most commands need."""
+    """Returns an instance that runs only its database, which is sufficient for most commands."""
     folder.mkdir(mode=0o700)
     urls = (settings.base_url, settings.database_url, settings.migration_url)
     write_running(folder, Running(os.getpid(), settings.mode, *urls))

@@ -1,4 +1,4 @@
-"""Records which tables' rows the application's transactions wait for."""
+"""Records the tables in which the application's transactions wait for a locked row."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ class LockWaits:
 
 @contextlib.asynccontextmanager
 async def watched(cluster: Cluster) -> AsyncIterator[LockWaits]:
-    """Watches the locks of the tests' database until the end of the block."""
+    """Watches the locks of the tests' database until the end of the `with` block."""
     url = cluster.url(postgres.SUPERUSER, postgres.NAME)  # this role can read other users' queries
     db = await Database.open(url, size=1, name="lock waits")
     records = await db.records(_TABLES_OF_MERCHANTS)
@@ -65,7 +65,7 @@ async def watched(cluster: Cluster) -> AsyncIterator[LockWaits]:
 
 @contextlib.asynccontextmanager
 async def slow_commits(cluster: Cluster) -> AsyncIterator[None]:
-    """Makes each commit take 10 ms longer, so that locks are held long enough to be seen."""
+    """Makes each commit take 10 ms longer, so that locks are held long enough to be observed."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         await connection.execute("ALTER SYSTEM SET commit_delay = 10000")

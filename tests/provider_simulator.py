@@ -52,7 +52,7 @@ class ProviderSimulator:
             return await reply.json()
 
     async def try_control(self, path: str, document: Any) -> int:
-        """Sends a command and returns the HTTP status: 409 if no provider makes such a change."""
+        """Sends a command and returns its status. 409 means that no provider makes this change."""
         url = f"{self.url}/control/api/{path}"
         async with self._session.post(url, json=document) as reply:
             return reply.status

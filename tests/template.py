@@ -113,8 +113,8 @@ async def _keep_a_copy(cluster: postgres.Cluster) -> None:
 async def _save_time(cluster: postgres.Cluster) -> None:
     """Disables fsync, because the data need not survive a crash of the operating system.
 
-    Even without fsync, the data survives the crash of a process. Each connection plans a statement
-    once instead of six times.
+    Even without fsync, the data survives the crash of a process. Each connection plans an SQL
+    statement once instead of six times.
     """
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:

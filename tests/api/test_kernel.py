@@ -67,7 +67,7 @@ async def _fail(call: Call) -> Echo:
 
 @pytest.fixture(scope="module")
 async def probe(services: Services) -> AsyncIterator[Site]:
-    """Serves test endpoints that accept every type of parameter, with the API's request code."""
+    """Uses the API's request code to serve test endpoints that accept every type of parameter."""
 
     def endpoint(method: str, path: str, use_case: Any, **more: Any) -> Endpoint:
         return Endpoint(

@@ -1,4 +1,4 @@
-"""The request log contains each merchant API call, without secrets, and why it was rejected."""
+"""The request log contains each merchant API call without secrets, and why a call was rejected."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

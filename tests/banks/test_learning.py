@@ -1,4 +1,4 @@
-"""Bank codes from a provider's bank list, from manual mapping or from the bank registry."""
+"""Bank codes come from a provider's bank list, from manual mapping or from the bank registry."""
 
 import asyncio
 import secrets

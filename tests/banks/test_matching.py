@@ -1,4 +1,4 @@
-"""Entries of a provider's bank list are matched to banks by code and name, if this is certain."""
+"""A provider's bank list is matched to banks by code and name, if the match is certain."""
 
 import string
 

@@ -24,7 +24,7 @@ async def opened(
     scheme: str = "light",
     scripts: bool = True,
 ) -> AsyncIterator[Page]:
-    """Opens a page, and fails on any browser message. Only the shop may be on another host."""
+    """Opens a page, and fails on any browser message. Requests to the shop get a fixed response."""
     context = await browser.new_context(
         viewport={"width": width, "height": 844},
         color_scheme=scheme,  # type: ignore[arg-type]

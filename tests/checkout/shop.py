@@ -128,7 +128,7 @@ class Shop:
 
     @contextlib.asynccontextmanager
     async def opening(self, checkout: Checkout) -> AsyncIterator[None]:
-        """Keeps another request waiting for its new charge until the end of the `with` block."""
+        """Makes another request wait for its new charge until the end of the `with` block."""
         await self.provider("a/faults", {"latency_seconds": 3})
         other = asyncio.create_task(self.choose(checkout, HOSTED))
         await until(lambda: self.tries(checkout))

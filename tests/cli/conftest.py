@@ -13,7 +13,7 @@ async def idle(
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
 ) -> InstanceFolder:
-    """An instance without running processes, for commands that need only its database."""
+    """An instance that runs only its database, which is sufficient for most commands."""
     name = request.module.__name__.rpartition(".")[2]
     own = await database(cluster, settings, name, is_migrated=True)
     return idle_instance(tmp_path_factory.mktemp("idle") / "data", own)

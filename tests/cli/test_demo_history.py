@@ -58,7 +58,7 @@ def is_complete(instance: Instance) -> bool:
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance whose history is complete, although its first start was killed too early."""
+    """An instance whose history is complete, although its first run was killed before the end."""
     parent = tmp_path_factory.mktemp("history")
     folder = parent / "data"
     folder.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""Rotating the master key: secrets always stay readable, and the old key then decrypts nothing."""
+"""During a master key rotation, secrets stay readable. Afterwards the old key decrypts nothing."""
 
 import json
 from pathlib import Path

@@ -30,7 +30,7 @@ def keys(merchant: Merchant) -> dict[str, str]:
 async def trigger(
     simulator: ProviderSimulator, merchant: Merchant, home: Path, *words: str
 ) -> tuple[int, Any, str]:
-    """Runs the command, and at the same time the sandbox jobs, which are due immediately."""
+    """Runs the command and, in parallel, the sandbox jobs, which are due immediately."""
     running = asyncio.create_task(
         asyncio.to_thread(tool, home, "trigger", *words, "--json", **keys(merchant))
     )

@@ -96,7 +96,7 @@ async def _queues(services: Services, merchant: Merchant, text: str) -> dict[str
 async def _statement(services: Services, text: str) -> str:
     """Stores a day's statement whose lines match no ledger movements.
 
-    The day is signed off, and the statement changes afterwards.
+    The day is signed off before the last change to the statement.
     """
     db, account = services.db, ("providerb", "NGN")
     await _import_line(services, text)

@@ -1,4 +1,4 @@
-"""A provider's page guides the setup with a checklist, the next step, a guide and clear errors."""
+"""A provider's page helps with the setup: a checklist, the next step, a guide and clear errors."""
 
 import re
 from collections.abc import AsyncIterator

@@ -50,7 +50,7 @@ async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator
 
 @pytest.fixture
 async def shop(services: Services, site: Site, simulator: ProviderSimulator) -> Shop:
-    """A shop that has no cases and an empty wallet."""
+    """A shop without cases, whose wallet is empty."""
     merchant = await new_merchant(
         site.from_new_ip(), services.db, services.keyring, environment=Environment.PRODUCTION
     )

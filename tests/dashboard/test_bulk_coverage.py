@@ -1,4 +1,4 @@
-"""A payout file exceeds the wallet's balance: rows are paid in order, and no row is skipped."""
+"""If a payout file exceeds the wallet's balance, rows are paid in order, and none is skipped."""
 
 import asyncio
 import csv

@@ -1,4 +1,4 @@
-"""Gateways, commission payer, test money, resent notifications and invitations, over HTTP.
+"""The pages for gateways, commission payer, test money, resends and invitations, over HTTP.
 
 `test_journeys.py` tests the same pages in a browser.
 """

@@ -1,4 +1,4 @@
-"""A new team member cannot approve payouts. The inviter could control the new member's account."""
+"""A new team member cannot approve payouts, because the inviter could use the member's login."""
 
 import pytest
 
@@ -18,7 +18,7 @@ PROTECTION = "/sandbox/protection"
 
 
 async def _invite(dashboard: MerchantDashboard, role: Role = Role.FINANCE) -> Decider:
-    """Adds a team member through an invitation link, as an owner can do alone."""
+    """Adds a team member through an invitation link, which an owner can do alone."""
     services, merchant_id = dashboard.services, dashboard.merchant.new.id
     email = f"invented-{merchant_id}@example.com"
     token = await invitations.invite(
@@ -35,7 +35,7 @@ async def _invite(dashboard: MerchantDashboard, role: Role = Role.FINANCE) -> De
 
 
 async def _ask(dashboard: MerchantDashboard) -> str:
-    """Creates a production payout that needs a second person, and returns the payout's batch."""
+    """Creates a production payout that needs a second person's approval. Returns its batch."""
     await dashboard.services.db.execute(
         """
         INSERT INTO payout_batch (merchant_id, id, environment, status, method_id, method_name,

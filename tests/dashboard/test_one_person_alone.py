@@ -22,7 +22,7 @@ ACCOUNT = "/sandbox/settlement-account"
 
 
 class Thief(msgspec.Struct, frozen=True):
-    """A finance user of a merchant that requires a second person for payouts above 1,000."""
+    """A finance user of a merchant whose payouts above 1,000 need a second person's approval."""
 
     dashboard: MerchantDashboard
     user: SignedInUser

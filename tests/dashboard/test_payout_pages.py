@@ -1,4 +1,4 @@
-"""Payouts in the dashboard, single or from a file: no payout is sent twice."""
+"""Payouts that are created in the dashboard, individually or from a file, are never sent twice."""
 
 import csv
 import io

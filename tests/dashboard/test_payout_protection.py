@@ -1,4 +1,4 @@
-"""Payout protection: a second person for large payouts, and payouts only to saved accounts."""
+"""With payout protection, large payouts need a second person, and only saved accounts are paid."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The dashboard's search: types of text, isolation between merchants, and keyboard use."""
+"""The dashboard's search: what it finds, isolation between merchants, and keyboard use."""
 
 from urllib.parse import urlencode
 

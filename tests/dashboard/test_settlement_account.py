@@ -1,4 +1,4 @@
-"""The settlement account: its name is confirmed, and a change takes effect later or is canceled."""
+"""A settlement account's name is confirmed, and a change takes effect later or is canceled."""
 
 import asyncio
 from collections.abc import AsyncIterator

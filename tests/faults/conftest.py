@@ -29,5 +29,5 @@ async def simulator(simulated_kinds: ProviderSimulator) -> ProviderSimulator:
 
 @pytest.fixture
 def shop(payer: PayoutMerchant) -> Shop:
-    """The same merchant as in `payer`, as a shop with customers who pay."""
+    """The merchant of the fixture `payer`, as a shop whose customers pay."""
     return Shop(payer.services, payer.simulator, payer.merchant)

@@ -1,4 +1,4 @@
-"""An instance with a merchant that sends payouts, and the checks that hold after every fault."""
+"""An instance with a merchant that sends payouts, and checks that must pass after every fault."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""A proxy for PostgreSQL that cuts the connection before or after a chosen statement or commit."""
+"""A PostgreSQL proxy that cuts the connection before or after a chosen SQL statement or commit."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The previous release: its code, taken from the git history, and its running processes."""
+"""Takes the previous release's code from the git history, and runs its processes."""
 
 import os
 import re
@@ -54,7 +54,7 @@ def _git(project: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
 
 
 class Programs:
-    """The command, the API and the worker of one version, with one database.
+    """The command, the API and the worker of one version, which use one database.
 
     A version without a virtual environment uses the tests' environment.
     """

@@ -1,4 +1,4 @@
-"""A second web process with its own database connections, which the same merchant calls."""
+"""Runs a second web process, with its own database connections, for the same merchant."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A host's clock jumps. Due times and leases are correct, because they use the database's clock."""
+"""If a host's clock jumps, due times and leases stay correct. They use the database's clock."""
 
 from datetime import datetime, timedelta, tzinfo
 from typing import Self

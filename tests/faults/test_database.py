@@ -1,4 +1,4 @@
-"""The database is disconnected, overloaded, or reports conflicts: callers get an error.
+"""If the database is disconnected, overloaded, or reports conflicts, callers get an error.
 
 The numbers in the test names refer to docs/faults.md.
 """
@@ -181,7 +181,7 @@ async def test_27_a_connection_lost_while_committing_an_outcome_settles_it_once(
 async def test_27_a_connection_lost_at_any_statement_of_a_send_pays_once(
     payer: PayoutMerchant, fragile: PayoutMerchant, proxy: Proxy, cut: Cut, nth: int
 ) -> None:
-    """Each run cuts the connection at another statement that contains the payout's id."""
+    """Each run cuts the connection at another SQL statement that contains the payout's id."""
     trx_id = await payer.pay_out()
     proxy.cut(cut, trx_id, nth)
     for _ in range(4):
@@ -284,7 +284,7 @@ async def _idle_in_transaction(payer: PayoutMerchant) -> int:
 async def _conflicts(
     owner: Database, table: str, operation: str, error: str
 ) -> AsyncIterator[None]:
-    """Makes changes to the table fail with this error, as often as a test requires."""
+    """Causes writes to the table to fail with this error, for the number of times a test sets."""
     await owner.execute(
         f"""
         CREATE SEQUENCE conflicts;

@@ -1,4 +1,4 @@
-"""A full disk: new writes are rejected, and all data that was acknowledged stays stored."""
+"""If the disk is full, new writes are rejected, and all acknowledged data stays stored."""
 
 import asyncio
 import contextlib

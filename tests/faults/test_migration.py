@@ -50,7 +50,7 @@ async def _call(running: LiveInstance, answers: Counter[str], done: asyncio.Even
 
 
 async def _forget_the_functions(running: LiveInstance) -> None:
-    """Marks the SQL functions as outdated, as they are in a database of the previous version."""
+    """Marks the SQL functions as outdated, as in a database that the previous version created."""
     instance = json.loads((running.instance.folder / "instance.json").read_text())
     owner = await asyncpg.connect(instance["migration_url"])
     await owner.execute("UPDATE function_set SET digest = 'another'")

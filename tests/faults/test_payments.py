@@ -61,7 +61,7 @@ async def test_a_crash_after_storing_a_webhook_neither_loses_nor_repeats_it(
 async def test_a_crash_during_a_credit_leads_to_one_credit_and_one_commission(
     running: LiveInstance, point: str, *, is_shared: bool
 ) -> None:
-    """A payment with a receipt is credited in its own transaction, not in a shared statement."""
+    """A payment with a receipt does not share the SQL statement that credits several payments."""
     running.instance.command(
         "merchant", "set", str(running.merchant["id"]), "--commission-percent", "1.5"
     )

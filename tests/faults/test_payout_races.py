@@ -61,7 +61,7 @@ async def _request_concurrently(payer: PayoutMerchant, orders: list[dict[str, An
 async def test_23_of_64_concurrent_requests_with_one_reference_one_succeeds(
     payer: PayoutMerchant, rail: str, is_known: bool
 ) -> None:
-    """All other requests return the first request's outcome, whether or not the name is cached."""
+    """All other requests get the first one's outcome, whether or not the account name is cached."""
     order = await payer.order(rail)
     if rail == "a":
         order["beneficiary"]["account_number"] = (

@@ -59,7 +59,7 @@ async def _sent(payer: PayoutMerchant, rail: str = "a") -> str:
 
 
 async def _ended(payer: PayoutMerchant, rail: str, status: str) -> str:
-    """Creates a payout that has its final status, which a status query has returned."""
+    """Creates a payout whose final status has been returned by a status query."""
     trx_id = await _sent(payer, rail)
     await payer.settle(rail, trx_id, status)
     await payer.check_now(trx_id)

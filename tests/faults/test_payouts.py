@@ -37,7 +37,7 @@ async def _invariants_hold_here(live: PayoutInstance) -> AsyncIterator[None]:
 
 
 async def _warm_up(live: PayoutInstance, rail: str) -> None:
-    """Fills the caches, so that the next request runs only its debit statement."""
+    """Fills the caches, so that the next request only runs the SQL that debits the wallet."""
     if rail != MANUAL:
         await live.until_status(await live.pay_out(rail), "completed")
         await live.pay_out(rail)

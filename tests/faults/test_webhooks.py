@@ -1,4 +1,4 @@
-"""Signed webhooks that are repeated, wrong in amount, or about another provider's transaction.
+"""Signed webhooks that are repeated, have a wrong amount, or name another provider's transaction.
 
 These tests cover row 17 of docs/faults.md. `tests/kinds.py` lists the differences between provider
 kinds.

@@ -1,4 +1,4 @@
-"""Reports about payouts: with a wrong amount, from the sandbox, or in the wrong order.
+"""Payout reports that have a wrong amount, come from the sandbox, or arrive in the wrong order.
 
 The numbers in the test names refer to docs/faults.md.
 """

@@ -1,4 +1,4 @@
-"""Amounts as users type them: every accepted notation has exactly one meaning."""
+"""Every accepted notation of an amount that a user types has exactly one meaning."""
 
 import re
 from decimal import Decimal
@@ -79,7 +79,7 @@ def test_every_amount_is_read_in_every_notation(currency: str, minor: int) -> No
 
 
 def _with_decimal_comma(text: str) -> Money | None:
-    """Returns the amount as a reader with decimal commas understands it, or None."""
+    """Parses an amount with a decimal comma. Returns None if the text is no such amount."""
     plain = text.strip().removeprefix("₦").removeprefix("NGN").strip()
     if not re.fullmatch(r"([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]{1,2})?", plain):
         return None

@@ -1,4 +1,4 @@
-"""If a database session ends during a statement, every asyncpg error becomes `Unavailable`."""
+"""If a database session ends during an SQL statement, each asyncpg error becomes `Unavailable`."""
 
 import asyncio
 import itertools

@@ -16,7 +16,7 @@ from tests.waiting import until
 async def test_a_value_that_cannot_be_encoded_leaves_no_open_statement(
     settings: Settings, db: Database
 ) -> None:
-    """If the statement stayed open, the connection's next user would get a timeout."""
+    """If the SQL statement stayed open, the connection's next user would get a timeout."""
     one = await Database.open(settings.database_url, size=1, name="a test of sessions")
     try:
         with pytest.raises(asyncpg.DataError):

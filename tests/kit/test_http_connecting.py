@@ -1,4 +1,4 @@
-"""How the HTTP client connects: names, addresses and TLS. A failed connection sends nothing."""
+"""How the HTTP client connects: names, addresses and TLS. If connecting fails, nothing is sent."""
 
 import asyncio
 import errno

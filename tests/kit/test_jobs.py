@@ -154,7 +154,7 @@ async def test_a_stopping_runner_lets_its_jobs_finish(db: Database, kind: str) -
 async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With as many merchants as slots, the next round starts with the first merchant again."""
+    """If there are as many merchants as slots, the next round starts with the first one again."""
     stop, done = asyncio.Event(), []
 
     async def do(job: Job) -> None:

@@ -1,4 +1,4 @@
-"""The private names of libraries that we use, which a new library version may rename.
+"""The private names that we use from libraries. A new library version may rename them.
 
 `pyproject.toml` limits the versions of these libraries. Before you raise a limit, run this test and
 the tests in `tests/kit` and `tests/pages` with the new version.

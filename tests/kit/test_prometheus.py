@@ -1,4 +1,4 @@
-"""The totals include the metrics of ended processes, whose files are removed. No file is sparse."""
+"""Totals include the metrics of ended processes, whose files are removed. No file is sparse."""
 
 import os
 import subprocess

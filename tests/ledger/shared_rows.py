@@ -17,7 +17,7 @@ OWNED = ("merchant", "person", "session", "invitation", "password_reset", "rate_
 
 
 class SharedRows:
-    """Runs each statement in a transaction, and checks its locks before the commit."""
+    """Runs each SQL statement in a transaction, and checks its locks before the commit."""
 
     def __init__(self, owner: Database, tables: dict[str, str]) -> None:
         self._owner = owner
@@ -34,7 +34,7 @@ class SharedRows:
                 await self._look()
 
     async def until_none_is_locked(self) -> None:
-        """Waits until statements that started earlier have released their locks."""
+        """Waits until SQL statements that started earlier have released their locks."""
         await self._look()
         while self.found:
             self.found.clear()

@@ -1,4 +1,4 @@
-"""PostgreSQL is killed under load: acknowledged postings are stored, and others get an error."""
+"""PostgreSQL is killed under load. Acknowledged postings stay stored, and others get an error."""
 
 import asyncio
 import json

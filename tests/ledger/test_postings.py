@@ -164,7 +164,7 @@ async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> N
 
 
 async def test_a_posting_waiting_for_a_wallet_locks_none_that_comes_later(db: Database) -> None:
-    """All statements lock wallets in the same order, so two statements cannot deadlock."""
+    """All SQL statements lock wallets in the same order, so two of them cannot deadlock."""
     first, second = next(_merchants), next(_merchants)
     for merchant in (first, second):
         await open_wallets(db, merchant)

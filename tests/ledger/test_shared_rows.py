@@ -1,4 +1,4 @@
-"""No statement that moves money keeps a row locked until its commit if merchants share the row.
+"""When money moves, rows that several merchants share do not stay locked until the commit.
 
 With a synchronous standby, a commit takes long. If each settlement locked a shared row until its
 commit, the whole platform could settle only one transaction at a time.

@@ -1,4 +1,4 @@
-"""The balance and the statement. Each line's balance follows from the previous line."""
+"""The wallet's balance and statement. Each line's balance follows from the previous line's."""
 
 import asyncio
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The lists return only the caller's payments and payouts, as in verify responses, newest first."""
+"""The lists return only the caller's payments and payouts, newest first, in the verify format."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The directory of API callers: concurrent lookups share one load and never get outdated data."""
+"""Concurrent lookups in the directory of API callers share one load and get no outdated data."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ Load = Callable[[Database, int], Awaitable[MerchantRow | None]]
 
 
 class Loads:
-    """Counts loads. The first load pauses after its query until the test resumes the load."""
+    """Counts directory loads. The first load pauses after its query until the test resumes it."""
 
     def __init__(self, load: Load) -> None:
         self.count = 0

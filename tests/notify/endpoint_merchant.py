@@ -1,4 +1,4 @@
-"""A merchant with webhook endpoints, and a worker that delivers when a test calls `deliver`."""
+"""A merchant with webhook endpoints, and a worker that sends events when a test calls `deliver`."""
 
 import asyncio
 import contextlib

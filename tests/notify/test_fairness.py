@@ -1,4 +1,4 @@
-"""A slow endpoint or a backlog of one merchant does not delay other merchants."""
+"""One merchant's slow endpoint or backlog does not delay other merchants."""
 
 import asyncio
 import contextlib

@@ -117,7 +117,7 @@ async def test_a_payout_the_provider_lost_is_not_resent_during_a_hold(
 async def test_a_send_missing_from_a_restored_database_is_never_repeated(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    """The restored database has the payout as unsent, but the status query finds the transfer."""
+    """In the restored database the payout is unsent, but the status query finds the transfer."""
     await payer.simulator.control(
         "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     )

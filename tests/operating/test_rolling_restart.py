@@ -78,7 +78,7 @@ async def backends(settings: Settings) -> AsyncIterator[list[Backend]]:
 
 
 class Load:
-    """Callers with persistent connections, like the connections of a proxy."""
+    """Callers with persistent connections, like a proxy."""
 
     def __init__(self, backends: list[Backend]) -> None:
         self._backends = backends

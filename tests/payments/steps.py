@@ -131,7 +131,7 @@ async def complete(services: Services, merchant: Merchant, trx_id: str) -> None:
 
 
 async def expire(services: Services, merchant: Merchant, trx_id: str) -> None:
-    """Expires a payment, like the worker when the time for the checkout has ended."""
+    """Expires a payment, as the worker does when the checkout's time limit has passed."""
     job = Job(merchant.new.id, EXPIRE, trx_id, attempts=1, failures=0, fence=1)
     await PaymentTasks(services.db, services.charges).expire(job)
 

@@ -451,7 +451,7 @@ OPTIONAL = ("description", "customer_name", "customer_email")
 async def test_empty_optional_text_counts_as_absent(
     merchant: Merchant, services: Services, field: str, escape: bool
 ) -> None:
-    """Covers both decoders. A body with an escape sequence is decoded field by field."""
+    """Tests both JSON decoders. A body with an escape sequence is decoded field by field."""
     sent = json.dumps(order(**{field: ""})).encode()
     body = sent.replace(b"ORDER", b"\\u004fRDER") if escape else sent
     reply = await steps.initiate(merchant, body)

@@ -1,4 +1,4 @@
-"""Commission from the quote to the ledger, in each environment, paid by merchant or customer."""
+"""The commission from quote to ledger, in each environment, paid by merchant or customer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Paid payments are credited in shared statements exactly as `states.conclude` credits them."""
+"""One SQL statement credits several payments, exactly as `states.conclude` credits each of them."""
 
 import asyncio
 import re

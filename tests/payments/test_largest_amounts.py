@@ -19,7 +19,7 @@ LARGEST = "99999999999999.99"
 
 
 async def _fill(shop: Shop, room_minor: int) -> None:
-    """Credits the wallet with the largest postings until it can accept only `room_minor` more."""
+    """Credits the wallet with the largest possible postings until only `room_minor` more fits."""
     missing = WALLET_MAX - room_minor - await shop.balance()
     while missing:
         part = min(missing, 10**17 - 1)
@@ -126,7 +126,7 @@ async def test_a_sandbox_payment_that_would_exceed_the_wallet_limit_fails(
 
 
 async def test_the_ledgers_totals_can_be_larger_than_a_bigint(shop: Shop) -> None:
-    """The sum of two full wallets exceeds a bigint. An earlier test has filled the other wallet."""
+    """The sum of two full wallets does not fit into a bigint. An earlier test filled one wallet."""
     await _fill(shop, 0)
     found = await balances.balances(shop.services.db)
     total = sum(each.balance_minor for each in found if each.currency == "NGN")

@@ -1,4 +1,4 @@
-"""Several gateways offer a way to pay: which one is used first, and which one if that fails."""
+"""Which gateway is used first if several offer the same way to pay, and which one if it fails."""
 
 import asyncio
 from typing import Any

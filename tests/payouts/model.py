@@ -127,7 +127,7 @@ class Model:
         return order.number
 
     def work(self, order: Order, send: str, is_asked: bool, claim: int) -> None:
-        """Runs one step of the worker that holds this claim. After a crash, it keeps its lease."""
+        """Runs one step of the worker that holds this claim. A crashed worker keeps its lease."""
         self._point("after_claim")
         self._work(order, send, is_asked, claim)
         if order.holder == claim:

@@ -262,7 +262,7 @@ class Machine:
     # Actions of providers.
 
     async def provider_decides(self, order: Order, word: str, then: str) -> None:
-        """Sets the provider's status, even to an invalid one. `on` means the usual next status."""
+        """Sets the transfer's status, even to an invalid one. `on` means the usual next status."""
         if word == "on":
             word = {"processing": "success", "success": "reversed"}.get(order.said[-1], "failed")
         if word != order.at_provider:

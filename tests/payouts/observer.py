@@ -25,7 +25,7 @@ class PayoutObserver:
     async def opened(cls, url: str) -> AsyncIterator["PayoutObserver"]:
         """Opens a connection with temporary views that hide the rows of other merchants.
 
-        The connection does not come from a pool, because a pool replaces connections after some
+        The connection does not come from a pool, because a pool replaces connections after some SQL
         statements.
         """
         session = await asyncpg.connect(url)

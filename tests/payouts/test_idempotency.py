@@ -1,4 +1,4 @@
-"""A repeated reference or key: one payout, one debit, and the same outcome for all requests."""
+"""Requests with the same reference or key get the same outcome, with one payout and one debit."""
 
 import asyncio
 import json

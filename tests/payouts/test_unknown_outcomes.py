@@ -1,4 +1,4 @@
-"""If a provider's response is lost, the payout is not sent twice or refunded without proof."""
+"""If a provider's response is lost, the payout is neither sent twice nor refunded without proof."""
 
 import asyncio
 from functools import partial

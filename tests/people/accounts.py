@@ -86,7 +86,7 @@ class Accounts:
         )
 
     async def lock(self, email: str, realm: Realm = Realm.DASHBOARD) -> None:
-        """Locks an email's sign-in with wrong passwords from many addresses, like an attacker."""
+        """Locks a user's sign-in with wrong passwords from many IP addresses, like an attacker."""
         with contextlib.suppress(sign_in.SignInRefused):
             await self.try_sign_in(email, "a wrong password!", realm=realm)
         await self.db.execute(

@@ -1,4 +1,4 @@
-"""Provider A's contract in handwritten samples: our requests, and the parsing of responses.
+"""Tests our requests to provider A and the parsing of its responses with handwritten samples.
 
 The samples are independent of the adapter and the simulator, so the tests detect an error that is
 in both.

@@ -65,7 +65,7 @@ async def test_every_delivery_is_counted_and_schedules_a_query(
 async def test_concurrent_webhooks_are_stored_as_if_each_had_arrived_alone(
     db: Database, webhooks: WebhookInbox, reference: str
 ) -> None:
-    """The webhooks include identical bytes, one transaction twice, and another transaction type."""
+    """Two webhooks are identical, one more reports the same transfer, and one reports a charge."""
     charge = WebhookEvent(EventKind.CHARGE, reference)
     stored = await asyncio.gather(
         webhooks.store("providera", event(reference), b"same"),

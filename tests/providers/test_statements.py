@@ -1,4 +1,4 @@
-"""All lines of a statement are read once, even if new lines are added between two pages."""
+"""All lines of a provider statement are read once, even if lines are added between two pages."""
 
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Payments, payouts and refunds through the simulator, and the provider's statement of them."""
+"""Payments, payouts and refunds through the simulator, and the provider statement with them."""
 
 import random
 from collections.abc import Callable

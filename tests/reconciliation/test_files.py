@@ -1,4 +1,4 @@
-"""The import of a statement from a CSV file is complete, or changes nothing."""
+"""Importing a provider statement from a CSV file either succeeds completely or changes nothing."""
 
 import pytest
 

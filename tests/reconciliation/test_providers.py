@@ -1,4 +1,4 @@
-"""Statements with payments, payouts and refunds. A line without a match opens a case."""
+"""Provider statements with payments, payouts and refunds. A line without a match opens a case."""
 
 import csv
 import io

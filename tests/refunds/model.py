@@ -67,7 +67,7 @@ class RefundModel:
         return refund.number
 
     def work(self, refund: RefundInModel, send: str, is_asked: bool, claim: int) -> None:
-        """Runs one step of the worker that holds this claim. After a crash, it keeps its lease."""
+        """Runs one step of the worker that holds this claim. A crashed worker keeps its lease."""
         if refund.status == "pending" and not refund.is_sent and refund.is_left:
             self._done(refund, claim)  # Only an administrator can decide on this refund.
         elif refund.status == "pending" and not refund.is_sent:

@@ -27,7 +27,7 @@ SEEN = """
 
 
 class RefundMachine:
-    """One run: a new merchant with one large payment, which is refunded in parts, and the model."""
+    """One run with the model and a new merchant, whose large payment is refunded in parts."""
 
     def __init__(
         self, stage: Stage, shop: Shop, started: Started, rail: str, checks_every: int

@@ -1,4 +1,8 @@
-"""Refunds through the API: one per reference, limited to the paid amount, repeatable with a key."""
+"""Refunds through the API.
+
+Each reference creates one refund, refunds never exceed the paid amount, and a request with an
+idempotency key can be repeated.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The calls of a platform to each provider's simulated API, for tests that cover all providers."""
+"""The calls that a platform makes to each provider's simulated API, for tests of all providers."""
 
 import base64
 import hashlib

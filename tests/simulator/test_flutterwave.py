@@ -1,4 +1,4 @@
-"""Every call of Flutterwave's simulated API."""
+"""Every call to Flutterwave's simulated API."""
 
 from decimal import Decimal
 from typing import Any

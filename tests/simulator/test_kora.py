@@ -1,4 +1,4 @@
-"""Every call of Kora's simulated API."""
+"""Every call to Kora's simulated API."""
 
 import hashlib
 import hmac

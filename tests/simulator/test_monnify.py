@@ -1,4 +1,4 @@
-"""Every call of Monnify's simulated API."""
+"""Every call to Monnify's simulated API."""
 
 import re
 from datetime import timedelta

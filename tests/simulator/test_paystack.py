@@ -1,4 +1,4 @@
-"""Every call of Paystack's simulated API."""
+"""Every call to Paystack's simulated API."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Provider A's contract in handwritten requests and responses."""
+"""Tests the simulated provider A with handwritten requests and responses."""
 
 import hashlib
 import hmac

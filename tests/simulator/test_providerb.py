@@ -1,4 +1,4 @@
-"""Provider B's contract in handwritten requests and responses."""
+"""Tests the simulated provider B with handwritten requests and responses."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""Provider C's contract in handwritten requests and responses."""
+"""Tests the simulated provider C with handwritten requests and responses."""
 
 import hashlib
 import hmac

@@ -66,7 +66,7 @@ def test_a_migration_leaves_the_running_version_alone(file: Path) -> None:
 
 
 def test_functions_are_never_dropped() -> None:
-    """Processes of the previous version call the functions until the last of them has restarted."""
+    """Processes that still run the previous version call the functions until they are restarted."""
     for file in (migrate.FOLDER / "functions").glob("*.sql"):
         assert "DROP" not in re.sub(r"--[^\n]*", "", file.read_text()).upper(), file.name
 
@@ -136,7 +136,7 @@ async def _invalidate(cluster: Cluster, name: str, index: str) -> None:
 async def test_the_running_version_writes_notifications_before_rights_are_granted(
     cluster: Cluster, settings: Settings
 ) -> None:
-    """During a migration, the application's role has no privileges on the tables of the trigger."""
+    """During a migration, the application's role has no privileges on the trigger's tables."""
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER))
     change = connection.transaction()
     await change.start()

@@ -53,7 +53,7 @@ BY_TESTS = "UPDATE job SET due_at = 'infinity'"
 
 
 class Business:
-    """One merchant, and all SQL statements that its payments and payouts execute."""
+    """One merchant, and all SQL statements that are executed for its payments and payouts."""
 
     def __init__(self, payer: PayoutMerchant, shop: Shop) -> None:
         self.payer, self.shop = payer, shop

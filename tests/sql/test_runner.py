@@ -40,7 +40,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
 
 @pytest.mark.parametrize("number", runner.numbers())
 def test_only_concurrent_index_statements_follow_the_first_of_them(number: str) -> None:
-    """After a concurrent index statement, any other statement would run without a lock timeout."""
+    """After a concurrent index build, any other SQL statement would run without a lock timeout."""
     [file] = runner.FOLDER.glob(f"{number}_*.sql")
     migration = runner.read(file)
     for statement in migration.concurrent:

@@ -1,4 +1,4 @@
-"""Migrations that derive values from stored texts, and rows that the previous version inserts."""
+"""Migrations derive values from stored texts, and rows from the previous version are completed."""
 
 import json
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ OLD_NOTIFICATIONS = [
 async def test_notifications_of_the_previous_version_get_their_type(
     on: Settings, owner: Any
 ) -> None:
-    """Tests notifications from before the migration, and from older processes during it."""
+    """Tests notifications written before the migration, and by older processes during it."""
     await runner.run(on.migration_url, last="0060")
     await _notify(owner, prefix="a")
     await migrate.upgrade(on.migration_url, on.database_url)

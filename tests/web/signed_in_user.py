@@ -91,7 +91,7 @@ class SignedInUser(msgspec.Struct, frozen=True):
         )
 
     async def enroll(self, services: Services) -> pyotp.TOTP:
-        """Enrolls a second factor, and returns the authenticator app. Its code is unused."""
+        """Enrolls a second factor, and returns its authenticator app. No code has been used yet."""
         visitor = await sessions.find(services.db, self.realm, self.token)
         assert visitor is not None
         begun = await second_factor.begin(services.db, services.keyring, visitor)

@@ -50,5 +50,5 @@ def test_a_refund_is_named_and_its_outcome_said_in_our_words() -> None:
     + ["refund_completed", "return_failed", "delivered", "unheard_of"],
 )
 def test_an_event_without_facts_shows_nothing_of_its_details(event: str) -> None:
-    """A process of the previous version stores no facts with an event."""
+    """A process that still runs the previous version stores no facts with an event."""
     assert "provider" not in _detail(event)

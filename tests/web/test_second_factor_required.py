@@ -1,4 +1,4 @@
-"""Where a password alone is not sufficient: for merchants' money, and in the whole console."""
+"""A password alone is not sufficient to move a merchant's money or to use the console."""
 
 import re
 import secrets

@@ -201,7 +201,7 @@ async def test_a_connection_that_is_never_established_moves_the_payout(
 async def test_after_a_restore_a_payout_is_found_on_the_rail_that_has_it(
     routed: RoutedPayouts,
 ) -> None:
-    """The backup is from before the move, so it has the payout as unsent on the first rail."""
+    """The backup was made before the move, so the restored payout is unsent on the first rail."""
     trx_id = await routed.pay_out()
     await routed.plan("a", REFUSED)
     db, key = routed.services.db, (routed.payer.merchant.new.id, trx_id)

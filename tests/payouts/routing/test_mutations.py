@@ -1,6 +1,6 @@
 """Each rule against double payment is needed: without the rule, a test scenario fails.
 
-A scenario returns whether no payout was paid twice. If two rules protect against the same scenario,
+A scenario returns True if no payout was paid twice. If two rules protect against the same scenario,
 each rule alone is sufficient, and the scenario fails only without both rules.
 """
 
@@ -258,7 +258,7 @@ async def _left_rail_pays(scene: Scene) -> bool:
 
 
 async def _failed_before_the_backup(scene: Scene) -> bool:
-    """The first rail failed and the second rail pays, but the backup is from before the move."""
+    """The first rail failed and the second rail pays, but the backup was made before the move."""
     trx_id = await scene.routed.pay_out()
     await scene.work(trx_id)
     await scene.routed.payer.settle("a", trx_id, "failed")
@@ -269,7 +269,7 @@ async def _failed_before_the_backup(scene: Scene) -> bool:
 
 
 async def _rejected_after_a_restore(scene: Scene) -> bool:
-    """An administrator rejects a payout that is unsent on the first rail in our database."""
+    """An administrator rejects a payout that, in our database, is unsent on the first rail."""
     trx_id = await scene.routed.pay_out()
     await scene.routed.send_directly("b", trx_id)
     await outgoing.hold_all(scene.db)

@@ -1,4 +1,4 @@
-"""If a provider sends an invalid response or none, the check reports this and does not crash."""
+"""`manilla provider check` reports invalid or missing responses and does not crash."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Which parts of a provider's responses the report of a check may show."""
+"""Which parts of a provider's responses the report of `manilla provider check` may show."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Webhooks about transactions that a check has created."""
+"""Webhooks about transactions that `manilla provider check` has created."""
 
 import pytest
 
@@ -52,7 +52,7 @@ async def test_webhooks_about_a_check_open_no_case(
 async def test_at_a_live_account_such_a_webhook_is_treated_as_any_other(
     services: Services, simulator: ProviderSimulator
 ) -> None:
-    """Checks create nothing at a live account, so a check's reference in a webhook opens a case."""
+    """Checks create nothing at a live account, so a webhook about a check opens a case."""
     await credentials.change(services.db, services.keyring, "providera", {"sandbox": "false"})
     await services.rails.load()
     reference = references.new()
