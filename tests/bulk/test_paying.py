@@ -1,4 +1,4 @@
-"""Rows of a confirmed payout file that temporarily cannot be paid."""
+"""Some rows of a confirmed payout file temporarily cannot be paid."""
 
 from manilla.bulk import batches
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate

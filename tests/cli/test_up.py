@@ -136,7 +136,7 @@ def test_an_orphaned_database_server_is_stopped_and_its_data_reused(folder: Path
 
 
 def _is_server(instance: Instance, pid: int) -> bool:
-    """Returns True if this process is still the database server, or if no server runs yet."""
+    """Returns True if this process is still the database server, or if no server is running yet."""
     try:
         return instance.postmaster() == pid
     except (FileNotFoundError, IndexError):

@@ -11,7 +11,7 @@ from tests.provider_simulator import ProviderSimulator
 
 @pytest.fixture
 async def simulator(simulated_providers: ProviderSimulator) -> ProviderSimulator:
-    """The simulated providers, which the payout methods need. Also runs the worker's jobs."""
+    """The simulated providers, which the payout methods need. Can also run the worker's jobs."""
     await simulated_providers.reset()
     return simulated_providers
 

@@ -1,4 +1,4 @@
-"""Console users with each role, and a merchant whose texts all contain a script."""
+"""Console users with each role, and a merchant. Every text in its data contains a script."""
 
 import secrets
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A merchant with all types of sample data, whose texts all contain a script."""
+"""A merchant with all types of sample data. Every text in the data contains a script."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""The API explorer makes real sandbox calls, only for the merchant of the signed-in user."""
+"""The API explorer makes real sandbox calls, but only for the signed-in user's merchant."""
 
 import hmac
 import re

@@ -1,4 +1,4 @@
-"""Receipts as a page and as a file, with the correct content for each viewer."""
+"""A receipt, as a page or a file, has the correct content for each viewer."""
 
 import re
 from collections.abc import AsyncIterator

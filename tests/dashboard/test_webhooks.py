@@ -1,4 +1,4 @@
-"""The pages for webhook endpoints: create with a secret, change, test, resend and delete."""
+"""The pages that create, change, test and delete webhook endpoints, and resend events."""
 
 import re
 

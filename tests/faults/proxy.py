@@ -50,7 +50,7 @@ class Proxy:
     def cut(self, cut: Cut, needle: str, nth: int = 1, *, after: str = "") -> None:
         """Cuts the connection once, at the nth message that contains `needle`.
 
-        With `after`, only transactions that contain the text `after` count, because processes also
+        If `after` is set, only transactions that contain this text count, because processes also
         commit their own statistics.
         """
         self._cut, self._needle, self._nth, self.has_cut = cut, needle.encode(), nth, False

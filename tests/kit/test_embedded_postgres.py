@@ -1,4 +1,4 @@
-"""Preparing a folder for the embedded PostgreSQL server, after an interrupted start."""
+"""Prepares a folder for the embedded PostgreSQL server, even after an interrupted start."""
 
 import os
 import shutil

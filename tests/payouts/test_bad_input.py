@@ -28,7 +28,7 @@ async def sandbox_payer(
     db: Database,
     keyring: Keyring,
 ) -> AsyncIterator[PayoutMerchant]:
-    """The merchant that most tests share, because almost all of their requests are rejected."""
+    """The merchant that most tests share. They rarely change it, as most requests are rejected."""
     await simulated_providers.reset()
     async with setting(services, "rate_limit_per_minute", "1000000"):
         yield PayoutMerchant(services, simulated_providers, await new_merchant(site, db, keyring))

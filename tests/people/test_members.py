@@ -15,7 +15,7 @@ from tests.people.accounts import BROWSER, PASSWORD, Accounts, Owner, new_addres
 
 
 async def add_member(accounts: Accounts, owner: Owner, role: Role) -> Owner:
-    """Adds a user who owns another merchant as a member of the owner's merchant."""
+    """Adds a member to the owner's merchant. The new member also owns another merchant."""
     new = await accounts.owner()
     token = await invitations.invite(
         accounts.db, accounts.keyring, None, owner.merchant_id, new.email, role

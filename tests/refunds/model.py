@@ -172,8 +172,8 @@ class RefundModel:
     def decide(self, refund: RefundInModel, *, is_paid: bool, is_sure: bool) -> bool:
         """Decides on a refund that needs an administrator's decision, or on an unsent, held refund.
 
-        With `is_sure`, the administrator has already paid, or has checked that the provider does
-        not pay.
+        If `is_sure` is set, the administrator has already paid, or has checked that the provider
+        does not pay.
         """
         if refund.status != "pending":
             return False

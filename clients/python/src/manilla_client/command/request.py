@@ -1,4 +1,4 @@
-"""`manilla-client request`: sends one signed request and prints the response."""
+"""`manilla-client request` sends one signed request and prints the response."""
 
 import argparse
 import contextlib
