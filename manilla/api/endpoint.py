@@ -30,7 +30,7 @@ class Call(msgspec.Struct, frozen=True):
     headers: Mapping[bytes, bytes]  # contains only the headers that the API uses
     ticket: RateTicket
     api_key: int | None = None  # the additional API key, or None for the main key
-    # A use case that has waited calls this function to check the API key and its permissions again.
+    # Called by a use case after it has waited, to check the API key and its permissions again.
     check_again: Callable[[], Awaitable[None]] = _nothing_to_check
 
     @property
@@ -51,7 +51,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     right: Right | None  # the permission that the API key must have, or None
     answers: tuple[type[msgspec.Struct], ...]  # possible types of the response body
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
-    # Whether the use case counts the request toward the rate limit, which saves an SQL query.
+    # Whether the use case itself counts the request toward the rate limit, which saves a query.
     counts: bool = False
     is_repeatable: bool = False  # accepts Idempotency-Key and X-Sandbox-Scenario headers
     is_signed: bool = True  # False for the legacy API, which uses bearer tokens

@@ -32,7 +32,7 @@ Given = TypeVar("Given", bound=msgspec.Struct)
 AMOUNT_TAG = "amount"
 Amount = Annotated[Decimal, msgspec.Meta(extra={AMOUNT_TAG: True})]
 
-# Marks the function that validates a URL in production mode, where the host must be public.
+# Marks the function that validates a URL in production mode. The URL's host must be public.
 PUBLIC_CHECK_TAG = "public_check"
 NO_URL = "Expected a URL: https://… or http://…"
 NOT_PUBLIC = "Expected a public URL: notifications are not sent to private hosts."

@@ -144,7 +144,7 @@ class MerchantApi:
             if isinstance(refusal, Unavailable | RateLimitExceeded):
                 raise
             if ticket.allowance is None:
-                # The use case has not counted the rejected request toward the rate limit.
+                # A rejected request is counted here, because the use case has not counted it.
                 await services.limiter.spend(ticket)
             if isinstance(refusal, InsufficientPermission | InvalidCredentials):
                 raise  # an API key without this permission must not get a stored response

@@ -26,7 +26,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 KEY_LENGTH_MAX = 255
 SANDBOX_SCENARIO = "X-Sandbox-Scenario"
 
-NO_ENDPOINT = "none"  # the endpoint's name if a request was rejected before routing
+NO_ENDPOINT = "none"  # logged as the endpoint's name if a request is rejected before routing
 OF_ADDRESS, OF_MERCHANT = "address", "merchant"  # the rate limit policies
 
 
@@ -50,7 +50,7 @@ class ApiRequest(msgspec.Struct):
     call: Call | None = None
     answer: msgspec.Struct | None = None
     ticket: RateTicket | None = None
-    # The IP address's rate limit, which applies to requests without valid credentials.
+    # The rate limit per IP address, which applies to requests without valid credentials.
     address_allowance: Allowance | None = None
     refusal: Refusal | None = None
     status: int = 0  # the response's HTTP status

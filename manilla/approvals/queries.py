@@ -211,11 +211,11 @@ async def moved_alone(connection: Connection, actor: Actor, subject: str, curren
     """
     is_person = actor.kind is ActorKind.PERSON
     who = f"{actor.kind}:{actor.id if is_person else actor.name}"
-    # Serialize an actor's concurrent changes, so that each one takes the earlier ones into account.
+    # Serialize an actor's concurrent changes, so that the total includes all earlier changes.
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended('moved alone:' || $1::text, 0))", who
     )
-    # Skip approved movements: the next audit entry after such a movement is its approval.
+    # Skip approved movements, which are followed in the audit log by an entry about the approval.
     moved = await connection.value(
         """
         SELECT coalesce(sum(abs(split_part(line.detail ->> 'amount', ' ', 1)::numeric)), 0)

@@ -10,7 +10,7 @@ import msgspec
 
 class ActorKind(StrEnum):
     PERSON = "person"  # a signed-in user
-    COMMAND = "command"  # the command line, with the operating system user's name
+    COMMAND = "command"  # a change made on the command line, with the operating system user's name
     SYSTEM = "system"  # a change made by Manilla itself, for example by a worker
 
 

@@ -21,7 +21,7 @@ class Doubt(StrEnum):
 
     CONTRADICTION = "contradiction"  # the code and the name belong to different banks
     DUPLICATE = "duplicate"  # the list has several codes for a bank, or several names for a code
-    RENAMED = "renamed"  # the provider changed the name after an administrator mapped the code
+    RENAMED = "renamed"  # the provider has renamed the bank since an administrator mapped the code
 
 
 class Match(msgspec.Struct, frozen=True):

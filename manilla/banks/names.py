@@ -8,7 +8,7 @@ from manilla.banks.nigeria import BANKS, NigerianBank
 
 LENGTH_MAX = 200
 _WORD = re.compile(r"[a-z0-9]+")
-# Abbreviate these words instead of removing them: without them, two banks can have the same name.
+# Words to abbreviate instead of removing: without them, two banks could have the same name.
 _SHORTENED = (
     (re.compile(r"\b(micro ?finance( bank)?|mf ?bank|mfb( bank)?)\b"), "mfb"),
     (re.compile(r"\bpayment service bank\b"), "psb"),

@@ -232,7 +232,7 @@ class Banks:
         try:
             listed = [(bank.code, bank.name) for bank in banks]
             if await learning.learn(self._db, provider, listed):
-                await self._registry.load()  # the caller may need the new bank codes
+                await self._registry.load()  # the caller may need bank codes that were just stored
         except Unavailable as away:  # the list is usable even if it cannot be stored
             log.warning("bank_list_not_stored", provider=provider, **away.facts)
 

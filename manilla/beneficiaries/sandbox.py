@@ -5,7 +5,7 @@ from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import Bank
 
-# Test account numbers with a fixed result on every method. Payouts to other numbers are delivered.
+# Payouts to these test accounts have a fixed result. Payouts to other accounts are delivered.
 FAILS = "0000000001"
 INVALID = "0000000002"
 STAYS_PENDING = "0000000003"

@@ -49,7 +49,7 @@ async def not_promised(
 ) -> Money:
     """Returns the wallet's balance minus the cost of unpaid rows in running batches."""
     scope = tenant.merchant_id, tenant.environment, currency
-    # Lock in a separate statement, so that the next statement sees all committed rows.
+    # Lock in a separate SQL statement, so that the next one sees all committed rows.
     balance_minor = await db.value(
         """
         SELECT balance_minor FROM wallet

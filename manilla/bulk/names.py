@@ -19,7 +19,7 @@ from manilla.payouts.ordering import PayoutPreviews
 from manilla.transfers.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailable, UnknownBank
 
 CHECK = JobKind.BULK_NAMES
-CONCURRENCY = 2  # number of files that are checked at the same time
+CONCURRENCY = 2  # number of payout files that are checked at the same time
 # Limits a file's account lookups per second, so that the provider has capacity left for payouts.
 LOOKUPS_AT_ONCE, STEP_SECONDS = 10, 1
 PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable

@@ -74,7 +74,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     ready: int = 0
     paid: int = 0
     refused: int = 0
-    # Number of ready rows whose name is not checked yet, or differs from the name at the bank.
+    # Number of ready rows whose account name is not checked yet, or differs from the bank's.
     unchecked: int = 0
     differing: int = 0
     amount_minor: int = 0  # total amount of the valid rows
@@ -151,7 +151,7 @@ class BatchOutcomes(msgspec.Struct, frozen=True):
     pending: int
     delivered: int
     failed: int  # failed or canceled payouts, whose debit was refunded to the wallet
-    unsent: int  # pending automatic payouts that were not sent to a provider
+    unsent: int  # pending automatic payouts that have not been sent to a provider yet
 
     @property
     def made(self) -> int:

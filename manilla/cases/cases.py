@@ -28,7 +28,7 @@ class CaseKind(StrEnum):
     UNKNOWN_REFERENCE = "unknown_reference"
     # A provider's report contradicts a final status. No money was moved.
     CONTRADICTION = "contradiction"
-    # A provider's statement and our ledger differ about one transaction.
+    # A provider statement and our ledger disagree about one transaction.
     STATEMENT_DIFFERS = "statement_differs"
     CLEARING_DIFFERS = "clearing_differs"  # our ledger and a provider's balance differ
     STILL_OPEN = "still_open"  # the provider has not reported a final status for too long
@@ -51,7 +51,7 @@ class CaseAction(StrEnum):
     CREDIT = "credit"  # credit the money to the merchant
     RETURN = "return"  # return the money to the payer through the provider
     KEEP = "keep"  # the platform keeps the money, because nobody claims it
-    # The next three actions apply to contradictions.
+    # The next three actions apply if a provider's report contradicts a final status.
     WRITE_OFF = "write_off"  # the provider has the money; the platform bears the loss
     DEBIT = "debit"  # the provider has the money; the merchant bears the loss
     REVERSE = "reverse"  # the payout's money was returned, so reverse the payout

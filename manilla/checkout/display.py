@@ -9,7 +9,7 @@ __all__ = ["clean", "duration", "gateway", "money", "name"]
 
 NAME_MAX = 100
 
-# These words are removed from the end of a method's name, because its label already has them.
+# These words are removed from the end of a method's name, because its label contains them.
 _SAID_ALREADY = re.compile(r"\s+(checkout|bank transfer)$", re.IGNORECASE)
 
 

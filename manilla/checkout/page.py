@@ -58,7 +58,7 @@ def outcome_page(view: CheckoutView) -> CheckoutPage:
     if payment.status is PaymentStatus.SUCCESS:
         return CheckoutPage.SUCCESS
     if view.held is not None:
-        return CheckoutPage.HELD  # the customer's money has arrived, but the payment failed
+        return CheckoutPage.HELD  # the customer's money has arrived, but the payment has failed
     return _FAILED[payment.error_code or PaymentErrorCode.PAYMENT_DECLINED]
 
 

@@ -36,7 +36,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     refund: Refund | None = None
     payout: Payout | None = None
     progress: Progress | None = None
-    question: StatusQuery | None = None  # the status query that users can send
+    question: StatusQuery | None = None  # the status query that a user can trigger from the page
 
 
 async def gather(db: Database, case: Case) -> Evidence:

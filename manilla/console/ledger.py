@@ -33,7 +33,7 @@ EXPLANATIONS = {
 }
 
 
-ASSETS = ("clearing",)  # pages show these balances with the opposite sign
+ASSETS = ("clearing",)  # accounts whose balances are shown on pages with the opposite sign
 
 
 COLUMNS = books.ENTRY_FIELDS.select(

@@ -26,7 +26,7 @@ from manilla.web.serving.router import PageNotFound
 
 async def path_of(db: Database, text: str) -> str | None:
     """Returns the path of the console page for the record with this id, or None."""
-    # The case list finds case numbers, so a number is looked up only as a payout's reference.
+    # A number is looked up only as a payout reference, because the case list finds case numbers.
     search = find_payout if text.isdigit() else find
     try:
         async with asyncio.timeout(time_limits.current.lookup_seconds):

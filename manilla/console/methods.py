@@ -24,7 +24,7 @@ from manilla.web.serving.router import PageNotFound
 
 # The names of the form's fee fields start with this prefix.
 FEE_FIELDS = {MethodKind.DEPOSIT: "provider_fee", MethodKind.WITHDRAW: "fee"}
-EXAMPLE = 10_000  # the amount of the fee preview, in major units
+EXAMPLE = 10_000  # the amount for which the page previews the fee, in major units
 POSITION_MAX = 10_000
 
 

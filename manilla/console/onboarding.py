@@ -15,7 +15,7 @@ from manilla.methods.method import Method
 from manilla.providers.kind import Credentials
 from manilla.web.page_request import PageRequest
 
-MERCHANTS_MAX = 1000  # the number of newest merchants whose webhooks are searched
+MERCHANTS_MAX = 1000  # webhooks are searched only for this many of the newest merchants
 
 
 class SetupStep(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ class OpenTasks(msgspec.Struct, frozen=True):
     """The number of open tasks of one kind, such as manual payouts."""
 
     title: str
-    count: int | None  # None if counting the tasks took too long
+    count: int | None  # None if counting the open tasks took too long
     path: str
     icon: str
 

@@ -19,7 +19,7 @@ from manilla.payments.eligibility import gateways
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
-EXAMPLE = 10_000  # amount of the commission example, in major units
+EXAMPLE = 10_000  # the amount in the example of the commission, in major units
 
 
 async def show_gateways(request: PageRequest) -> PageResponse:

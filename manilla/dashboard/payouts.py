@@ -45,7 +45,7 @@ REFERENCE_LENGTH_MAX = 60
 # The name of a hidden form field with a default reference.
 # The reference ensures that submitting the form twice creates only one payout.
 ONCE = "once"
-# Pairs of an error and the form field that shows the error.
+# Each pair has an error, and the form field that shows the error.
 AT_FIELD = (
     (refusals.UnknownBank, "bank_code"),
     (refusals.InvalidBeneficiary, "account_number"),

@@ -71,7 +71,7 @@ class Batcher(Generic[Item, Result]):
             or now - queue[0][2] > time_limits.current.batch_wait_seconds
         ):
             raise Unavailable
-        # Raises Unavailable if the request's time is up, because such a request must not write.
+        # Raises Unavailable if the request has timed out, because such a request must not write.
         seconds = deadline.remaining_seconds()
         future: asyncio.Future[Result] = loop.create_future()
         if seconds is not None:
@@ -101,7 +101,7 @@ class Batcher(Generic[Item, Result]):
                     [(item, answer) for item, answer, _ in taken if not answer.done()]
                 )
                 if self._gather_seconds and len(taken) > 1:
-                    # A pause while the batcher is busy lets the next statement process more items.
+                    # A pause while busy lets the next SQL statement process more items.
                     await asyncio.sleep(self._gather_seconds)
         finally:
             self._drain = None

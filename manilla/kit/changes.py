@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.25
 STALE_AFTER_SECONDS = 0.9
-# This time includes a margin, because a timer may fire early.
+# This time includes a safety margin, because a timer may fire early.
 KNOWN_AFTER_SECONDS = STALE_AFTER_SECONDS + 0.05
 
 SETTINGS = "settings"

@@ -150,7 +150,7 @@ async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> 
     stale = [row for row in rows if not keyring.is_current(row["head"])]
     match = " AND ".join(f"{name} = ${n}" for n, name in enumerate(place.key, start=3))
     for row in stale:
-        # Compare with the old value, so that a value written in the meantime is not overwritten.
+        # Update only an unchanged value, so that a concurrent change is not overwritten.
         await db.execute(
             f"UPDATE {place.table} SET {place.column} = $1::bytea || {rest}"
             f" WHERE {head} = $2 AND {match}",

@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 # With these settings, queries find rows through an index even in a small table.
-# These settings are for the statements of batches, which look up many rows by their keys.
+# These settings are for SQL statements that look up a batch of rows by their keys.
 # By default, the planner prefers a sequential scan when it joins a batch with a small table.
 # The session may then keep using a sequential scan while the table grows, until the next ANALYZE.
 BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
@@ -38,8 +38,8 @@ _SET_BY_KEY = "; ".join(f"SET LOCAL {name} = {value}" for name, value in BY_KEY.
 
 _WRITE = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 
-# After these errors, the statement had no effect because it conflicted with another statement.
-# When the statement is retried, it sees the other statement's changes.
+# These errors mean that an SQL statement conflicted with another one and had no effect.
+# When the SQL statement is retried, it sees the changes made by the other one.
 CONFLICTS = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -183,7 +183,7 @@ class KeptConnection:
         with unavailable_when_away(self._connector):
             if self._raw is None or self._raw.is_closed():
                 self._raw = await self._connector.connect(**self._options)
-                # Each statement in this session also commits.
+                # Each SQL statement in this session is committed immediately.
                 self._raw.set_committing(self._writes)
             async with self._guarded(self._raw) as raw:
                 records: list[Any] = await raw.fetch(sql, *values)
@@ -204,8 +204,8 @@ class Database(Queries):
     def __init__(self, connector: Connector, options: dict[str, Any], size: int) -> None:
         self._connector = connector
         settings = options["server_settings"]
-        # By default, PostgreSQL plans a statement with array parameters again on every call.
-        # With this setting, the session plans each statement only once.
+        # By default, PostgreSQL plans an SQL statement with array parameters again on every call.
+        # With this setting, the session plans each SQL statement only once.
         kept = {**settings, "plan_cache_mode": "force_generic_plan"}
         self._kept_options = {**options, "server_settings": kept}
         self._kept: list[KeptConnection] = []
@@ -266,7 +266,7 @@ class Database(Queries):
             db = cls(Connector(url), options, size)
             await db._pool
             async with db._pool.acquire():
-                pass  # connecting already shows whether the database is reachable
+                pass  # opening a connection already shows whether the database is reachable
         return db
 
     async def close(self) -> None:

@@ -89,7 +89,7 @@ def _write_lines() -> None:
     text, start = _encode_lines(lines), 0
     while start < len(text):
         end = text.rfind(LINE_END, start, start + WRITE_BYTES_MAX)
-        if end < 0:  # one line is too long for a single write
+        if end < 0:  # this line is too long for a single write
             end = text.index(LINE_END, start)
         _output.write(text[start : end + 1])
         start = end + 1

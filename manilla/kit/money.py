@@ -24,7 +24,7 @@ _UNITS = {code: Decimal(1).scaleb(-decimals) for code, decimals in DECIMALS.item
 
 _AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
-_ONE = Decimal(1)  # most amounts have as many decimal places as this number: none
+_ONE = Decimal(1)  # has no decimal places, like most amounts
 
 # The sum of ninety amounts of this size fits into a 64-bit integer.
 MINOR_MAX = 10**17 - 1

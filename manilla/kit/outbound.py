@@ -36,7 +36,7 @@ _SPECIAL = tuple(
 )
 
 
-# Both cases have the same message, which does not reveal the host names that our network knows.
+# The message is the same for private and unknown hosts, so it does not reveal our network's hosts.
 NOT_REACHED = "not a public address, or a name that is not known"
 
 
@@ -100,7 +100,7 @@ def describe(error: Exception) -> str:
 
 def _system_reason(error: OSError) -> str:
     number = error.errno
-    # For rejected addresses, DNS errors and TLS errors, the text is more specific than the number.
+    # For rejected addresses, DNS errors and TLS errors, the text says more than the error number.
     if number is None or number <= 0 or isinstance(error, ssl.SSLError):
         return error.strerror or str(error)
     return os.strerror(number)

@@ -50,7 +50,7 @@ class MetricsFile(MmapedDict):
     """
 
     FIRST_BYTES = 64 * 1024
-    VALUE_BYTES_MAX = 28  # maximum size of a stored value without its name
+    VALUE_BYTES_MAX = 28  # maximum size in bytes of a stored value, not counting its name
 
     def __init__(self, filename: str | Path) -> None:
         with Path(filename).open("ab") as file:

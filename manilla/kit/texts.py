@@ -30,7 +30,7 @@ def has_controls(text: str, *, allowed: str = "") -> bool:
     return any(found not in allowed for found in _CONTROLS.findall(text))
 
 
-# The tagged function validates a string and returns an error message, or None if it is valid.
+# Marks a function that returns an error message for an invalid string, or None for a valid one.
 CHECK_TAG = "check"
 
 

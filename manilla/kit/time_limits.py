@@ -19,8 +19,8 @@ class TimeLimits(msgspec.Struct, frozen=True):
 
     # PostgreSQL enforces the statement timeouts, which are whole seconds.
     statement_seconds: int = 5
-    web_statement_seconds: int = 2  # the limit for the web process's statements
-    start_statement_seconds: int = 10  # the limit for statements when a process starts
+    web_statement_seconds: int = 2  # the limit for SQL statements of the web process
+    start_statement_seconds: int = 10  # the limit for SQL statements when a process starts
     reconcile_statement_seconds: int = 20
     # The server has this additional time to enforce its limit. A slower server counts as hanging.
     statement_grace_seconds: float = 1
@@ -72,12 +72,12 @@ class TimeLimits(msgspec.Struct, frozen=True):
 
     # `manilla up`
     postgres_ready_seconds: float = 60
-    # The limit for the server to stop after a signal. Then a stronger signal is sent.
+    # How long the server may take to stop after a signal. Then a stronger signal is sent.
     postgres_stop_seconds: float = 20
     # This limit is high because initdb writes about 40 MB, possibly to a slow disk.
     postgres_command_seconds: float = 120
     postgres_shutdown_seconds: float = 30
-    # This limit must be longer than a program waits for requests and jobs in progress.
+    # This limit must exceed the time that a program waits for requests and jobs in progress.
     program_stop_seconds: float = 20
     api_ready_seconds: float = 90
     api_probe_seconds: float = 2

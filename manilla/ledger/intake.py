@@ -95,7 +95,7 @@ class ItemPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     repeats: bool = False  # whether an earlier item has the same reference or key
     # The sum of the amounts of earlier items in the batch that count toward the daily limit.
     ahead_minor: int = 0
-    # The database functions use this name for a dry run, and the previous version calls them too.
+    # True for a dry run. The database functions use this name, and the previous version calls them.
     only_look: bool = False
 
 

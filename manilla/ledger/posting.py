@@ -84,7 +84,7 @@ class Posting(msgspec.Struct, frozen=True):
 
     merchant_id: int
     trx_id: str
-    kind: str  # a PostingKind, with the suffix `:rail` in a case about a payout's earlier rail
+    kind: str  # a PostingKind; in a case about a payout's earlier rail, with the suffix `:rail`
     environment: Environment
     wallet: Money
     lines: tuple[Line, ...]

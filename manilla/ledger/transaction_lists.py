@@ -13,7 +13,7 @@ from manilla.kit.listing.sorting import AmountFilter, KeyIndex, Selection, SortK
 from manilla.ledger.scope import Scope, Tenant, collation_of, merchant_condition, scope_conditions
 from manilla.ledger.trx_ids import TRX_IDS
 
-# In earlier versions, the creation time and the time in the id differ by up to this much.
+# Earlier versions stored creation times that differ from the time in the id by up to this much.
 ASTRAY = timedelta(minutes=1)
 # All transactions were created between these two dates.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
@@ -52,7 +52,7 @@ class IndexedMatch(msgspec.Struct, frozen=True):
     label: str
     sql: str
     values: tuple[Any, ...]
-    is_common: bool = False  # whether several transactions of one merchant can have the same value
+    is_common: bool = False  # whether several transactions of the same merchant can have this value
 
 
 def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> Selection:

@@ -14,7 +14,7 @@ from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.scope import Tenant
 
-# Pages are read in one statement if their posting ids differ by at most this much.
+# Pages are read in one SQL statement if their posting ids differ by at most this much.
 TOGETHER_MAX = 5_000
 
 # Selects the merchant's reference for the transaction `looked.trx_id`.
@@ -82,7 +82,7 @@ _NAMED = """
 
 class StatementEntry(msgspec.Struct, frozen=True, gc=False):
     trx_id: str
-    ref_trx: str | None  # None if the transaction has no reference, such as funding
+    ref_trx: str | None  # None for transactions that have no reference, such as funding
     kind: str
     currency: str
     amount_minor: int

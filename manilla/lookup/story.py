@@ -47,7 +47,7 @@ class WrongAmount(msgspec.Struct, frozen=True, kw_only=True):
     received: Money
     surplus: Money
     rest: Money
-    waiting: Money  # the amount to be returned by refunds that have not started yet
+    waiting: Money  # the total of refunds that have not started yet
     returning: Money
     returned: Money
     not_returned: Money  # the amount of failed refunds

@@ -14,7 +14,7 @@ from manilla.providers.rails import Rails
 
 NOT_SENT = "The payout has not been sent yet. It will be sent automatically."
 SENT = "The payout was already sent. Its status is queried automatically, and it is not sent twice."
-# Texts for merchants about these holds. For other holds, merchants see the administrators' text.
+# The texts that merchants see for these holds. For other holds, they see the administrators' text.
 FOR_MERCHANTS = {
     OutgoingHold.MERCHANT_DISABLED: "Your account is disabled.",
     OutgoingHold.MERCHANT_REJECTED: "Your account was rejected.",

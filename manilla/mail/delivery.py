@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 CONCURRENCY = 8
 # Minutes from each failure to the next attempt. The last value repeats until the email expires.
 RETRY_MINUTES = (1, 5, 15, 30, 60, 120, 240)
-# An `Attach` function creates attachments when an email is sent, instead of storing them.
+# An `Attach` function creates attachments when an email is sent, so they need not be stored.
 # Every attempt must create the same attachments.
 Attach = Callable[[Mail], Awaitable[Sequence[MailAttachment]]]
 NO_ATTACHMENTS: Mapping[MailKind, Attach] = {}

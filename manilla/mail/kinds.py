@@ -42,7 +42,7 @@ class Audience(StrEnum):
     CONSOLE = "console"  # the console's users with one of the roles
 
 
-# Each set contains the roles with the permission in the comment. A test verifies this.
+# Each set contains the roles that have the permission in the comment. A test verifies the sets.
 OWNERS = frozenset(("owner",))  # MANAGE_TEAM
 FINANCE = frozenset(("owner", "finance"))  # MOVE_MONEY
 DEVELOPERS = frozenset(("owner", "developer"))  # CONFIGURE

@@ -53,7 +53,7 @@ class LetterWriter:
         content, first = self.content(mails), mails[0]
         try:
             message = self._message(first, content)
-        except ValueError:  # the address was stored when other validation rules applied
+        except ValueError:  # the address was stored when validation rules were different
             raise NotSent("the address cannot be used", is_final=True) from None
         for each in attachments:
             maintype, _, subtype = each.media_type.partition("/")

@@ -24,7 +24,7 @@ class InvalidCredentials(Refusal):
         self, *, errors: Mapping[str, str] | None = None, logged: str | None = None
     ) -> None:
         super().__init__(errors=errors)
-        self.logged = logged  # the error's reason, shown only in the merchant's request log
+        self.logged = logged  # the reason for the error, shown only in the merchant's request log
         # The merchant whose key was sent. Its request log shows the failed request.
         self.merchant: Any = None
 

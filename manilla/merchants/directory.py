@@ -48,7 +48,7 @@ class Caller(msgspec.Struct, frozen=True):
     currencies: frozenset[str]
     active_wallets: frozenset[str]
     credentials: tuple[LiveCredential, ...]
-    # Transaction types (payment, payout) for which an endpoint is subscribed to `pending` events.
+    # Types of transactions (payment, payout) whose `pending` events are sent to an endpoint.
     pending_events: frozenset[str] = frozenset()
     keys: tuple[LiveKey, ...] = ()  # additional API keys
 

@@ -35,5 +35,5 @@ def rate_ticket(merchant_id: int, source: str, limit: int) -> RateTicket:
     Both environments share one bucket, because the specified limit does not distinguish them.
     `source` is the caller's IP address or network, or the part of Manilla that sends the request.
     """
-    # With zero padding, buckets sort like merchant ids, so all code locks rows in the same order.
+    # Zero padding sorts buckets like merchant ids, so that all code locks rows in the same order.
     return RateTicket(f"{merchant_id:011d}:{source}", limit)

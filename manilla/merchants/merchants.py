@@ -70,7 +70,7 @@ class UnderpaidRule(StrEnum):
     HOLD = "hold"  # hold all money until an administrator decides
 
 
-# Rules of new merchants. Merchants created before the rules existed keep the default, `hold`.
+# The rules for new merchants. Merchants created before the rules existed keep the default, `hold`.
 NEW_RULES = queries.WrongAmountRules(OverpaidRule.SETTLE, UnderpaidRule.ASK)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from manilla.kit.money import Money
 from manilla.providers.port import Direction
 
-AUTO = "auto"  # provider of a method whose payouts each get a provider automatically
+AUTO = "auto"  # means that a provider is chosen for each payout
 
 
 class MethodKind(StrEnum):

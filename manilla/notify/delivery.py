@@ -79,7 +79,7 @@ class NotificationDelivery(Generic[Due]):
             return None
         wait = _wait_seconds(due, self._destination.retry_seconds(due))
         if wait > SLACK_SECONDS:
-            return wait  # the job ran early because a new message was queued
+            return wait  # the job ran too early, because a new message was queued
         host = host_of(due.url)
         entered, was_slow = await self._hosts.enter_soon(host, due.merchant_id)
         if not entered:

@@ -11,7 +11,7 @@ import msgspec
 from manilla.kit import time_limits
 
 AT_ONCE = 64  # limit per host, a third of all concurrent calls
-NEW_AT_ONCE = 8  # limit per merchant and host, until the host has responded fast
+NEW_AT_ONCE = 8  # limit per merchant and host, until the host has responded quickly
 SLOW_AT_ONCE = 2  # limit per merchant and host, while the host is slow or does not respond
 SLOW_IN_ALL = 48  # limit for all slow hosts together
 # Maximum number of messages waiting here for a fast host. Other messages are scheduled again.
@@ -29,7 +29,7 @@ class _HostCalls(msgspec.Struct):
 
     running: int = 0
     slow_until: float = 0.0
-    is_quick: bool = False  # whether the last response was fast
+    is_quick: bool = False  # whether the last response was quick
 
     @property
     def is_slow(self) -> bool:

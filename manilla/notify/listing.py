@@ -43,7 +43,7 @@ class NotificationState(StrEnum):
     WAITING = "waiting"
     DELIVERED = "delivered"
     FAILED = "failed"  # the last attempt has failed
-    NOT_SENT = "not_sent"  # the event is not sent to an `ipn_url`
+    NOT_SENT = "not_sent"  # no `ipn_url` receives the event
 
 
 class NotificationFilter(RecordFilter, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ async def totals(db: Database, scope: Scope, wanted: NotificationFilter) -> Tota
 def _query(scope: Scope, wanted: NotificationFilter) -> Selection:
     orders, key = _BY_ID, "id"
     floor: Callable[[datetime], Any] = NOTIFICATION_IDS.floor
-    if scope.merchant_id is None:  # across all merchants, only the creation time has an index
+    if scope.merchant_id is None:  # for all merchants, the only index is by creation time
         orders, key, floor = _BY_TIME, "created_at", lambda moment: moment
     conditions = (
         scope_conditions(scope)

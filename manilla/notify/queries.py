@@ -136,7 +136,7 @@ def parameters(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
     return list(values.values())
 
 
-# Stores the attempts, which the rest of the statement reads from `given`.
+# Stores the attempts. The rest of the SQL statement reads them from `given`.
 STORED = f"""
         WITH given AS (
             SELECT * FROM unnest($1::integer[], $2::timestamptz[], $3::text[], $4::integer[],

@@ -157,5 +157,5 @@ async def _post(connection: Connection, postings: Sequence[Posting]) -> None:
     for posted in await posting.post(connection, postings):
         if posted.outcome is PostingOutcome.BALANCE_LIMIT:
             raise WalletLimitReached
-        # The status of the locked payment shows that this posting was not written before.
+        # The payment is locked, and its status shows that this posting was not written before.
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

@@ -31,9 +31,9 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Channel, Direction
 from manilla.providers.rails import Rails
 
-# When checkout is opened, the delay before a sandbox payment completes is multiplied by this.
+# Opening checkout multiplies the delay until a sandbox payment completes by this factor.
 SANDBOX_PATIENCE = 3
-# After the customer has chosen how to pay, the factor is higher: they may want to pick an outcome.
+# After the customer has chosen how to pay, a higher factor leaves time to pick an outcome.
 SANDBOX_PATIENCE_AFTER_CHOICE = 12
 RECEIPT_MAILED = "receipt_mailed"
 RECEIPTS_MAX = 3  # maximum number of receipt emails that a customer can request per payment

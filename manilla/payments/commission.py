@@ -10,7 +10,7 @@ from manilla.kit.money import Money
 from manilla.merchants.merchants import CommissionBearer
 
 # The largest payment, in minor units of any currency.
-# `Money` can hold this amount plus a commission of 100 %, and a wallet hundreds of such payments.
+# `Money` can hold this amount plus a 100 % commission. A wallet can hold hundreds of such payments.
 AMOUNT_MINOR_MAX = 10**16 - 1
 MINIMUM = 1
 TOO_SMALL = "The minimum is 1.00."

@@ -34,7 +34,7 @@ _SUCCESS, _PENDING = PaymentStatus.SUCCESS, PaymentStatus.PENDING
 
 
 PaymentEvent = Annotated[str, api_field("The type of transaction.", enum=[EVENT])]
-# The source is None if the refund is paid from the wallet.
+# A refund's source is None if the refund is paid from the wallet.
 RefundSource = Annotated[
     str | None,
     api_field(

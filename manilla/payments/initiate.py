@@ -60,7 +60,7 @@ class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
 
 
 class PaymentItem(NewItem, frozen=True, kw_only=True):
-    covers_minor: int = 0  # minimum wallet balance that covers the commission
+    covers_minor: int = 0  # the wallet balance needed to cover the commission
 
 
 class PaymentInfo(msgspec.Struct, frozen=True):

@@ -118,7 +118,7 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
 class ChargeStatus(StrEnum):
     # The charge is saved and is being sent to the provider.
-    # If the charge has a reason, the response was unusable. The charge may exist at the provider.
+    # A charge with a reason had an unusable response, and may exist at the provider.
     OPENING = "opening"
     OPEN = "open"  # the customer can pay it
     PAID = "paid"  # credited to the merchant

@@ -43,7 +43,7 @@ class HeldMoney(msgspec.Struct, frozen=True):
     reference: str
     received: Money
     expected: Money
-    outcome: CaseAction | None  # None while an administrator reviews the money
+    outcome: CaseAction | None  # None while an administrator is reviewing the money
 
     @property
     def is_wrong_amount(self) -> bool:

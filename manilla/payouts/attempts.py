@@ -43,9 +43,9 @@ class Attempt(msgspec.Struct, frozen=True):
     trx_id: str
     number: int
     provider: str
-    sent_reference: str | None  # None if the transfer was never sent, or for the current attempt
+    sent_reference: str | None  # None for the current attempt, or if the transfer was never sent
     account_name: str | None  # the name that this rail resolved; None for the current attempt
-    # None if the attempt is not dead, or if an older version of Manilla ended it.
+    # None if the attempt is not dead, or if it was ended by an older version of Manilla.
     ended_as: AttemptEnd | None
     dead_because: str | None
     dead_at: datetime | None
@@ -189,7 +189,7 @@ async def _evidence(
         *(seen.merchant_id, seen.trx_id),
     )
     assert now is not None
-    # `is_held` locks the job. Webhooks wait for this lock, so the query below misses none.
+    # `is_held` locks the job. Webhooks wait for this lock, so the query below sees all of them.
     is_job_held = await jobs.is_held(connection, holder)
     said = await reports.claims_about(connection, EventKind.TRANSFER, seen)
     reported = frozenset(claim.status for claim in said)

@@ -88,5 +88,5 @@ def _posting(
 
 async def _post(connection: Connection, postings: list[Posting]) -> None:
     for posted in await posting.post(connection, postings):
-        # The status of the locked payout shows that this posting was not written before.
+        # The payout is locked, and its status shows that this posting was not written before.
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome

@@ -115,7 +115,7 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
 async def _check_stuck(db: Database, payout: Payout) -> None:
     _check_pending(payout)
     if await hold_of(db, payout) is not None:
-        return  # a payout on hold was never sent, and cannot be sent now
+        return  # a payout on hold has never been sent, and cannot be sent now
     if not await cases.is_open(db, payout.merchant_id, CaseKind.NO_ANSWER, payout.trx_id):
         raise NotToDecide(
             "The provider decides the outcome of this payout. You can reject it only if it has an "

@@ -46,7 +46,7 @@ class ExplainedAttempt(Attempt, frozen=True):
         """The attempt's result, without the provider's message."""
         if self.dead_at is None:
             return AttemptState.CURRENT
-        # During an upgrade, processes of the previous version leave `ended_as` empty.
+        # During an upgrade, processes that still run the previous version leave `ended_as` empty.
         return _STATES[self.ended_as or AttemptEnd.ELSEWHERE]
 
 

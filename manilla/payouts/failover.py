@@ -9,7 +9,7 @@ from manilla.payouts.payout import Payout
 from manilla.providers.port import RefusalCode, Refused, Unknown
 from manilla.routing.router import PayoutTarget, Router
 
-# With these errors, every rail would reject the transfer.
+# These errors mean that every rail would reject the transfer.
 ABOUT_THE_BENEFICIARY = (RefusalCode.INVALID_BENEFICIARY,)
 
 

@@ -37,7 +37,7 @@ class BankCodes(msgspec.Struct, frozen=True):
     """A bank's code in our registry, for automatically routed payouts, and at each provider."""
 
     code: str
-    at_providers: Mapping[str, str]  # the bank's code at each provider
+    at_providers: Mapping[str, str]  # the code that each provider uses for the bank
 
 
 class PayoutFilter(TransactionFilter, frozen=True, kw_only=True):

@@ -255,7 +255,7 @@ async def order(
 ) -> str:
     """Creates the payout, writes the audit log and returns the payout's id."""
     trx_id = await place(initiation, caller, wanted, ticket)
-    # The audit entry needs no shared transaction, because the payout itself stores who ordered it.
+    # The audit entry can be written separately, because the payout itself stores who ordered it.
     async with db.transaction() as connection:
         await audit.record(
             connection,

@@ -280,7 +280,7 @@ class PayoutTasks:
 
     def _order(self, payout: Payout) -> TransferOrder:
         return TransferOrder(
-            reference=payout.trx_id,  # later replaced by a reference in the provider's format
+            reference=payout.trx_id,  # replaced later by a reference in the provider's format
             amount=payout.amount,
             bank_code=payout.rail_bank_code or payout.beneficiary["bank_code"],
             account_number=payout.beneficiary["account_number"],

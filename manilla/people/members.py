@@ -31,7 +31,7 @@ class Member(msgspec.Struct, frozen=True):
     has_totp: bool
     created_at: datetime
     last_login_at: datetime | None
-    approves_from: datetime  # the time from which the member can approve requests
+    approves_from: datetime  # the time after which the member can approve requests
 
 
 class MerchantMembership(msgspec.Struct, frozen=True):

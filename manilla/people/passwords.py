@@ -29,7 +29,7 @@ COMMON = frozenset(
 
 # If these parameters change, a user's old hash stays valid until the next sign-in replaces it.
 hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
-# A dummy hash that matches no known password. Verifying it takes as long as a user's hash.
+# A dummy hash that no known password matches. Verifying it takes as long as verifying a user's.
 NOBODYS = (
     f"$argon2id$v=19$m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
     f"${'A' * 22}${'A' * 43}"

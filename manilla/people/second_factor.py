@@ -20,7 +20,7 @@ from manilla.people.visitor import Visitor
 STEP_SECONDS = 30
 WINDOW_STEPS = 1  # also accept the previous and the next code, in case clocks differ
 RECOVERY_CODES = 10
-RECOVERY_CHARACTERS = 16  # a code has 80 random bits, so no slow hash is needed
+RECOVERY_CHARACTERS = 16  # a code has 80 random bits, so a fast hash is secure enough
 _READ_AS = str.maketrans("OIL", "011", " -")
 
 

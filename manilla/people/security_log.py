@@ -19,7 +19,7 @@ from manilla.people.roles import Realm
 
 log = structlog.get_logger(__name__)
 
-# At most this many failures per throttle window are audited, then only the 100th, 1000th and so on.
+# After this many failures per throttle window, only the 100th, 1000th and so on are audited.
 # The limit prevents password guessing from filling the audit log or delaying other entries.
 FAILURES_OF_KNOWN_MAX, FAILURES_OF_UNKNOWN_MAX = 300, 50
 

@@ -41,7 +41,7 @@ class LimitKind(StrEnum):
 class CheckoutChoice(StrEnum):
     """What customers choose on checkout: a way to pay, or a gateway."""
 
-    WAYS = "ways"  # checkout shows one option for all gateways with the same way to pay
+    WAYS = "ways"  # checkout shows a single option for all gateways that offer the same way to pay
     GATEWAYS = "gateways"  # one entry for each gateway
 
 
@@ -328,7 +328,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(PlatformSettings)}
-# The settings for merchants' limits: one setting for each kind of limit and each level.
+# The settings for merchants' limits, with one setting for each limit and level.
 MERCHANT_LIMITS = frozenset(name for name in _FIELDS if "_limits_" in name)
 
 
@@ -450,7 +450,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 # Name of a setting in version 0.1.0, which had one limit for all currencies.
-# This name must not be reused, because processes of that version expect a number during an upgrade.
+# Do not reuse the name: during an upgrade, processes that run that version expect a number.
 LIMIT_BEFORE = "adjustment_limit"
 
 

@@ -15,8 +15,8 @@ from manilla.kit.db import Connection, Database, columns
 from manilla.kit.money import Money
 from manilla.providers.port import Claim, EventKind
 
-# If a webhook has a different amount or currency, we wait this long before we act on a response.
-# After this time, the next status response is used without comparing it with earlier responses.
+# If a signed webhook contradicts our amount or a status response, wait this long before acting.
+# After this time, a status response is used even if it contradicts the webhook.
 CONFIRMATION_SECONDS = 20.0
 
 

@@ -77,7 +77,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     resend_transfer: bool = True
     resend_refund: bool = False
     refund_status: bool = False  # whether the API has a status query for refunds
-    # The types of balance changes in the provider's statements. Empty if it has no statements.
+    # The types of balance changes in provider statements, or empty if there are no statements.
     statements: frozenset[LineKind] = frozenset()
 
 
@@ -95,7 +95,7 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     # Additional checks for `manilla provider check`, which replace common checks of the same name.
     checks: tuple[ProviderCheck, ...] = ()
     samples: Samples | None = None  # the provider's documented test accounts
-    # This function returns a bank's code in the merchants' sandbox, which calls no provider.
+    # Returns a bank's code for the merchants' sandbox, which calls no provider.
     sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.code
 
     @property

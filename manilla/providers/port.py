@@ -209,14 +209,14 @@ class LineKind(StrEnum):
     OTHER = "other"
 
 
-# The line types in a statement that lists every balance change.
+# The types of lines in a provider statement that lists every balance change.
 EVERY_MOVEMENT = frozenset(LineKind)
 
 
 class StatementLine(msgspec.Struct, frozen=True, kw_only=True):
     """One change of our balance at the provider."""
 
-    line_id: str  # the provider's id of the statement line
+    line_id: str  # the provider's id for the statement line
     booked_at: datetime
     amount: Money  # positive if the line increases our balance
     kind: LineKind = LineKind.OTHER

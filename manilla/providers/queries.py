@@ -21,7 +21,7 @@ class RailHealth(msgspec.Struct, frozen=True):
     direction: str
     is_down: bool
     calls: int
-    # Share of calls with a conclusive result, or None if there were no calls.
+    # Fraction of calls with a conclusive result, or None if there were no calls.
     success_share: float | None
     mean_milliseconds: int | None
     last_error: str

@@ -45,7 +45,7 @@ class Schedule(msgspec.Struct, frozen=True):
     Older transactions are queried less often.
     """
 
-    # Each step has a maximum age, and the seconds between status queries up to that age.
+    # Each step has a maximum age, and the interval in seconds between queries up to that age.
     steps: tuple[tuple[timedelta, float], ...]
     # The interval for overdue transactions, or None for an eighth of the age. Queries never stop.
     overdue_seconds: float | None = None

@@ -39,7 +39,7 @@ TRANSFER_REFUSALS: Refusals = (
     (("not enabled", "whitelist", "minimum transfer"), RefusalCode.PAYOUT_FAILED),
 )
 
-# These are the states of transactions that the provider does not know.
+# The results for transactions that the provider does not know.
 NO_CHARGE = ChargeState(ReportedChargeStatus.NOT_FOUND)
 NO_TRANSFER = TransferState(TransferStatus.NOT_FOUND)
 NO_REFUND = RefundState(ReportedRefundStatus.NOT_FOUND)

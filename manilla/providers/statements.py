@@ -8,9 +8,9 @@ from manilla.providers.connection_test import problem
 from manilla.providers.port import Adapter, Done, StatementLine
 
 PAGES_MAX = 10_000
-# The maximum number of consecutive pages without a new line.
+# Reading stops after this many consecutive pages that contain no unseen statement line.
 # A provider that ignores the page number would repeat one page forever.
-# Lines that are added while we read can repeat a page or two.
+# If lines are added while we read the statement, a page or two can be repeated.
 REPEATED_PAGES_MAX = 3
 
 

@@ -52,7 +52,7 @@ def _end_of_call() -> float:
     return min(asyncio.get_running_loop().time() + seconds, _ends.get())
 
 
-# These errors occur only before a request is sent. If a connection breaks later, others occur.
+# These errors occur only before a request is sent. A connection that breaks later raises others.
 # A request with a body is never repeated on another connection.
 NOT_CONNECTED = (NotConnected,)
 

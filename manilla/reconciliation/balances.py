@@ -35,7 +35,7 @@ LOOK_BACK = timedelta(days=7)
 PAYOUTS_MAX = 500
 ASKED_AT_ONCE = 8
 # A case is opened only if a difference persists for this long.
-# Postings in progress and late settlements by the provider cause shorter differences.
+# Postings in progress and late settlements by the provider cause only short-lived differences.
 CONFIRMED_AFTER = timedelta(minutes=3)
 # The highest fee that we assume for a transfer if the provider has not reported one yet.
 UNKNOWN_FEE_MINOR_MAX = 100_000

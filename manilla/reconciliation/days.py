@@ -21,7 +21,7 @@ class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
     movements_minor: int
     open_movements: int
     ledger_minor: int | None  # the balance in our ledger at the end of the day
-    balance_minor: int | None  # the balance on the statement after the day's last line
+    balance_minor: int | None  # the balance on the provider statement after the day's last line
     reported_minor: int | None  # the balance that the provider reported at `reported_at`
     reported_ledger_minor: int | None  # our balance at `reported_at`
     reported_at: datetime | None

@@ -30,7 +30,7 @@ async def store(connection: Connection, provider: str) -> None:
     await _store_provider_balance(connection, provider)
     await _store_movements(connection, provider)
     await _store_ledger_balance(connection, provider)
-    # This call changes which days the other statements select, so it must be last.
+    # This call changes which days the other SQL statements select, so it must be last.
     await _store_unmatched(connection, provider)
 
 

@@ -23,7 +23,7 @@ OPTIONAL = (
 )
 ERRORS_MAX = 20  # maximum number of invalid rows that are listed
 TIME_FORMATS = ("%d/%m/%Y %H:%M:%S", "%d/%m/%Y %I:%M:%S %p", "%d/%m/%Y %H:%M", "%d/%m/%Y")
-# All days between two lines count as imported, so a line with a wrong year must be rejected.
+# All days between two lines count as imported, so lines with a wrong year must be rejected.
 EARLIEST_YEAR = 2015
 DEFAULT_CURRENCY = "NGN"
 

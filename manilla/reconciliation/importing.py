@@ -14,7 +14,7 @@ from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind, StatementL
 from manilla.reconciliation import figures, files, lines, matching, movements, unmatched
 from manilla.reconciliation.lines import NOTHING, ImportResult, day_of
 
-# A statement's first lines may belong to transactions that are up to this much older.
+# The first lines of a provider statement may belong to transactions up to this much older.
 EARLIER = timedelta(days=1)
 # PostgreSQL's `work_mem` for joining, sorting and hashing a million rows.
 WORK_MEMORY = "64MB"

@@ -17,7 +17,7 @@ TRX_ID_LENGTH = 33  # length of a payment's id, the first part of a charge's ref
 class ImportResult(msgspec.Struct, frozen=True):
     lines: int
     new: int
-    changed: int  # number of lines that were stored before with another amount
+    changed: int  # number of lines that were already stored with another amount
 
     def __add__(self, other: "ImportResult") -> "ImportResult":
         return ImportResult(

@@ -19,7 +19,7 @@ NEAR = timedelta(days=1)
 CHECK_MINOR_MAX = AMOUNT.minor + 100_00
 
 # Selects the movements and lines of account $1 that do not match or were not compared yet.
-# `place` is the line's ctid. `reference` is the line's transaction or, without one, its own id.
+# `place` is the line's ctid. `reference` is its transaction's id, or the line's own id.
 OPEN_SIDES = """
         WITH open AS (
             SELECT ARRAY(SELECT trx_id FROM unmatched_transaction
@@ -40,7 +40,7 @@ OPEN_SIDES = """
                    description, ctid
               FROM statement_line WHERE provider = $1 AND trx_id IS NULL)"""
 
-# Saves the transactions found for statement lines, and marks them for another comparison.
+# Saves the transaction found for each line, and marks the transaction for another comparison.
 SAVE_FOUND = """,
         named AS (
             UPDATE statement_line l SET trx_id = f.trx_id, matched_by = $2
@@ -54,7 +54,7 @@ async def match(connection: Connection, provider: str) -> None:
     """Matches all open lines and movements of an account that the caller has locked."""
     await _find_by_provider_reference(connection, provider)
     await _find_checks(connection, provider)
-    await _compare(connection, provider)  # reduces the transactions for the next step
+    await _compare(connection, provider)  # leaves fewer transactions for the next step
     await _find_by_amount(connection, provider)
     await _compare(connection, provider)
 

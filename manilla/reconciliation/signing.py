@@ -16,7 +16,7 @@ from manilla.reconciliation.days import DayFigures, ReconciledDay
 NOTE_LENGTH_MAX = 500
 EARLIER_MAX = 20  # maximum number of sign-offs of one day that are listed
 
-# The figures compared with the signed-off figures, with their names on pages and in files.
+# The figures that are compared with the signed-off ones, and their labels on pages and in files.
 COMPARED = {
     "ledger": "Moved in our ledger",
     "movements": "Movements in our ledger",

@@ -26,7 +26,7 @@ class Unmatched(msgspec.Struct, frozen=True):
 
     provider: str
     currency: str
-    reference: str  # our transaction's id or, without one, the statement line's id
+    reference: str  # our transaction's id, or the statement line's id if there is no transaction
     trx_id: str | None
     booked_at: datetime
     kind: str

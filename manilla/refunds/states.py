@@ -119,7 +119,7 @@ async def _change(
     )
     await store.decide(connection, refund, status, detail)
     await add_to_timeline(connection, payment, status, refund, detail)
-    # Keep the job if an administrator paid a refund that was also sent to the provider.
+    # If an administrator paid a refund that was also sent to the provider, keep querying it.
     if not (is_paid and by_administrator and refund.sent_at):
         await jobs.delete(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:

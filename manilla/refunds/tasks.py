@@ -47,7 +47,7 @@ from manilla.transfers.sending import REFUNDS
 SCHEDULE = Schedule(((timedelta(hours=1), 20), (timedelta(days=3), 900)))
 
 
-# How long the provider is queried about a refund that was paid from our bank.
+# How long we query the provider about a refund that an administrator paid from our bank.
 WATCHED = timedelta(days=7)
 WATCH_SECONDS = 3600.0
 

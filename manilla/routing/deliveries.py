@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 FLUSH_SECONDS = 1.0
 READ_SECONDS = 10.0
-LOOK_BACK = timedelta(hours=6)  # how far back to search for the start of a rail's failures
+LOOK_BACK = timedelta(hours=6)  # how far back the start of a rail's failures is searched
 KEEP = timedelta(days=7)
 # Every rail would return these errors, so they do not count against any rail.
 NOT_THE_RAIL = (RefusalCode.INVALID_BENEFICIARY,)

@@ -138,7 +138,7 @@ class Router:
         rails = self._catalogue.rails(target.amount.currency)
         is_real = target.environment is Environment.PRODUCTION
         if is_real:
-            # The bank may be in the current bank lists of these rails.
+            # The current bank lists of these rails may contain the bank.
             await self._request_lists(
                 [each for each in rails if self._code_at(each.provider or "", target) is None]
             )

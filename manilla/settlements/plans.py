@@ -23,7 +23,7 @@ class SettlementMode(StrEnum):
     MANUAL = "manual"
     DAILY = "daily"
     WEEKLY = "weekly"
-    ABOVE = "above"  # the balance is settled on each day on which it exceeds an amount
+    ABOVE = "above"  # the balance is settled on every day on which it exceeds a set amount
 
 
 class BadPlan(Refusal):

@@ -52,11 +52,11 @@ log = structlog.get_logger(__name__)
 CONCURRENCY = 4
 NO_LIMIT = 2**31  # disables the rate limit, which applies only to API requests
 LOOK_SECONDS = 900.0  # how often a plan is checked
-REQUEST_SECONDS = 60.0  # how often a request for a second person's approval is checked
+REQUEST_SECONDS = 60.0  # how often to check whether a second person has approved
 # Interval of status checks, short at first, because most payouts are delivered in seconds.
 FOLLOW_SECONDS_MIN, FOLLOW_SECONDS_MAX = 2.0, 15.0
 FAILURES_A_DAY = 3
-SETTLEMENTS_A_DAY = 50  # maximum number of settlements, if limits allow only partial ones
+SETTLEMENTS_A_DAY = 50  # maximum per day, if limits allow only partial settlements
 RETRY_AFTER = timedelta(hours=1)
 
 NAME_CHANGED = "The bank now reports another account name: {}. Set the settlement account again."

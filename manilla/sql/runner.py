@@ -44,8 +44,8 @@ TOO_OLD = (
     "was changed: upgrade to 0.7.0 first, then to this version."
 )
 
-# Alembic ran the migrations of earlier releases.
-# Alembic's version table is still used, because processes of the previous version read it.
+# Alembic, a migration tool, ran the migrations of earlier releases.
+# Its version table is still used, because processes that run the previous version read it.
 VERSION_TABLE = """
 CREATE TABLE IF NOT EXISTS alembic_version (
     version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"""
@@ -130,11 +130,11 @@ async def _version(connection: Any, migrations: list[Migration]) -> str:
 async def _apply(connection: Any, migration: Migration, version: str) -> None:
     if version < migration.half:
         reached = migration.half if migration.concurrent else migration.number
-        # If statements are sent together, PostgreSQL runs them in one transaction.
+        # If SQL statements are sent together, PostgreSQL runs them in one transaction.
         await _until_not_blocked(connection, f"{migration.script}\n; {_save(reached)}")
     if migration.concurrent:
         # Building an index concurrently waits for all older transactions, however long they take.
-        # No other statement waits for the index.
+        # No other SQL statement waits for the index.
         await connection.execute("SET lock_timeout = 0")
         for statement in migration.concurrent:
             if index := NEW_INDEX.match(statement):

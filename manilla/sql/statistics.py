@@ -6,8 +6,8 @@ merchant instead of using the full key. The plan stays in use until the first au
 
 from typing import Any
 
-# For a smaller table with no row count, the planner assumes ten pages, and uses the full key.
-# With the row count of a nearly empty table, the planner may not use the full key.
+# If a table with fewer than ten pages has no row count, the planner assumes ten pages.
+# The planner then uses the full key. With the row count of a nearly empty table, it might not.
 PAGES_MIN = 10
 
 

@@ -98,7 +98,7 @@ class TransferTask(msgspec.Struct, frozen=True):
     job: Job
     transfer: Transfer
     order: TransferOrder | RefundOrder
-    known: KnownAs  # the provider's ids of the transfer, besides our reference
+    known: KnownAs  # the provider's ids for the transfer, besides our reference
 
     def mark(self, reference: str) -> Mark:
         return Mark(self.job, self.transfer.sent_at, self.transfer.provider, reference)
@@ -177,7 +177,7 @@ class TransferMachine:
         self, adapter: Adapter, order: TransferOrder | RefundOrder, reference: str
     ) -> ProviderAnswer:
         if isinstance(order, RefundOrder):
-            # Providers whose refunds have a reference accept our transaction id unchanged.
+            # If a provider's refunds have references, it accepts our transaction id unchanged.
             return await adapter.refund(order)
         answer = await adapter.send(msgspec.structs.replace(order, reference=reference))
         if not isinstance(answer, Done):
@@ -284,7 +284,7 @@ class TransferMachine:
         A timeout is not a rejection, because the provider may still pay.
         """
         if not transfer.is_open:
-            # This query was caused by a webhook, and is repeated until the provider responds.
+            # A webhook caused this status query, which is repeated until the provider responds.
             return Wait(DECIDED_SECONDS)
         seconds = max(self._schedule.seconds(transfer.age), at_least_seconds)
         return Wait(seconds, answer if self._schedule.is_overdue(transfer.age) else None)

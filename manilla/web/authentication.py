@@ -185,7 +185,7 @@ class Authentication:
             raise NotAllowed
 
     async def _confirm_identity(self, route: Route, request: PageRequest, visitor: Visitor) -> None:
-        # Clear the flag here: if the identity is not confirmed, an exception stops the handler.
+        # Clear the flag before the check, because a failed check raises and stops the handler.
         is_unconfirmed.set(False)
         if (page := await self._step_up_page(route, request, visitor)) is not None:
             raise _IdentityNotConfirmed(page)

@@ -20,7 +20,7 @@ INTERVALS = 4  # the number of intervals on the value axis
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 # The percentage of the plot's height that is reserved for labels.
 HEADROOM = 100 / 12.5 * 1.5
-# A bar is cut off if its value exceeds the next lower value by more than this factor.
+# A bar is cut off if its value is more than this many times the next lower value.
 OUTLIER_FACTOR = 2
 # At most this fraction of a chart's bars is cut off.
 OUTLIER_SHARE = 0.1

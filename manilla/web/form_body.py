@@ -28,7 +28,7 @@ async def read_parts(http: WebRequest) -> Sequence[Part]:
         if media_type == "multipart/form-data":
             return await _multipart(http, options.get("boundary", ""))
         if media_type == "application/x-www-form-urlencoded":
-            # A form without files must be small, even if the route accepts large files.
+            # The size limit for forms without files is low, even if the route accepts large files.
             http.body_bytes_max = min(http.body_bytes_max, BODY_BYTES_MAX)
             return parse_pairs(await http.body())
         return []

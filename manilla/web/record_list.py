@@ -49,7 +49,7 @@ class Place(StrEnum):
     """The position of a column's value in a row on phones, where a row has two lines."""
 
     NAME = "name"  # first line
-    AMOUNT = "amount"  # end of the first line; stays visible when a wide list is scrolled
+    AMOUNT = "amount"  # end of the first line; stays visible while a wide list is scrolled
     TIME = "time"  # second line
     ASIDE = "aside"  # second line, after the time
     STATUS = "status"  # end of the second line
@@ -226,7 +226,7 @@ class RecordListView(ListView):
     """The values that a list's template uses, except the rows."""
 
     filters: Sequence[ListFilter]
-    is_sorted: bool  # False if the list has too many rows to sort
+    is_sorted: bool  # False if the list has too many rows to be sorted
     summary: str
     outcomes: Sequence[ShownOutcome]
 

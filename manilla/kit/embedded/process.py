@@ -43,7 +43,7 @@ class Program(msgspec.Struct, frozen=True):
     log_file: Path | None = None  # None if the program writes to our standard output
     folder: Path | None = None
     account: SystemAccount | None = None
-    # These sockets are passed to the program, and stay open here in case the program restarts.
+    # These sockets are passed to the program. They stay open here in case the program restarts.
     sockets: Sequence[socket.socket] = ()
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = msgspec.field(default_factory=_stop_seconds)
@@ -72,7 +72,7 @@ class Supervisor:
         keeper.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await keeper
-        # If our copies of the sockets stayed open, new connections would wait and then be reset.
+        # Close our copies of the sockets. Otherwise, new connections would wait and then be reset.
         for each in program.sockets:
             each.close()
         await end(self._running[program.name], program)

@@ -38,7 +38,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._closed = asyncio.Event()
         self._readable = select.poll()
-        # The result of the current or last exchange.
+        # Completes when the current exchange (a request and its response) has ended.
         self._ended: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -69,7 +69,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_complete = self._is_until_close = self._is_kept = self.has_received = False
         self._ended = asyncio.get_running_loop().create_future()
         self._parser = httptools.HttpResponseParser(self)
-        # Accept small syntax errors that merchants' servers make and browsers accept.
+        # Accept small syntax errors that occur on merchants' servers and that browsers accept.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
@@ -93,7 +93,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._ended is None or self._ended.done():
-            # Data without a request could be mistaken for the next request's response.
+            # Data that arrives without a request could be mistaken for the next request's response.
             self.abort()
             return
         self.has_received = True

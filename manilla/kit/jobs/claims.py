@@ -120,7 +120,7 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[in
 
 
 # A worker that has lost its lease on the job changes nothing.
-# If the lease is valid but the fence is older, an event has arrived since the job was claimed.
+# If the lease is valid but the job's fence is newer, an event has arrived since the claim.
 # The worker then releases the job, so that it becomes due again.
 _MINE = """
       FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]{more})
@@ -157,7 +157,7 @@ async def end(db: Database, ended: Sequence[Job]) -> list[None]:
         *_keys(ended),
     )
     if len(deleted) < len(ended):
-        # For the other jobs, an event has arrived since the claim, or the lease is lost.
+        # The jobs that were not deleted had an event since the claim, or their lease was lost.
         await db.execute(
             f"UPDATE job SET {_GIVE_BACK}, due_at = {_DUE_AGAIN}" + mine, *_keys(ended)
         )

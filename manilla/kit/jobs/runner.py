@@ -28,7 +28,7 @@ class Runner:
         self._works = works
         self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
         self._held: dict[Job, float] = {}  # start time of each job that this process holds
-        self._full: set[str] = set()  # job kinds that had no free capacity at the last claim
+        self._full: set[str] = set()  # job kinds whose capacity was used up at the last claim
         self._freed = asyncio.Event()
         self._end: Batcher[Job, None] = Batcher(partial(claims.end, db))
         self._put_off: Batcher[tuple[Job, float], None] = Batcher(partial(claims.put_off, db))

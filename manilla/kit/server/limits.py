@@ -25,7 +25,7 @@ class LimitedProtocol(HttpToolsProtocol):
     """
 
     flow: PacedFlow
-    _framing_bytes = 0  # bytes outside of a body since the last complete request or headers
+    _framing_bytes = 0  # bytes outside of bodies since headers or a request were last completed
     _body_bytes = 0  # number of received bytes of this request's body
     _has_advanced = False  # whether the received data completed a request or its headers
     _head_size = 0  # total size of this request's headers

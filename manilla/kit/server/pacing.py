@@ -46,7 +46,7 @@ class PacedFlow(FlowControl):
 
     def resume_reading(self) -> None:
         if self._pipeline:
-            return  # otherwise a client that does not wait for responses could exhaust the memory
+            return  # otherwise, a client that ignores responses could exhaust the memory
         self.read_paused = False
         self._schedule()
         self._update()

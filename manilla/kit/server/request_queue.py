@@ -25,7 +25,7 @@ class RequestQueue:
     UNANSWERED_MAX = 256
     LENGTH_MAX = 4096
     DELAY_SECONDS = 0.001  # interval between checks while many requests wait for the database
-    # If an iteration takes longer than this, the operating system has paused the process.
+    # If an iteration takes longer than this, the operating system has probably paused the process.
     TURN_SECONDS_MAX = 0.25
 
     def __init__(self) -> None:

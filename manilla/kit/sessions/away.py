@@ -17,7 +17,7 @@ AWAY = (
     # This error means that the session's server has been demoted from primary to standby.
     asyncpg.ReadOnlySQLTransactionError,
     # A standby raises this error for `rate_window`, a table that only a primary has.
-    # The error is also raised if a migration has changed the table of a prepared statement.
+    # The error also occurs if a migration has changed a table that a prepared SQL statement uses.
     asyncpg.FeatureNotSupportedError,
 )
 

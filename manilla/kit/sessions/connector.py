@@ -19,7 +19,7 @@ import msgspec
 from manilla.kit import time_limits
 
 # These TCP settings detect an unresponsive host within about 20 s.
-# A host that has not closed its connections is detected even during an hour-long statement.
+# A host that fails without closing its connections is detected even during a long SQL statement.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),

@@ -27,7 +27,7 @@ Look = Callable[[Sequence[int]], Awaitable[list[int]]]
 
 class UnconfirmedCommits:
     def __init__(self, look: Look, sessions_max: int) -> None:
-        # A function that returns which of the given server PIDs wait for a standby.
+        # Takes server PIDs, and returns those whose sessions wait for a standby.
         self._look = look
         self._sessions_max = sessions_max
         self._left: set[int] = set()  # server PIDs of abandoned sessions that may still be running

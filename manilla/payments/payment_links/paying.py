@@ -29,7 +29,7 @@ from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkStatus, PaymentLink
 
-# Maximum number of payments started per minute: from one IP address, and with one link.
+# The maximum numbers of payments started per minute, per IP address and per link.
 # Many customers of a mobile network can share an IP address.
 ADDRESS_LIMIT, LINK_LIMIT = 30, 120
 TRIES = 5
@@ -195,7 +195,7 @@ class LinkPayments:
             raise AmountNotPossible from None
         except (CurrencyNotEnabled, WalletNotAvailable, CommissionNotCovered):
             raise PaymentNotPossible from None
-        # An order without an idempotency key always returns a new session.
+        # A payment request without an idempotency key always creates a new session.
         assert isinstance(session, PaymentSession)
         return session.payment_url
 

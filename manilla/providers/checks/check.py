@@ -114,7 +114,7 @@ class CheckSession:
             bank_code=to.bank_code,
             account_number=to.account_number,
             account_name=resolved.account_name if resolved else NAME,
-            # Some statements show only the narration, so it includes the reference.
+            # Some provider statements show only the narration, so it includes the reference.
             narration=narration or f"Manilla check {reference}",
             customer_email=EMAIL,
             notification_url=self._notification_url,

@@ -105,7 +105,7 @@ def operation_id(endpoint: Endpoint) -> str:
     return words if endpoint.is_signed else f"{words}Legacy"
 
 
-# Maps words to tags. An endpoint has the tag of the first word that its path contains.
+# Maps words to tags. The first word found in an endpoint's path determines its tag.
 TAGS = {
     "payout": "Payouts",
     "payment": "Payments",

@@ -166,7 +166,7 @@ BEARER: list[dict[str, list[str]]] = [{"Bearer": []}]
 
 # An OpenAPI link uses a value from a response as a parameter of another request.
 # A payment's id is the part of payment_url's path after /checkout/.
-# Only some tools support the suffix `#regex:`.
+# The suffix `#regex:` is supported only by some OpenAPI tools.
 _VERIFY_PAYMENT = (
     "verifyPayment",
     "$response.body#/payment_url#regex:/checkout/(TXN[0-9A-Z]+)",

@@ -32,7 +32,7 @@ LIST = RecordList(
     "statement",
     "entry",
     (
-        # The list is always in order of time, because it shows the balance after each entry.
+        # The list is always sorted by time, because it shows the balance after each entry.
         ListColumn(
             "time", "Time", lambda _, line: display.short_moment(line.posted_at), place=Place.TIME
         ),

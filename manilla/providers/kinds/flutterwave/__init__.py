@@ -17,7 +17,7 @@ KIND = ProviderKind(
         *SWITCHES,
         base_url("https://api.flutterwave.com"),
     ),
-    # Flutterwave does not document that it rejects a second transfer with the same reference.
+    # Flutterwave does not document whether it rejects a second transfer with the same reference.
     # Its refunds have neither our reference nor a documented status query.
     capabilities=Capabilities(resend_transfer=False, resend_refund=False, refund_status=False),
     test_key_prefixes={"secret_key": "FLWSECK_TEST-"},

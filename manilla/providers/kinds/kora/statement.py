@@ -17,7 +17,7 @@ LINES_PER_PAGE = 100
 # The requested period has an extra hour on both sides, so that it is always complete.
 ZONE_DIFFERENCE = timedelta(hours=1)
 SIGNS = {"credit": 1, "debit": -1}
-# Kora documents only `chargeback`. The other values are from its API and its dashboard.
+# Kora documents only `chargeback`. The other values were found in its API and its dashboard.
 SOURCES = {
     **dict.fromkeys(("pay-in", "payin", "payment", "charge"), LineKind.CHARGE),
     **dict.fromkeys(("payout", "disbursement", "transfer"), LineKind.TRANSFER),

@@ -36,7 +36,7 @@ def read(provider: str, secret_key: bytes, headers: port.Headers, raw: bytes) ->
     try:
         signed = bytes(msgspec.json.decode(raw, type=SignedData).data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return port.Forged()  # the body has no valid `data` that could be signed
+        return port.Forged()  # no signature is possible without a valid field `data`
     if not reading.is_hex_hmac(headers, SIGNATURE, secret_key, signed):
         _log_other_signature(provider, secret_key, headers, raw, signed)
         return port.Forged()

@@ -14,7 +14,7 @@ UNSIGNED_IN_SANDBOX = port.Unreadable("Monnify's sandbox signs no webhooks; the 
 class Event(msgspec.Struct, frozen=True):
     kind: port.EventKind
     reference: str  # the name of the field with our reference
-    amount: str | None  # the name of the amount's field, or None if the event has no amount
+    amount: str | None  # the name of the amount field, or None if the event has no amount
     status: port.ReportedStatus | None
 
 

@@ -17,7 +17,7 @@ MODELS = {
     "settlement": LineKind.SETTLEMENT,
 }
 
-# We store the provider's ids only for these types. Ids of other types could match them by chance.
+# We store Paystack's ids only for these types. An id of another type could match by chance.
 HAVE_IDS = (LineKind.CHARGE, LineKind.TRANSFER, LineKind.REFUND)
 
 
