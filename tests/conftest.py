@@ -302,7 +302,7 @@ async def _starts_with_an_empty_database() -> AsyncIterator[None]:
         assert await database.broken_invariants() == []
 
 
-# Contains the `services` fixture and its database after a test has requested the fixture.
+# After a test has requested the `services` fixture, this holds the fixture and its database.
 _shared: list[tuple[Services, CleanDatabase]] = []
 
 

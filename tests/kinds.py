@@ -59,9 +59,9 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
     signature_header: str
     signed_with: str  # the name of the credential that signs webhooks
     sign: Sign
-    # The arguments are the reference, the amount and the currency.
+    # Takes the reference, the amount and the currency.
     charge_event: Callable[[str, Any, str], Document]
-    # The second argument is the status. The value is None if the provider sends no such webhooks.
+    # The second argument is the status. None if the provider sends no webhooks about transfers.
     transfer_event: Callable[[str, str, Any, str], Document] | None
     in_kobo: bool = False
     lower_case_references: bool = False  # The provider requires transfer references in lower case.
@@ -74,7 +74,7 @@ class TestedKind(msgspec.Struct, frozen=True, kw_only=True):
     # Maps the provider's statuses for a returned transfer to the expected result.
     reversals: tuple[tuple[str, Reversal], ...] = (("", Reversal.NAMED),)
     # If True, the status `reversed` can also mean that a transfer was never delivered.
-    # If no delivery was reported before, `reversed` counts as a failure.
+    # Without an earlier report of the delivery, `reversed` counts as a failure.
     reverses_failures: bool = False
     # None means that the provider has no virtual accounts.
     wrong_payment: WrongPayment | None = WrongPayment.KEPT

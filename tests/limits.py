@@ -9,7 +9,7 @@ from manilla.kit import time_limits
 from manilla.kit.time_limits import TimeLimits
 
 LONG_SECONDS = 80
-# When a call gets no response, `clock.advance` moves the clock by this time.
+# If a call gets no response, tests use `clock.advance` to move the clock by this time.
 # CALL_SECONDS is shorter than the other limits, so that nothing else times out.
 CALL_SECONDS = 40
 # These limits must stay in order: for example, a process must be able to exit before it is killed.

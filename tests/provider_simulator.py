@@ -157,7 +157,7 @@ async def _postpone_jobs(services: Services) -> None:
 async def _mark_rails_up(services: Services) -> None:
     """Marks all rails as up, because earlier tests' failed calls may have marked rails as down."""
     health = services.rails.health
-    # Without these locks, a running task could read or write the earlier state.
+    # Without these locks, a running task could still use the earlier state.
     async with services.watch._looking, health._flushing:
         for rail in health._rails.values():
             rail.reset()

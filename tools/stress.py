@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STOP_SECONDS_MAX = 3.0
-PAUSE_SECONDS_MAX = 1.0  # the maximum time between pausing two processes
+PAUSE_SECONDS_MAX = 1.0  # the maximum time until another process is paused
 BUSY_SECONDS_MAX = 20.0
 # Each busy loop has idle phases, in which the tests run at full speed.
 IDLE_SECONDS_MAX = 10.0

@@ -17,7 +17,7 @@ MODULES_MAX = {"manilla/payouts": 20}
 MODULES_MAX_DEFAULT = 25
 # Modules form a family if at least this many share the first or last word of their names.
 FAMILY_MIN = 3
-# Migrations are numbered files, and the API reference shows each sample as a separate file.
+# These folders are exempt: migrations are numbered files, and each sample is a separate file.
 EXEMPT = ("manilla/sql/migrations", "manilla/reference/samples")
 
 

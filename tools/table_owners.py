@@ -30,7 +30,7 @@ SHARED = {
     "entry": TableUse(
         "ledger", "console lookup payments payouts providers reconciliation refunds resolutions"
     ),
-    # The package `providers` inserts a webhook and its job in one statement.
+    # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
         "kit",
         "instance_metrics payments payouts proofs reconciliation routing transfers",

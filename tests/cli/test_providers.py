@@ -127,7 +127,7 @@ def test_the_movements_on_a_statement_are_listed(running: Instance) -> None:
         (("provider", "set", "providera", "nonsense=1"), 1),
         (("provider", "set", "providerb", "sandbox=maybe"), 1),
         (("deposit-method", "set", "nonsense", "--active", "off"), 1),
-        # The code `platform` belongs to a withdrawal method.
+        # The code `platform` is a withdrawal method's code, not a deposit method's.
         (("deposit-method", "set", "platform", "--active", "off"), 1),
         # Deposit methods have no fee.
         (("deposit-method", "set", "providera-ngn", "--fee-fixed", "5"), 2),

@@ -40,7 +40,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
         works = {kind: worker.works(self.services)[kind] for kind in KINDS}
         runner = Runner(db, works)
         seen: list[str] = []
-        # A settlement that awaits approval always has a job, so stop as soon as nothing changes.
+        # A settlement that awaits approval always has a job, so stop when the jobs change nothing.
         while seen[-3:] != [await self._progress()] * 3:
             seen.append(await self._progress())
             await db.execute(

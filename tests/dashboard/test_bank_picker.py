@@ -71,7 +71,7 @@ async def test_a_bank_is_found_by_alias_and_code_and_chosen_with_the_keyboard(
         await field.press("Enter")
         await expect(field).to_have_value(GTBANK_TEXT)
         assert await _chosen(page) == GTBANK
-        # The account name appears, as it does with an ordinary select element.
+        # The page shows the account name, as it does with an ordinary select element.
         await page.get_by_label("Account number").press_sequentially("0123456789")
         await page.get_by_text("SANDBOX BENEFICIARY").wait_for()
 

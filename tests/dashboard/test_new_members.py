@@ -57,7 +57,7 @@ async def test_a_new_member_cannot_approve_for_24_hours(services: Services, site
     assert "Can approve from" in (await dashboard.owner.get("/team")).body.decode()
 
     await _let_a_day_pass(dashboard)
-    # The payout file has no rows, so the next check fails.
+    # The approval is now allowed, and fails only because the payout file has no rows.
     with pytest.raises(batches.BatchNotCovered):
         await batches.approve(services.db, tenant, batch_id, by=invented)
     assert "Can approve from" not in (await dashboard.owner.get("/team")).body.decode()

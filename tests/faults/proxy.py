@@ -85,7 +85,7 @@ class Proxy:
             self._links.discard(link)
             return
         answers = asyncio.create_task(self._pass_on(server_reader, writer))
-        is_in_transaction = False  # True within a transaction that contains the text `after`
+        is_in_transaction = False  # True within a transaction in which the text `after` was sent
         try:
             while data := await reader.read(1 << 20):
                 is_in_transaction = self._after in data or (

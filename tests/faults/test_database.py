@@ -145,7 +145,7 @@ async def test_27_all_callers_of_a_lost_statement_get_an_error_and_can_look_up_t
                 "DUPLICATE_REFERENCE",
                 before.json["trx_id"],
             )
-        # On a busy machine, some requests time out before they reach the lost statement.
+        # On a busy machine, some requests time out before they reach the lost SQL statement.
         else:
             assert after.code in ("DUPLICATE_REFERENCE", None)
     assert again[10].code == ("DUPLICATE_REFERENCE" if cut is Cut.AFTER else None)
@@ -162,7 +162,7 @@ async def test_27_a_connection_lost_while_committing_an_outcome_settles_it_once(
     await payer.simulator.run_jobs()
     await payer.simulator.control(f"a/transfers/{trx_id}/settle", {"status": outcome})
     if outcome == "success":
-        proxy.cut(cut, f'"trx_id":"{trx_id}"')  # This statement completes the payout and commits.
+        proxy.cut(cut, f'"trx_id":"{trx_id}"')  # This SQL completes the payout and commits.
     else:
         proxy.cut(cut, "COMMIT;\0", after=trx_id)
     await _check_now(payer, fragile, trx_id)
@@ -367,7 +367,7 @@ async def test_29_a_debit_in_a_real_deadlock_is_rolled_back_and_retried(
     async with other.transaction() as connection:
         await connection.execute(
             "SET LOCAL deadlock_timeout = '1min'"
-        )  # PostgreSQL cancels the debit, and not the test's own transaction.
+        )  # PostgreSQL cancels the debit, but not the test's own transaction.
         bucket = "SELECT used FROM rate_window WHERE bucket LIKE $1 FOR UPDATE"
         assert await connection.value(bucket, f"{merchant_id:011d}:%") is not None
         asking = asyncio.create_task(payer.merchant.post(INITIATE, order))

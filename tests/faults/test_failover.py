@@ -15,7 +15,7 @@ from tests.payments.orders import VERIFY
 pytestmark = pytest.mark.long
 
 CALLERS = 8
-# These time limits are short for requests that wait for a hanging primary.
+# With these short time limits, requests do not wait long for a hanging primary.
 SHORT = {
     "host_connect_seconds": 3,
     "acquire_seconds": 5,

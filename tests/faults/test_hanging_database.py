@@ -30,7 +30,7 @@ from tests.waiting import until
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 # A request may wait this long for a hanging database.
-# All other time limits exceed ANSWER_SECONDS, so the test fails if a request waits for them.
+# The other time limits exceed ANSWER_SECONDS, so a request that waits for them fails the test.
 REQUEST_SECONDS = 0.3
 ANSWER_SECONDS = LONG_SECONDS - 10
 
@@ -191,7 +191,7 @@ async def test_the_log_names_the_hanging_host_and_never_the_password(
             proxy.freeze()
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 while not {"database_hangs", "changes_not_seen"} <= {e["event"] for e in lines}:
-                    # The wait gives the process enough time to send the next statement.
+                    # The wait gives the process enough time to send the next SQL statement.
                     await asyncio.sleep(0.5)
                     clock.advance(10)
             proxy.thaw()

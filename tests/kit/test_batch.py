@@ -125,7 +125,7 @@ async def test_concurrent_callers_are_batched_and_a_single_one_does_not_wait() -
     batcher = Batcher(recorder.run, gather_seconds=40)
     assert await batcher.submit(1) == 2
     await asyncio.gather(*(batcher.submit(number) for number in (2, 3)))
-    # The first statement has finished, and the batcher waits for more items.
+    # The first SQL statement has finished, and the batcher waits for more items.
     late = [asyncio.create_task(batcher.submit(number)) for number in (4, 5)]
     await asyncio.sleep(0)
     late.append(asyncio.create_task(batcher.submit(6)))

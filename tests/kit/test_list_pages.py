@@ -9,7 +9,7 @@ from manilla.kit.db import Database
 from manilla.kit.listing import Conditions
 from manilla.kit.listing.sorting import KeyIndex, Selection, SortKeys, SortOrder
 
-# Several of the 200 rows have the same `ten`, so a unique key needs both columns.
+# Ten of the 200 rows can have the same `ten`, so a unique key needs both columns.
 NUMBERS = "(SELECT n / 10 AS ten, n, n % 3 AS rest FROM generate_series(1, 200) AS n) AS numbers"
 ORDERS = {
     SortOrder.NEWEST: SortKeys(("ten", "n"), tuple[int, int], is_indexed=True),

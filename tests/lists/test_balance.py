@@ -209,7 +209,7 @@ async def test_a_line_that_waited_for_the_wallet_is_not_dated_before_the_one_bel
     merchant, db = sandbox_payer.merchant, sandbox_payer.services.db
     whose = merchant.new.id, merchant.environment
     async with db.transaction() as early:
-        # The query starts this transaction before the next posting's transaction.
+        # With this query, the transaction starts before the next posting's transaction.
         await early.value("SELECT now()")
         await wallets.fund(db, *whose, Money.of(1, "NGN"), "first")
         await wallets.fund(early, *whose, Money.of(2, "NGN"), "second")

@@ -77,7 +77,7 @@ async def test_a_signed_webhook_with_a_wrong_amount_after_the_credit_opens_a_cas
 async def test_payments_settled_three_times_concurrently_are_credited_once(
     shop: Shop, rounds: int
 ) -> None:
-    # Three times this number of tasks needs fewer than the pool's 20 database connections.
+    # The test runs three tasks per charge, which need fewer than the pool's 20 connections.
     at_once = 5
     db, state = shop.services.db, ChargeState(ReportedChargeStatus.PAID, paid=Money("NGN", 100_000))
     for _ in range(rounds // at_once):

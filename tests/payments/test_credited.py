@@ -59,7 +59,7 @@ def credited(shop: Shop) -> CreditedPayments:
     return shop.services.charges._credited
 
 
-# What a credit writes, without the columns that differ between any two payments.
+# Maps tables to the columns that a credit writes, except those that differ for every payment.
 WRITTEN = {
     "payment": "status, error_code, credited_charge, refunded_minor, received_minor,"
     " (commission_trx_id IS NULL)::text, (updated_at > created_at)::text",
@@ -158,7 +158,7 @@ async def test_another_amount_is_not_credited(shop: Shop, credited: CreditedPaym
     assert await is_untouched(shop, started, charge)
 
 
-# Each change of a row after its payment was loaded, and the statement that reverts the change.
+# Each pair has an update made after the payment was loaded, and the update that reverts it.
 CHANGES = [
     ("charge SET amount_minor = amount_minor + 1", "charge SET amount_minor = amount_minor - 1"),
     ("charge SET credit_minor = 1", "charge SET credit_minor = 0"),

@@ -99,7 +99,7 @@ async def test_at_least_99_percent_of_willing_customers_pay_and_none_is_credited
         await shop.simulator.control(f"{FAILING}/faults", {"next": [planned]})
         for number in range(phase * CUSTOMERS, (phase + 1) * CUSTOMERS, AT_ONCE):
             paid += await _send_customers(shop, number)
-            # Close the circuit breaker: while it is open, customers would not meet the fault.
+            # Close the circuit breaker. While it is open, the failing gateway would not be called.
             rail.reset()
     assert paid >= 0.99 * CUSTOMERS * len(FAULTS)
     assert await shop.balance() == paid * 100_000

@@ -13,7 +13,7 @@ FEE_FIXED, FEE_PERCENT = "25", "1.5"
 AT_FIRST, MIDDLING = 1_500_000, 150_000
 
 # Maps each result of sending to the simulator's fault and two flags.
-# The flags show whether the provider accepted the transfer, and whether it certainly rejected it.
+# The flags show whether the provider has accepted or has definitely rejected the transfer.
 SENDS: dict[str, tuple[dict[str, Any] | None, bool, bool]] = {
     "accepted": (None, True, False),
     "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),
@@ -118,7 +118,7 @@ class Model:
         self.is_disabled, self.has_payouts_off = is_disabled, has_payouts_off
         if was_on_hold and not self.is_on_hold:
             for order in self.orders.values():
-                # A worker that has just seen the hold must check the payout again.
+                # A worker that saw the hold just before it ended must check the payout again.
                 order.number += 1
 
     def claim(self, order: Order) -> int:

@@ -114,7 +114,7 @@ class Machine:
         elif eligible := self._eligible(name):
             order = eligible[rest.pop("which") % len(eligible)]
             await getattr(self, name)(order, **rest)
-        # If the action is not possible yet, run a step that makes it possible the next time.
+        # If the action is not possible yet, run another step, so that it is possible next time.
         elif eligible := self._eligible("work"):
             await (self.freeze if name == "resume" else self.work)(eligible[0])
         else:

@@ -94,7 +94,7 @@ async def test_a_worker_that_crashes_at_a_large_payout_causes_one_email(
     [lost] = await _claim(payer, trx_id)
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", trx_id)
     [job] = await _claim(payer, trx_id)
-    for each in (lost, job, job):  # The second `job` simulates a retry after a crash.
+    for each in (lost, job, job):  # The second call of `job` simulates a retry after a crash.
         await write(each)
     assert await _subjects(payer, owner) == ["Large payout: ₦2,000.00"]
     assert await db.number("SELECT count(*) FROM job WHERE subject = $1", trx_id) == 0

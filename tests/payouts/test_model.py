@@ -193,7 +193,7 @@ async def _run(stage: Stage, story: type[Payouts]) -> None:
 
 
 # The status query contradicts a signed webhook, and the worker dies after saving the outcome.
-# No later job runs, so the worker must save the contradiction together with the outcome.
+# No later job runs, so the worker must save the contradiction along with the outcome.
 CONTRADICTED = [
     Step("pay_out", {"is_manual": False, "amount": 150_000}),
     Step("work", {"which": 0}),

@@ -19,7 +19,7 @@ from tests.providers import samples
 from tests.providers.adapters import Adapters
 from tests.providers.simulated import SimulatorSetup, final_transfer
 
-PAGE = 3  # Pages have few lines, so that a short statement has several pages.
+PAGE = 3  # Pages have few lines, so that even a short provider statement has several pages.
 MONNIFY = MonnifyAccount()
 KEYS = {
     "paystack": {"secret_key": "sk_live_simulated"},

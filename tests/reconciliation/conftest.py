@@ -17,7 +17,7 @@ def account(db: Database, owner: Database) -> Account:
 async def _no_statements(owner: Database) -> None:
     for table in TABLES:
         await owner.execute(f"DELETE FROM {table}")
-    # Delete the old ids, because a restarted simulator reuses its ids, which Paystack never does.
+    # Delete the old ids: unlike Paystack, a restarted simulator uses the same ids again.
     for table in ("charge", "payout", "refund"):
         await owner.execute(
             f"UPDATE {table} SET provider_reference = NULL WHERE provider = 'paystack'"

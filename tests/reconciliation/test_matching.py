@@ -130,7 +130,7 @@ async def test_without_the_statement_of_a_day_nothing_is_missing(account: Accoun
     assert await account.unmatched() == []
     await account.imports(days=(5, 3))
     assert len(await account.unmatched()) == 1
-    assert await account.cases() == []  # The next day's statement may contain the line.
+    assert await account.cases() == []  # The next day's provider statement may contain it.
     await account.imports(days=(5, 2))
     assert len(await account.cases()) == 1
 

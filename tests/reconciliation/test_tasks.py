@@ -49,7 +49,7 @@ async def test_a_day_is_imported_and_differs_from_an_empty_ledger(
         assert done is None
     [day] = await days.days(db, kind)
     found = await unmatched.of_day(db, day)
-    # The ledger also contains transfers of other tests, which are on no statement.
+    # The ledger also contains other tests' transfers, which are not on any provider statement.
     listed = [each for each in found if each.trx_id in sent or each.trx_id is None]
     assert len(listed) == len(sent)
     assert {each.finding for each in listed} == {"only on the statement"}

@@ -11,7 +11,7 @@ from tests.payouts.model import Killed
 PAID = 10_000_000  # the payment's amount in minor units, which the test refunds in parts
 
 # Maps each result of sending to the simulator's fault and two flags.
-# The flags show whether the provider accepted the refund, and whether it certainly rejected it.
+# The flags show whether the provider has accepted or has definitely rejected the refund.
 SENDS: dict[str, tuple[dict[str, object] | None, bool, bool]] = {
     "accepted": (None, True, False),
     "accepted, 5xx": ({"fault": "5xx_after_accept"}, True, False),

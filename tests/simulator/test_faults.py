@@ -143,7 +143,7 @@ async def test_an_outage_affects_one_provider_only(platform: Platform) -> None:
     await platform.control("a/faults", {"outage": False})
     assert (await platform.webhooks(1))[0].json["event"] == "transfer.success"
     assert not await exists(platform, "a", "TXN2")
-    # The planned faults were not triggered by calls during the outage.
+    # Calls during the outage did not use up the planned faults.
     assert (await platform.transfer("a", "TXN2")).refusal == (400, "No")
 
 

@@ -29,7 +29,7 @@ from tests.sql.plans import PlanLog, Scan
 
 NAME = "plans"
 BLOCKS, BLOCK_REQUESTS = 4, 30
-DAY_HISTORY = 2_000  # the number of a merchant's transactions before today
+DAY_HISTORY = 2_000  # the number of transactions that a merchant made before today
 POSTING_HISTORY = 50_000  # more postings than one block range of the index contains
 
 # GROWING tables grow with the number of transactions. Filters on WIDE columns match too many rows.
@@ -48,7 +48,7 @@ LIST_QUERIES = (
 )
 OTHER_LISTS = ("events?limit=1", "payment-links?limit=1")
 LINK = {"title": "Two chairs", "amount": 1000, "currency_code": "NGN"}
-# Only the tests run this statement.
+# Only the tests run this SQL statement.
 BY_TESTS = "UPDATE job SET due_at = 'infinity'"
 
 
@@ -277,7 +277,7 @@ async def test_a_search_of_all_merchants_reads_only_what_it_finds(
     assert {"payment_reference_hash", "payout_reference_hash", "charge_account_hash"} <= {
         scan.index for scan in scans
     }
-    # If a table has only one row, the planner may read that row.
+    # If a table has only one row, the planner may choose to read it.
     assert sum(scan.rows_read for scan in scans) <= 1, scans
 
 

@@ -59,7 +59,7 @@ class Settle(msgspec.Struct, forbid_unknown_fields=True):
     provider_status: str = ""
     reason: str = ""
     after_seconds: Seconds = 0
-    insist: bool = False  # True also allows status changes that no provider makes by itself
+    insist: bool = False  # If True, status changes are allowed that no provider makes by itself.
 
 
 class SettleRefund(msgspec.Struct, forbid_unknown_fields=True):
@@ -77,7 +77,7 @@ class Pay(msgspec.Struct, forbid_unknown_fields=True):
     outcome: Outcome = Outcome.SUCCESS
     amount: Decimal | None = None
     reason: str = charges.DECLINED
-    late: bool = False  # True makes the charge expire before the customer pays it
+    late: bool = False  # If True, the charge expires before the customer pays it.
     insist: bool = False
 
 

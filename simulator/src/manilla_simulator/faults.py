@@ -98,7 +98,7 @@ class Faults(msgspec.Struct, kw_only=True):
     next: list[NextFault] = []
     webhooks: WebhookPlan = WebhookPlan()
     refunds: RefundOutcome = RefundOutcome.SUCCESS
-    # Each statement page repeats this many lines of the previous page.
+    # Each page of a provider statement repeats this many lines of the previous page.
     # Real providers repeat lines if new lines are added between two requests.
     statement_overlap: int = 0
 

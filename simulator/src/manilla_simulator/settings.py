@@ -40,7 +40,7 @@ class PaystackAccount(Account, frozen=True):
     secret_key: str = "sk_live_simulated"  # noqa: S105
     transfers_need_otp: bool = False
     customer_pays_fees: bool = False
-    # If False, the status is 404. Paystack has been observed to return both statuses.
+    # If False, the status is 404. Paystack has been observed to return both 400 and 404.
     unknown_charge_is_400: bool = False
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla_simulator.settings import Account
 
-# The arguments are the account, the key and the body.
+# Takes the account, the key and the body.
 Signer = Callable[[Account, str, bytes], dict[str, str]]
 
 

@@ -60,7 +60,7 @@ class Denials(msgspec.Struct, frozen=True, kw_only=True):
     charge_not_found: Denial | None = None
     refund_not_found: Denial | None = None
     refund_insufficient: Denial | None = None
-    # An error that the provider does not document is None. The simulator then uses its own error.
+    # An error is None if the provider does not document it. The simulator then uses its own error.
     refund_not_paid: Denial | None = None
     refund_too_much: Denial | None = None
     others: tuple[Denial, ...] = ()
@@ -272,7 +272,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     refund_notice: Callable[[Any, Refund], Notice | None]
     return_query: Callable[
         [Charge, bool], dict[str, str]
-    ]  # The arguments are the charge and whether the customer canceled.
+    ]  # Takes the charge, and whether the customer canceled it.
     # Decides whether a virtual account returns a wrong amount. The next field creates the webhook.
     returns_amount: Callable[[Any, Charge, Money], bool] = lambda *_: False
     returned_notice: Callable[[Any, Charge, Money], Notice | None] = lambda *_: None

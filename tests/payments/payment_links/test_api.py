@@ -298,7 +298,7 @@ async def test_from_includes_its_time_and_to_excludes_it(
     sandbox: Merchant, owner: Database
 ) -> None:
     made = [await create(sandbox) for _ in range(3)]
-    # Earlier versions stored the database transaction's start time instead of the time in the id.
+    # Earlier versions stored the start of the database transaction, not the time in the id.
     await owner.execute(
         "UPDATE payment_link SET created_at = created_at + interval '0.0431 s' WHERE id = $1",
         made[1]["id"],

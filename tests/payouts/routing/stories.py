@@ -69,7 +69,7 @@ class RoutedStory:
         self.down: set[str] = set()
         self.broke_word: set[str] = (
             set()
-        )  # payouts that a rail paid after a rejection, or whose final status a rail changed
+        )  # payouts that a rail paid after rejecting them, or whose final status a rail changed
         self.lied_about: set[str] = set()  # payouts about which a rail sent a wrong signed webhook
         self.moves = 0
         self.is_ending = False

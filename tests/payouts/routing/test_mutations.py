@@ -116,7 +116,7 @@ async def _ended_meanwhile(scene: Scene) -> bool:
     trx_id, stalled = await scene.rejected()
     event = SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
     await states.settle(scene.db, stalled.job.merchant_id, trx_id, event)
-    # The status change has also ended the job, so simulate a broken fence.
+    # The status change has also ended the job. Restore the job, to simulate a broken fence.
     await scene.give_job_back(stalled)
     return not await scene.would_move(stalled)
 
@@ -382,7 +382,7 @@ RUNS = [
     pytest.param(
         *(scenario, removed, removed == rules),
         id=f"{scenario.__name__}-{len(removed)}",
-        # Runs with removed rules only show that the rules are needed, so they are long tests.
+        # Runs without some rules only show that the rules are needed, so these runs are long tests.
         marks=pytest.mark.long if removed else (),
     )
     for scenario, rules in CASES

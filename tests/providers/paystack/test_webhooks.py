@@ -23,7 +23,7 @@ from tests.providers.paystack.paystack_server import TRX_ID, example
 
 HEADER = b"x-paystack-signature"
 SECRET = b"sk_live_p"
-# OpenSSL computed the signature: openssl dgst -sha512 -hmac sk_live_p
+# The signature was computed with the command: openssl dgst -sha512 -hmac sk_live_p
 VECTOR_BODY = b'{"event":"transfer.success","data":{"reference":"txn1"}}'
 VECTOR = (
     b"e883238e4548759f993065cc864d69a13c82e93ea61928ae0d96f7abbdfcf24d"

@@ -301,7 +301,7 @@ class DeliveredPayout:
     description: str | None
     created_at: datetime
     updated_at: datetime
-    # the id of the interbank transfer (NIP), or None if the provider does not report it
+    # id of the interbank transfer (NIP), or None if the provider does not report it
     session_id: str | None = None
 
 

@@ -45,7 +45,7 @@ class Page(Generic[Item]):
     next_cursor: str | None
 
 
-# A function that creates the call for the page at a cursor.
+# Takes a cursor and builds the API call that fetches the page starting there.
 PageCall = Callable[[str | None], Call[Page[Item]]]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-# Maps the description of each JSON spacing style to the matching options of json.dumps.
+# Maps a description of each JSON spacing style to the json.dumps options that produce it.
 _SPACING: dict[str, dict[str, Any]] = {
     "without spaces": {"separators": (",", ":")},
     "with spaces after commas and colons": {},

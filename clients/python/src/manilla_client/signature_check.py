@@ -16,7 +16,7 @@ from manilla_client.reserialized import reserialized
 DIGEST_BYTES = 32
 TOLERANCE_SECONDS = 300  # the platform's default
 EXCERPT_BYTES = 12
-# A timestamp in milliseconds has a thousand possible values, so only the correct secret is tried.
+# Try timestamps in milliseconds only with the correct secret: each second has a thousand of them.
 MILLISECONDS = "millisecond_timestamp"
 UNEXPLAINED = (
     "No common mistake explains this. Compute the SHA-256 hash of the string your program signs: "

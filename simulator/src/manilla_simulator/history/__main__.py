@@ -34,7 +34,7 @@ async def _work(settings: Settings, simulator_url: str) -> None:
         history = file.read(settings.data_folder)
         tasks = []
         if history is not None and not history.is_complete:
-            # The jobs of an interrupted history need the moved clock, so prepare the clock first.
+            # An interrupted demo history's jobs need the moved clock, so prepare the clock first.
             await filler.prepare(history)
             tasks.append(asyncio.create_task(_fill(filler, settings.data_folder, history)))
         await worker.run(services, stop, clock.adapt)

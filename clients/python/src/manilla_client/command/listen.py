@@ -19,7 +19,7 @@ from manilla_client.command.stopping import Stopping
 from manilla_client.transport import Answer
 
 RETRY_SECONDS_MAX = 30
-# One read per second leaves half of the rate limit for a shop with the same IP address.
+# Reading once per second leaves half of the rate limit for a shop with the same IP address.
 READ_INTERVAL_SECONDS = 1.0
 
 
@@ -125,7 +125,7 @@ class Listener:
             _report(f"Events cannot be read: {away} Trying again in {seconds:.0f} s.")
             return
         self._reading.failures = 0
-        # The cursor is needed only after a page without events. Otherwise, use the last event's id.
+        # After a page without events, continue from the cursor. Otherwise, use the last event's id.
         self._cursor = None if page.data else page.next_cursor
         self._take(page.data)
 

@@ -36,7 +36,7 @@ DEFAULT_WORD = {
 FAILED_MESSAGE = "DISBURSE FAILED: Insufficient funds/ wallet balance"
 # The end of a sandbox transfer's reference sets the outcome and the delay in minutes.
 _TEST_SUFFIX = re.compile(r"_PMCK(?P<failed>_ST_F)?(?:DU_(?P<minutes>\d{1,4}))?$")
-_COPY_MARK = "~"  # separates the reference from a number that makes duplicates distinct
+_COPY_MARK = "~"  # separates the reference from the number that distinguishes duplicates
 
 
 def list_banks(provider: Provider, _ask: Ask) -> Answer:
