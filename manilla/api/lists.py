@@ -104,7 +104,7 @@ class Cursors:
 
     def _scope(self, call: Call) -> bytes:
         filters = msgspec.structs.asdict(call.query)
-        for name in ("limit", "cursor", "wait"):  # parameters that do not filter rows
+        for name in ("limit", "cursor", "wait"):  # query parameters that do not filter rows
             filters.pop(name, None)
         times = {name: m.timestamp() for name, m in filters.items() if isinstance(m, datetime)}
         caller = call.caller

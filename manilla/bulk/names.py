@@ -20,7 +20,7 @@ from manilla.transfers.refusals import PROVIDER_RETRY_SECONDS, ProviderUnavailab
 
 CHECK = JobKind.BULK_NAMES
 CONCURRENCY = 2  # number of payout files that are checked at the same time
-# Limits a file's account lookups per second, so that the provider has capacity left for payouts.
+# Limits a file's account lookups per second, so that the provider still has capacity for payouts.
 LOOKUPS_AT_ONCE, STEP_SECONDS = 10, 1
 PROVIDER_PATIENCE = timedelta(hours=1)  # how long to retry while a provider is unavailable
 NOT_ANSWERED = "The provider did not respond. Save the row to check the account again."

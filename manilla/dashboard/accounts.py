@@ -61,7 +61,7 @@ async def add(request: PageRequest) -> PageResponse:
         check_beneficiary(request.form, method)
         given = await given_beneficiary(request, request.form, caller, method)
         holder = await request.services.previews.holder(caller, method, given)
-        # Production uses the same saved accounts, so the sandbox's invented name is not saved.
+        # Production uses the same saved accounts, so the sandbox's fictitious name is not saved.
         name = None if caller.is_sandbox else holder.account_name
         addition = AccountAddition(
             request.merchant_id, method.code, holder.who.fields, name, label or None

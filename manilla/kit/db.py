@@ -32,7 +32,7 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 # With these settings, queries find rows through an index even in a small table.
 # These settings are for SQL statements that look up a batch of rows by their keys.
 # By default, the planner prefers a sequential scan when it joins a batch with a small table.
-# The session may then keep using a sequential scan while the table grows, until the next ANALYZE.
+# A session may keep using the sequential scan while the table grows, until the next ANALYZE.
 BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 _SET_BY_KEY = "; ".join(f"SET LOCAL {name} = {value}" for name, value in BY_KEY.items())
 

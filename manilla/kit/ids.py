@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 
 import msgspec
 
-# Crockford's base 32 has no I, L, O or U, so an id can be read out over the phone.
+# Crockford's base 32 omits I, L, O and U, so an id can be read out over the phone.
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 OWNER_CHARACTERS, RANDOM_CHARACTERS = 7, 13
 OWNER_MAX = 32**OWNER_CHARACTERS - 1

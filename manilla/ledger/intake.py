@@ -109,7 +109,7 @@ class IntakeResult(msgspec.Struct, frozen=True):
     resets_in_seconds: int
 
 
-# The number is 1 if the item counts toward the rate limit, otherwise 0.
+# A row, its item, and 1 if the item counts toward the rate limit (otherwise 0).
 Taken = tuple[NewRow, NewItem, int]
 
 

@@ -21,7 +21,7 @@ CLOSE = 20
 # If a page's first and last posting ids differ by less than this, the whole range is read.
 NEAR_MAX = 20_000
 # A posting gets its id slightly after its timestamp.
-# The order of ids can therefore differ from the order of timestamps by this much.
+# The orders of ids and of timestamps can therefore differ by this much.
 ASTRAY = timedelta(minutes=5)
 
 

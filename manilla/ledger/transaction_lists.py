@@ -18,7 +18,7 @@ ASTRAY = timedelta(minutes=1)
 # All transactions were created between these two dates.
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
-# Selects transactions with an open case, which an administrator must decide.
+# Selects transactions with an open case, which needs an administrator's decision.
 # There are few open cases, so the planner starts with them.
 UNDER_REVIEW = """
     (merchant_id, trx_id) IN (

@@ -35,7 +35,7 @@ class MailKind(StrEnum):
 
 
 class Audience(StrEnum):
-    ADDRESS = "address"  # an email address that may not belong to a user
+    ADDRESS = "address"  # an email address that need not belong to a user
     CUSTOMER = "customer"
     PERSON = "person"  # one user
     MERCHANT = "merchant"  # the merchant's users with one of the roles

@@ -113,7 +113,7 @@ _IS_FLOODED = f"""(
              WHERE m.merchant_id = $1 AND m.person_id = audience.person_id AND m.kind = $2
              ORDER BY m.id DESC LIMIT {WAITING_MAX}) AS newest)"""
 
-# SQL that selects each audience's recipients, with the key of their email preferences.
+# SQL that selects each audience's recipients, and the key of each recipient's email preferences.
 _PERSON = "SELECT p.id AS person_id, p.email AS recipient, 'person:' || p.id AS holder"
 _PERSON += ", 0::bigint AS chosen_with"
 _ADDRESS = "SELECT NULL::bigint AS person_id, $6::text AS recipient, lower($6::text) AS holder"

@@ -11,7 +11,7 @@ from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
 
-# A standby counts as not responding if a commit has waited this long for its confirmation.
+# If a commit waits this long for a standby's confirmation, the standby is not responding.
 CONFIRM_SECONDS = 3
 
 _WRITES = """

@@ -29,7 +29,7 @@ REFUND_MESSAGES = {
 }
 ERROR_CODES = [str(code) for code in PaymentErrorCode]
 
-# Stored in variables because enum member access is slow, and a page has many payments.
+# These enum members are kept in variables, because accessing them through the enum is slow.
 _SUCCESS, _PENDING = PaymentStatus.SUCCESS, PaymentStatus.PENDING
 
 

@@ -92,7 +92,7 @@ def listed_status(payment: Payment, paid_back_minor: int, *, is_under_review: bo
 class PaymentFilter(TransactionFilter, frozen=True, kw_only=True):
     status: ListedStatus | None = None
     error_code: PaymentErrorCode | None = None
-    method: str | None = None  # code of a deposit method that a charge used
+    method: str | None = None  # code of the deposit method that a charge used
     link_id: str | None = None  # id of the payment link that the customer used
     # The search first compares complete ids, references, email addresses and account numbers.
     # If no payment matches, it compares parts of references, customer names and email addresses.

@@ -23,7 +23,7 @@ class GatewayOffer(msgspec.Struct, frozen=True):
 
     method: Method
     is_down: bool  # True if the provider is not responding
-    channels: frozenset[Channel]  # the ways to pay that the gateway accepts
+    channels: frozenset[Channel]  # the ways to pay that the gateway supports
 
     @property
     def has_account(self) -> bool:

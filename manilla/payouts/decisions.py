@@ -40,7 +40,7 @@ from manilla.providers.rails import Rails
 from manilla.transfers import reports
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 
-# After this time, a transfer that was sent has reached the provider or never will.
+# A transfer that has not reached the provider within this time will never reach it.
 # A call to a provider takes at most 15 seconds.
 QUIET = timedelta(minutes=10)
 TEXT_LENGTH_MAX = 200

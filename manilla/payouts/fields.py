@@ -28,7 +28,7 @@ MESSAGES = {
 REVERSED = "Payout Reversed"
 ERROR_CODES = [str(code) for code in PayoutErrorCode]
 
-# Stored in variables because enum member access is slow, as in `payments/fields.py`.
+# These enum members are kept in variables, because accessing them through the enum is slow.
 _COMPLETED, _PENDING = PayoutStatus.COMPLETED, PayoutStatus.PENDING
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from manilla.kit.db import Database
 
-LISTS_MAX = 30  # the maximum number of lists per user
+LISTS_MAX = 30  # maximum number of column choices stored per user, one per list
 
 
 async def columns_of(db: Database, person_id: int, name: str) -> list[str] | None:

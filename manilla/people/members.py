@@ -17,7 +17,7 @@ from manilla.people.queries import Person
 from manilla.people.roles import Permission, Realm, Role, permissions_of
 
 # A new member can approve requests only after this time, so that the other owners can object.
-# Otherwise the inviting member could use the invitation link to approve their own requests.
+# Without the delay, the inviting member could approve their own requests as the invited member.
 APPROVES_AFTER = timedelta(hours=24)
 ENDS_APPROVING = "ends_approving"  # a field in the details of audit entries
 

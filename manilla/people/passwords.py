@@ -22,7 +22,7 @@ from manilla.people.visitor import Visitor
 
 LENGTH_MIN, LENGTH_MAX = 12, 256
 DIFFERENT_CHARACTERS_MIN = 5
-# Frequent passwords of at least twelve characters, from lists of leaked passwords.
+# Common passwords of at least twelve characters, from lists of leaked passwords.
 COMMON = frozenset(
     resources.files("manilla.people").joinpath("common_passwords.txt").read_text().split()
 )

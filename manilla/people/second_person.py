@@ -54,7 +54,7 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     is_pending: bool  # neither decided nor expired
     has_ended: Refusal  # the error if the request is not pending
     is_own: Refusal  # the error if the requester tries to approve the request
-    team: int | None = None  # the merchant whose new members cannot approve yet
+    team: int | None = None  # the merchant whose new members may not approve yet
 
 
 def check_pending(request: ApprovalRequest) -> None:

@@ -73,7 +73,7 @@ class FoundTransfer(msgspec.Struct, frozen=True):
     # The transfer's status at the provider, or None if the response was not usable.
     said: ProviderState | None
     problem: str = ""
-    other_providers_doubt: bool = False  # whether another provider may have the transfer
+    other_providers_doubt: bool = False  # whether another provider may have received the transfer
 
     @property
     def is_in_doubt(self) -> bool:

@@ -73,7 +73,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     channels: frozenset[Channel] = frozenset(Channel)
     virtual_account_needs_bvn: bool = False
     # Whether a transfer or refund that the provider does not know may be sent again.
-    # This is safe only if the provider rejects a reference that it has seen before.
+    # Sending again is safe only if the provider rejects a reference that it has seen before.
     resend_transfer: bool = True
     resend_refund: bool = False
     refund_status: bool = False  # whether the API has a status query for refunds

@@ -33,7 +33,7 @@ COMPRESSIONS = ("gzip", "deflate")
 ANY_HEADER = 32 + zlib.MAX_WBITS
 NO_HEADER = -zlib.MAX_WBITS
 
-# The time on the event loop's clock by which all calls in this context must end.
+# The deadline for all calls in this context, as a time on the event loop's clock.
 _ends: ContextVar[float] = ContextVar("calls_end", default=math.inf)
 
 

@@ -54,7 +54,7 @@ async def match(connection: Connection, provider: str) -> None:
     """Matches all open lines and movements of an account that the caller has locked."""
     await _find_by_provider_reference(connection, provider)
     await _find_checks(connection, provider)
-    await _compare(connection, provider)  # leaves fewer transactions for the next step
+    await _compare(connection, provider)  # so that the next step has fewer transactions
     await _find_by_amount(connection, provider)
     await _compare(connection, provider)
 

@@ -32,7 +32,7 @@ LANGUAGES = (
     Language("Java", "java", ".java", "java"),
     Language("Python client", "python-client", ".py", "python3"),
 )
-# The code samples of endpoint pages. The pages of other endpoints show a command instead.
+# Maps endpoints to code samples. The pages of other endpoints show a command instead.
 PROGRAMS = {
     "initiatePayment": "sign_and_pay",
     "verifyPayment": "verify_payment",

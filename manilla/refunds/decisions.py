@@ -38,7 +38,7 @@ from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 # The hold after a restore is excluded: the refund may have been sent after the backup.
 REJECTED_WHILE = frozenset(OutgoingHold) - {OutgoingHold.PAYOUTS_HELD}
 NOT_PAID = (ReportedRefundStatus.FAILED, ReportedRefundStatus.NOT_FOUND)
-# After this time, a refund that was sent has arrived at the provider or never will.
+# A refund that has not reached the provider within this time will never reach it.
 QUIET = timedelta(minutes=10)
 _NO_QUERY = "The provider has no status query for refunds. Look the refund up at the provider."
 ASK_AND_PAY = f"{_NO_QUERY} If you find none, pay the customer, then confirm it as already paid."

@@ -37,7 +37,7 @@ class OrderedRefund(msgspec.Struct, frozen=True, kw_only=True):
 
     trx_id: str  # the payment's id
     ref_trx: str
-    amount: Decimal | None = None  # None for the payment's remaining amount
+    amount: Decimal | None = None  # None to refund the remaining amount
     reason: str | None = None
     scenario: Scenario | None = None
     repeat_key: RepeatKey | None = None

@@ -43,7 +43,7 @@ from manilla.transfers.machine import (
 from manilla.transfers.sending import REFUNDS
 
 # After the last step, a case is opened for a refund that is still open.
-# An administrator must then decide on the refund, and status queries continue.
+# The case asks an administrator to decide on the refund. Status queries continue.
 SCHEDULE = Schedule(((timedelta(hours=1), 20), (timedelta(days=3), 900)))
 
 

@@ -53,7 +53,7 @@ class BankReport(msgspec.Struct, frozen=True):
 
 class RailReport(msgspec.Struct, frozen=True):
     provider: str
-    down_since: datetime | None  # since when the rail has been down for payouts
+    down_since: datetime | None  # when the rail went down for payouts
     payments_down_since: datetime | None
     drained_since: datetime | None
     total: BankReport

@@ -157,7 +157,7 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
 
     await _until_ready(plan.host, listener.getsockname()[1], log_folder)
     seconds = time.monotonic() - began
-    # Start the other programs after the first API process, which then starts faster.
+    # Start the other programs after the first API process, so that they do not slow down its start.
     for each in (*further, _worker_program(worker, environment, log_folder)):
         await supervisor.start(each)
     if plan.as_json:

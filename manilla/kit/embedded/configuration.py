@@ -30,7 +30,7 @@ log_min_error_statement = panic
 log_parameter_max_length_on_error = 0
 """
 # Earlier versions wrote `include_if_exists`, which ignores a file that the server cannot read.
-# Without that file, the server would start with PostgreSQL's default settings.
+# Without its configuration file, the server would start with PostgreSQL's default settings.
 _INCLUDED = re.compile(rf"^\s*include(_if_exists)?\b.*{re.escape(NAME)}", re.MULTILINE)
 
 

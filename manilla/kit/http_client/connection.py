@@ -16,7 +16,7 @@ from manilla.kit.http_client.errors import (
 from manilla.kit.http_client.urls import Origin
 
 # HEAD_BYTES_MAX limits the size of a response's headers.
-# Chunk sizes and trailers may have HEAD_BYTES_MAX bytes plus FRAMING_SHARE times the body's size.
+# Chunk sizes and trailers may take HEAD_BYTES_MAX bytes plus FRAMING_SHARE times the body's size.
 HEAD_BYTES_MAX = 64 * 1024
 FRAMING_SHARE = 8
 SWITCHING_PROTOCOLS = 101

@@ -28,7 +28,7 @@ _QUERY = (
 )
 # Matches a URL's host and port. Stray brackets could hide which host is called.
 _HOST_AND_PORT = re.compile(r"(\[[^\[\]]+\]|[^\[\]]*?)(:[0-9]*)?")
-# IDNA removes these characters, so the called host would differ from the host in the URL.
+# IDNA removes these characters, so a different host than the one in the URL would be called.
 _IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u1806\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"

@@ -34,7 +34,7 @@ class Work(msgspec.Struct, frozen=True):
 
     handler: Handler
     concurrency: int
-    # If True, merchants take turns, however many waiting jobs each merchant has.
+    # If True, merchants take turns, no matter how many jobs of each merchant are waiting.
     # If False, jobs run in order of their due time.
     is_fair: bool = False
 

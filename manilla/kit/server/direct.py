@@ -30,7 +30,7 @@ class HttpRequest(msgspec.Struct):
     headers: Mapping[bytes, bytes]  # the headers that the application reads
     peer: str  # the IP address of the other end of the connection
     body: bytes | None = b""  # None if the body is too large
-    waited_seconds: float = 0.0  # time spent in the request queue
+    waited_seconds: float = 0.0  # time that the request spent in the queue
     all_headers: Sequence[Header] = ()  # every header as sent
 
 

@@ -10,7 +10,7 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.sessions.connector import PASSING, Connector
 
 # These errors mean a lost connection, a failover, a full disk or too many server connections.
-# After such an error it is unknown whether a commit in progress took effect.
+# After one of these errors, it is unknown whether a commit in progress took effect.
 AWAY = (
     *PASSING,
     asyncpg.InterfaceError,

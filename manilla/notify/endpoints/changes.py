@@ -54,9 +54,9 @@ async def create(
         await store.insert(connection, endpoint)
         secret = await signing_keys.add(connection, keyring, endpoint)
         await _record(connection, "endpoint.create", endpoint)
-    # A new transaction's event is written only if the cached merchant has an endpoint for it.
-    # After our response, the client expects the events of all transactions that it creates.
-    # Therefore wait until all processes have refreshed their caches.
+    # A transaction's event is stored only if the cached merchant data contains an endpoint for it.
+    # After this call, the client expects the events of all transactions that it creates.
+    # To store all these events, wait until all processes have refreshed their caches.
     await known_everywhere()
     return NewEndpoint(endpoint, secret)
 

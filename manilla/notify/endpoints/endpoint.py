@@ -15,7 +15,7 @@ ENDPOINTS_MAX = 20  # maximum number of endpoints per merchant and environment
 URL_LENGTH_MAX, DESCRIPTION_LENGTH_MAX = 2000, 200
 OVERLAP_MINUTES, OVERLAP_MINUTES_MAX = 24 * 60, 7 * 24 * 60
 FAILING_MAX = timedelta(days=3)
-# The seconds from each failed attempt to the next attempt, in total slightly more than three days.
+# The seconds between attempts. In total, they are slightly more than three days.
 RETRY_SECONDS = (5.0, 300.0, *(hours * 3600.0 for hours in (0.5, 2, 5, 10, 14, 20, 24)))
 
 

@@ -45,7 +45,7 @@ async def take(
     rejected order at the same time.
     """
     scope = tenant.merchant_id, tenant.environment, cost.currency
-    # The lock serializes concurrent orders, so that each one takes the earlier ones into account.
+    # The lock serializes concurrent orders, so that each order takes earlier ones into account.
     has_threshold = await connection.has_row(
         """
         SELECT true FROM payout_threshold

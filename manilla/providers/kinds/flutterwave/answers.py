@@ -128,7 +128,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
     return port.ChargeState(
         status=status,
         # The charged amount includes a fee that the customer pays.
-        # If the charged amount is lower than the amount, the customer has paid too little.
+        # If the charged amount is lower than requested, the customer has paid too little.
         paid=min(amount, charged) if status is port.ReportedChargeStatus.PAID else None,
         fee=_own_fee(data, charged.minor - amount.minor, currency),
         reason=reading.optional_text(data, "processor_response"),
