@@ -50,7 +50,7 @@ from tests.timeouts import TIMEOUT_SECONDS
 
 expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
 
-# The tests and their processes use long time limits, so a busy machine does not change results.
+# The tests use long time limits, so that a busy machine does not change their results.
 time_limits.use(limits.PATIENT)
 os.environ.update(limits.as_variables())
 
@@ -195,7 +195,7 @@ def _templates_are_compiled_once() -> Iterator[None]:
     make = jinja2.Environment
 
     def environment(**options: Any) -> jinja2.Environment:
-        # With and without autoescape, the same template source compiles to different code.
+        # The same template source compiles to different code with and without autoescape.
         kind = "html" if options.get("autoescape") else "text"
         compiled = jinja2.FileSystemBytecodeCache(str(folder), f"{kind}-%s")
         return make(bytecode_cache=compiled, **options)

@@ -6,7 +6,7 @@ requirements file lists every dependency with its hash, so nothing has to be res
 pip processes can install in parallel.
 """
 
-# This import lets an older Python run the script up to its version check.
+# With this import, an older Python can run the script until its version is checked.
 from __future__ import annotations
 
 import argparse

@@ -22,7 +22,7 @@ EXEMPT = ("manilla/sql/migrations", "manilla/reference/samples")
 
 
 def main() -> None:
-    # The script needs all syntax trees until its end, so garbage collection is useless.
+    # All syntax trees are needed until the script ends, so garbage collection would free nothing.
     gc.disable()
     found = [line for check in CHECKS for line in check()]
     print(*found, sep="\n", end="\n" if found else "")

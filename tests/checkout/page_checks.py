@@ -8,7 +8,7 @@ from playwright.async_api import Browser, Page, Request, Route
 
 SHOP_PAGE = '<!doctype html><link rel="icon" href="data:,"><title>The shop</title>'
 
-# The browser logs pages with a status of 400 or higher, and autofocus that it has blocked.
+# The browser logs an error for a page with a status of 400 or higher, and for blocked autofocus.
 EXPECTED_MESSAGES = (
     "Failed to load resource: the server responded with a status of",
     "Autofocus processing was blocked because a document already has a focused element",

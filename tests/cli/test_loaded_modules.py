@@ -17,7 +17,7 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 PAGES = {"manilla.checkout", "manilla.dashboard", "manilla.console", "manilla.pages", "manilla.web"}
 COMMAND_LINE = {"typer", "pydantic", "rich", "manilla.cli"}
-# Only the simulator uses aiohttp, and only non-ASCII host names need the tables of idna.
+# Only the simulator uses aiohttp. The tables of idna are needed only for non-ASCII host names.
 HTTP_LIBRARIES = {"aiohttp", "yarl", "multidict", "idna"}
 
 

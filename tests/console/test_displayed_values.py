@@ -12,7 +12,7 @@ from tests.payments.orders import INITIATE, order
 async def test_money_held_by_a_provider_is_shown_as_positive(
     populated: PopulatedConsole, services: Services
 ) -> None:
-    # This payment leaves money in the sandbox, regardless of the payouts of other tests.
+    # After this payment, the sandbox has money, whatever other tests have paid out.
     reply = await populated.merchant.post(INITIATE, order(payment_amount=50_000_000))
     trx_id = reply.headers["x-transaction-id"].upper()
     await services.checkout.pretend(trx_id, SandboxOutcome.PAY)

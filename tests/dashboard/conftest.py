@@ -15,7 +15,7 @@ from tests.client import Merchant, Site
 from tests.dashboard.sample_data import create_sample_data
 from tests.web.signed_in_user import SignedInUser, member
 
-# This script would run if a page did not escape it in text, in an attribute or in a script.
+# This script would run on any page that does not escape it in text, attributes or scripts.
 SCRIPT = "<script>stolen()</script>\"'><img src=x onerror=stolen()>"
 
 

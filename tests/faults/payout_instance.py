@@ -17,7 +17,7 @@ from tests.invariants import ALL
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, CODES, INITIATE, MANUAL
 
 GTBANK = "058"
-# The simulator first accepts transfers to this account and later fails them.
+# The simulator accepts transfers to this account, and reports them as failed later.
 FAILS_LATER = "0000000001"
 
 _numbers = itertools.count(time.time_ns())

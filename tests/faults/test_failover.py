@@ -71,7 +71,7 @@ async def test_38_losing_the_primary_loses_no_data_and_the_standby_takes_over(
     await asyncio.gather(*calling)
     for trx_id in acknowledged:
         assert (await running.call("GET", VERIFY + trx_id)).json["status"] == "pending"
-    await running.db.close()  # This connection still leads to the old primary.
+    await running.db.close()  # This connection is still open to the old primary.
     await running.open()
     assert await running.invariants_hold()
 

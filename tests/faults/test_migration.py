@@ -36,7 +36,7 @@ async def test_35_functions_and_privileges_are_replaced_under_load_without_a_5xx
         before = answers.total()
         migrated = await asyncio.to_thread(running.instance.command, "migrate")
         assert migrated == {"version": newest_revision()}
-        assert answers.total() > before  # The callers made requests during the installation.
+        assert answers.total() > before  # Requests were made during the migration.
     done.set()
     await asyncio.gather(*calling)
     assert set(answers) == {"pending"}

@@ -17,7 +17,7 @@ from tests.rows import first_short
 
 pytestmark = pytest.mark.long
 
-PAYABLE = 100_000  # Every payout in this module has this payable amount, which includes no fee.
+PAYABLE = 100_000  # Every payout in this module is for this amount, to which no fee is added.
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,7 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
         past = "SELECT began_at + interval '7 seconds' < now() FROM payout WHERE trx_id = $1"
         return bool(await live.db.value(past, trx_id))
 
-    # Wait for the delayed request, which would otherwise trigger a fault of the next test.
+    # Wait for the delayed request, which could otherwise use up a fault that the next test sets.
     await live.until(has_arrived_late)
 
 

@@ -150,7 +150,7 @@ async def test_an_upgrade_from_the_previous_release_under_load_answers_no_5xx(
             await callers.until_more()
             before = callers.rounds
             await asyncio.to_thread(new.command, "migrate")
-            assert callers.rounds > before  # The callers made requests during the migration.
+            assert callers.rounds > before  # Requests were made during the migration.
             assert await migrate.is_current(on.database_url)
             await callers.until_more()
             new.start()

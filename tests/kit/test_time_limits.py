@@ -10,7 +10,7 @@ from manilla.kit.time_limits import TimeLimits
 from manilla.settings import BadConfiguration, Mode, apply_limits
 from tests.limits import PATIENT, as_variables, limited
 
-# These constants are polling intervals, which end a wait without an error.
+# These constants are polling intervals. When one has passed, no error is raised.
 INTERVALS = {"POLL_SECONDS", "FLUSH_SECONDS", "NEXT_ADDRESS_SECONDS"}
 LIMITED = re.compile(
     r"(?:asyncio\.timeout\(|wait_for\([^\n]*, |timeout=|wire\.limited\()([A-Z_]*SECONDS[A-Z_]*)"

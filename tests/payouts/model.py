@@ -214,7 +214,7 @@ class Model:
         """Opens a case if a signed webhook contradicts the outcome."""
         against: dict[str, set[str]] = {
             COMPLETED: {"failed", "reversed"},
-            # A webhook `reversed` is no contradiction: a returned transfer was delivered before.
+            # A `reversed` webhook is no contradiction: the transfer was delivered first.
             FAILED: {"success"},
         }
         if order.webhooks & against.get(order.notified[-1], set()):

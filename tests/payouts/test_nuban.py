@@ -6,7 +6,7 @@ from manilla.beneficiaries import beneficiary
 @pytest.mark.parametrize(
     ("bank", "account", "is_right"),
     [
-        ("011", "0000014579", True),  # This is the Central Bank of Nigeria's example.
+        ("011", "0000014579", True),  # The Central Bank of Nigeria published this example.
         ("011", "0000014578", False),
         ("058", "0000014579", False),
         ("50211", "0000014579", None),  # The bank's code does not have three digits.

@@ -279,7 +279,7 @@ async def test_statistics_counted_during_a_failed_or_slow_write_are_not_lost(
     may_end.clear()
     flushing = asyncio.create_task(rails.health.flush())
     await is_writing.wait()
-    # This flush ends while the next flush waits for it.
+    # This flush ends while the next flush is waiting for it.
     asyncio.get_running_loop().call_soon(may_end.set)
     await rails.health.flush()
     monkeypatch.undo()
@@ -308,7 +308,7 @@ async def test_concurrency_per_provider_is_bounded(
     server.behaviour = slow
     calls = [asyncio.create_task(a.banks()) for _ in range(CALLS_AT_ONCE + 20)]
     await is_full.wait()
-    # The rate limit of one account does not delay calls of another account.
+    # One account's concurrency limit does not delay another account's calls.
     server.answers(200, envelope("providerc", []))
     assert isinstance(await c.banks(), Done)
     server.behaviour = slow

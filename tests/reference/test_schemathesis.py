@@ -139,7 +139,7 @@ def _configuration(base_url: str) -> SchemathesisConfig:
             "request-timeout": 3.0 * limits.LONG_SECONDS,
             "cache": {"enabled": False},
             "checks": {
-                # Even valid requests can fail, for example because of a used reference.
+                # Even valid requests can fail, for example because their reference was used before.
                 "positive_data_acceptance": {"enabled": False},
             },
             "generation": {

@@ -185,7 +185,7 @@ class RefundModel:
         if refund.holder is not None:
             return False
         refund.number += 1
-        refund.is_worked_on = True  # The administrator's claim of the job is released.
+        refund.is_worked_on = True  # The administrator's claim on the job is released.
         if not (is_paid and is_sure) and not self._is_not_paid(refund, is_sure):
             return False
         refund.is_from_bank = is_paid

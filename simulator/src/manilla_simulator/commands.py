@@ -55,7 +55,7 @@ class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
 
 class Settle(msgspec.Struct, forbid_unknown_fields=True):
     status: TransferStatus
-    # The provider's own status, for providers that have several statuses for one `status`.
+    # The provider's own status, needed if several of its statuses correspond to one `status`.
     provider_status: str = ""
     reason: str = ""
     after_seconds: Seconds = 0

@@ -95,7 +95,7 @@ class MonnifyAccount(Account, frozen=True):
     refunds_say_completed_early: bool = False
     # Monnify documents balances as text, but its sandbox has been observed to send numbers.
     balances_are_text: bool = True
-    # Some responses of Monnify omit the field `requestSuccessful`.
+    # Some of Monnify's responses omit the field `requestSuccessful`.
     omits_request_successful: bool = False
 
 
@@ -111,11 +111,11 @@ class FlutterwaveAccount(Account, frozen=True):
     ignores_reference_filter: bool = False
     # If True, a transaction exists only after the customer's first payment attempt.
     unpaid_links_are_unknown: bool = True
-    minute_seconds: float = 60  # The length of a minute in test references such as `_PMCKDU_1`.
+    minute_seconds: float = 60  # how long a minute in references such as `_PMCKDU_1` takes
 
 
 class SimulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    mode: str  # The mode has no default, so that the caller must choose it.
+    mode: str  # required, so that the caller must choose a mode
     base_url: str  # the simulator's URL, which checkout links start with
     # The platform's URL. Provider A's webhooks are sent to {webhook_base_url}/webhooks/providera.
     webhook_base_url: str

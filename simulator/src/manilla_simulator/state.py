@@ -94,7 +94,7 @@ class Charge(msgspec.Struct, kw_only=True):
     # the provider's fee, if the customer pays it in addition to the amount
     surcharge: Money = NOTHING
     status: ChargeStatus = ChargeStatus.PENDING
-    # The provider's own status, for providers that have several statuses for one `status`.
+    # The provider's own status, needed if several of its statuses correspond to one `status`.
     provider_status: str = ""
     amount_paid: Money = NOTHING
     fee: Money = NOTHING

@@ -257,7 +257,7 @@ async def test_an_unknown_reference_is_not_found(
     assert await monnify.charge_state("TXN0-1") == not_found
     monnify_server.answers(400, refusal(message))
     assert await monnify.charge_state("TXN0-1") == not_found
-    # A transfer that is NOT_FOUND is sent again or refunded, so only a clear response counts.
+    # A transfer reported as NOT_FOUND is sent again or refunded, so the response must be clear.
     assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
     assert isinstance(await monnify.refund_state("TXN9"), Unknown)
 
