@@ -26,7 +26,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 KEY_LENGTH_MAX = 255
 SANDBOX_SCENARIO = "X-Sandbox-Scenario"
 
-NO_ENDPOINT = "none"  # logged as the endpoint's name if a request is rejected before routing
+NO_ENDPOINT = "none"  # recorded as the endpoint if a request is rejected before routing
 OF_ADDRESS, OF_MERCHANT = "address", "merchant"  # the rate limit policies
 
 

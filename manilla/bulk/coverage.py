@@ -11,7 +11,7 @@ from manilla.ledger.scope import Tenant
 class BatchCoverage(msgspec.Struct, frozen=True):
     """The rows of a payout file that the wallet covers, in file order."""
 
-    available: Money  # the wallet's balance minus the remaining cost of other confirmed files
+    available: Money  # the wallet's balance minus the unpaid rows of other confirmed files
     total: Money
     affordable_rows: int
     affordable_cost: Money

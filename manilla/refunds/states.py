@@ -119,7 +119,7 @@ async def _change(
     )
     await store.decide(connection, refund, status, detail)
     await add_to_timeline(connection, payment, status, refund, detail)
-    # If an administrator paid a refund that was also sent to the provider, keep querying it.
+    # If an administrator paid a refund that was also sent, keep the job that queries the provider.
     if not (is_paid and by_administrator and refund.sent_at):
         await jobs.delete(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:

@@ -44,8 +44,8 @@ TOO_OLD = (
     "was changed: upgrade to 0.7.0 first, then to this version."
 )
 
-# Alembic, a migration tool, ran the migrations of earlier releases.
-# Its version table is still used, because processes that run the previous version read it.
+# Alembic, another migration tool, ran the migrations of earlier releases.
+# Alembic's version table is still used, because processes that run the old version read it.
 VERSION_TABLE = """
 CREATE TABLE IF NOT EXISTS alembic_version (
     version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"""

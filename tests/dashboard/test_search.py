@@ -16,7 +16,7 @@ from tests.payouts.payout_merchant import ACCOUNT
 from tests.web.signed_in_user import member
 
 SESSION = "000015260101120000123456789012"
-# Changes the search text while another element has the focus, which a slow response can also do.
+# Changes the search text while a result has the focus, so that new results arrive as if late.
 CHANGE_TEXT = """(text) => {
     const field = document.getElementById("search-text");
     field.value = text;

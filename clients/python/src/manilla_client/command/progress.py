@@ -27,7 +27,7 @@ class Progress:
         self._saved: bytes | None = None
         self.since: str | None = None  # an event's id, or a time
         self._delivered: set[str] = set()
-        # the ids of the events that were read after the position, oldest first
+        # the ids of the events read since the stored position, oldest first
         self._read: deque[str] = deque()
 
     @property
