@@ -11,7 +11,7 @@ from manilla.kit.server.pacing import PacedFlow
 
 HEAD_BYTES_MAX = 32 * 1024
 HEADERS_MAX = 200
-# Chunk sizes, extensions and trailers may take as many bytes as headers, plus a share of the body.
+# Chunk sizes, extensions and trailers may be as large as headers plus this share of the body.
 # The average chunk of a large body therefore has at least about 100 bytes.
 FRAMING_SHARE = 1 / 16
 # The time limit restarts after each part of this size, so slow clients can upload a document.
