@@ -18,7 +18,7 @@ request_lines_dropped = Counter(
 )
 webhooks = Counter(
     "manilla_webhooks",
-    "Webhooks from providers, by outcome. Ignored means that the transaction has another provider.",
+    "Webhooks from providers, by outcome. Ignored webhooks concern another provider's transaction.",
     ["provider", "outcome"],
 )
 security_events = Counter(

@@ -65,7 +65,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             ge=1,
             le=100_000_000,
             description="Maximum number of requests per merchant and IP address in 60 s, in both "
-            "environments together. Also limits failed authentications per IP address.",
+            "environments together. The same limit applies to failed authentications per IP address.",
         ),
     ] = 120
     checkout_minutes: Annotated[
@@ -96,7 +96,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(
             description="Whether merchants may create payouts and refunds. "
-            "While false, unsent payouts and refunds wait."
+            "While this is false, unsent payouts and refunds wait."
         ),
     ] = True
     payouts_held: Annotated[
@@ -123,7 +123,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             max_length=2_000,
             description="Days without automatic settlements, such as 2026-12-25,2026-12-26. "
-            "These settlements are made on the next payout day.",
+            "Settlements due on these days are made on the next payout day.",
         ),
     ] = ""
     kyc_required: Annotated[
