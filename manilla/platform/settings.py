@@ -65,7 +65,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             ge=1,
             le=100_000_000,
             description="Maximum number of requests per merchant and IP address in 60 s, in both "
-            "environments together. The same limit applies to failed authentications per IP address.",
+            "environments together. The same limit applies to failed authentications per IP "
+            "address.",
         ),
     ] = 120
     checkout_minutes: Annotated[
