@@ -81,7 +81,7 @@ async def _measure_payouts(db: Database, accounts: Collection[str]) -> None:
 async def _count_without_rail(db: Database) -> int:
     """Counts unsent payouts whose rail is down, except payouts of merchants on hold.
 
-    A worker moves automatic payouts to another rail. The remaining ones found no other rail.
+    A worker moves automatic payouts to another rail, so the payouts that remain have no other rail.
     """
     down = await providers.rails_down(db)
     return await db.number(

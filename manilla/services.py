@@ -82,7 +82,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def patient(self, seconds: int) -> AsyncIterator[Database]:
-        """Opens a separate connection for long statements, such as sums over the ledger."""
+        """Opens a separate connection for long SQL statements, such as sums over the ledger."""
         db = await Database.open(
             self.database_url, size=1, name="manilla patient", statement_seconds=seconds
         )

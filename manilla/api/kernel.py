@@ -196,7 +196,8 @@ class MerchantApi:
     def _log_ended(self) -> None:
         """Logs the requests that ended in this event-loop iteration.
 
-        Logging several requests together needs less CPU time, because of the processor's cache.
+        Logging several requests together needs less CPU time, because the code stays in the
+        processor's cache.
         """
         ended, self._ended = self._ended, []
         requests, now = self._services.requests, datetime.now(UTC)
@@ -240,7 +241,7 @@ class MerchantApi:
         return endpoint, parameter
 
     def _with_parameter(self, path: str) -> tuple[dict[str, Endpoint] | None, str]:
-        """Finds the endpoints whose path has a parameter, and returns the parameter's value."""
+        """Finds the endpoints for a path with a parameter. Also returns the parameter's value."""
         head, _, last = path.rpartition("/")
         methods = self._routes_with_parameter.get(head + "/{}")
         if methods is not None:

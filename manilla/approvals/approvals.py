@@ -1,4 +1,4 @@
-"""Approvals of changes, on which a second person decides exactly once.
+"""Approvals: a second person decides exactly once on each requested change.
 
 Administrators decide on changes to the platform. A merchant's team decides on changes that its
 members have requested. `team` is the merchant's id, or None for the administrators.

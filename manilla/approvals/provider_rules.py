@@ -1,8 +1,8 @@
 """Decides which changes to providers and methods need a second administrator in production mode.
 
-Real money goes to the server at a valid account's base_url, and if that server reports a charge as
-paid, a wallet is credited. So one administrator alone can neither add another server to the
-providers in use, nor direct payments or payouts to another account.
+Real money goes to the server at a valid account's base_url, and when that server reports a charge
+as paid, a wallet is credited. So a single administrator must not be able to add such a server, or
+to direct payments or payouts to another account.
 """
 
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""The registry of Nigerian banks, with their codes and names at each provider account."""
+"""The registry of Nigerian banks, with the code and name that each provider account uses."""

@@ -158,7 +158,7 @@ class Banks:
         return self._registry.code_at(provider, bank)
 
     def is_listed(self, provider: str, code: str) -> bool:
-        """Whether the provider's newest list, requested by any process, contains the code."""
+        """Whether the newest bank list that any process has requested contains the code."""
         return self._registry.has_code(provider, code)
 
     def codes_everywhere(self, bank: NigerianBank, *, is_sandbox: bool) -> dict[str, str]:
@@ -170,10 +170,10 @@ class Banks:
         return {provider: code for provider, code in codes.items() if code is not None}
 
     async def own_code(self, provider: str, text: str, *, is_sandbox: bool) -> str:
-        """Returns the provider's own code for a bank's name or any of its codes, typed by a user.
+        """Returns the provider's own code for a bank name or bank code that a user has typed.
 
-        One of the provider's own codes is returned unchanged. Unknown or ambiguous text is also
-        returned unchanged, and is later rejected as an unknown code.
+        A code that the provider itself uses is returned unchanged. Unknown or ambiguous text is
+        also returned unchanged, and is later rejected as an unknown code.
         """
         listed = await self.of_rail(provider, is_sandbox=is_sandbox) or []
         is_own = any(bank.code == text for bank in listed)

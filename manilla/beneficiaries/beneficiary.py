@@ -120,8 +120,8 @@ def check_account_number(text: str) -> None:
 def check_digit_fits(cbn_code: str, account_number: str) -> bool | None:
     """Whether the check digit of a Nigerian account number (NUBAN) matches.
 
-    Returns None if the bank has no three-digit code to check with. Many banks deviate from the
-    check digit, so a mismatch is reported but never rejected.
+    Returns None if the bank has no three-digit code to check with. Many banks do not use the
+    standard check digit, so a mismatch is reported but never rejected.
     """
     if not _is_number(cbn_code, 3) or not _is_number(account_number, NUBAN_DIGITS):
         return None

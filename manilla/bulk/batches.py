@@ -307,9 +307,9 @@ def _request(batch: Batch) -> ApprovalRequest:
 async def stop(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:
     """Stops a file that is being paid.
 
-    Rows without a payout are rejected here. A worker then cancels the payouts that were not sent to
-    a provider yet, and refunds them. Payouts are created under the lock on the wallet, so no row
-    can be paid after it was rejected here.
+    Rows without a payout are rejected here. A worker then cancels the payouts that have not been
+    sent to a provider yet, and refunds them. Payouts are created under the lock on the wallet, so
+    no row can be paid after it was rejected here.
     """
     batch = await find(db, tenant, batch_id)
     async with db.transaction() as connection:

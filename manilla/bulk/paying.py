@@ -1,8 +1,8 @@
 """Pays the rows of a confirmed batch in order, each row at most once.
 
-The statement that creates a row's payout also marks the row as paid. It creates no payout if the
-row was already paid, rejected or stopped. So a stalled worker can neither pay a row twice nor pay a
-row of a stopped file.
+The SQL statement that creates a row's payout also marks the row as paid. It creates no payout if
+the row was already paid, rejected or stopped. So a stalled worker can neither pay a row twice nor
+pay a row of a stopped file.
 """
 
 import time

@@ -40,7 +40,10 @@ async def cancel_unsent(db: Database, batch: Batch) -> float | None:
 
 
 async def _cancel(db: Database, batch: Batch, trx_id: str) -> bool:
-    """Cancels the payout. Returns False if that is not possible, for example while it is sent."""
+    """Cancels the payout.
+
+    Returns False if that is not possible, for example while it is being sent.
+    """
     payout = await payouts.payout(db, batch.merchant_id, trx_id)
     assert payout is not None
     is_sandbox = batch.environment is Environment.SANDBOX

@@ -348,7 +348,7 @@ async def used_references(
 async def has_other_row(
     connection: Connection, of: Batch, numbers: Sequence[int], reference: str
 ) -> bool:
-    """Whether a payable row of the batch, except for these rows, has this reference."""
+    """Whether a payable row of the batch, other than these rows, has this reference."""
     return await connection.has_row(
         """
         SELECT true FROM payout_batch_row
@@ -405,7 +405,7 @@ async def save_names(db: Database, of: Batch, found: Sequence[NewBatchRow]) -> N
 
 
 async def unsent(db: Database | Connection, of: Batch, limit: int) -> list[str]:
-    """Returns the ids of the batch's automatic payouts that were not sent to a provider."""
+    """Returns the ids of the batch's automatic payouts that have not been sent to a provider."""
     records = await db.records(
         """
         SELECT p.trx_id

@@ -104,7 +104,7 @@ async def refuse_after_first(connection: Connection, of: Batch, rows: int, remar
 
 
 async def refuse_from(db: Database, of: Batch, number: int, remark: str, later: str) -> None:
-    """Rejects this row and all later rows in one statement, so that no later row can be paid."""
+    """Rejects this row and all later rows in one SQL statement, so that none can be paid."""
     await db.execute(
         """
         UPDATE payout_batch_row

@@ -82,7 +82,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class CaseEvent(msgspec.Struct, frozen=True):
-    """An event in a case's history, such as opened, resolved, or that the problem vanished."""
+    """An event in a case's history, for example that the case was opened."""
 
     at: datetime
     event: str

@@ -1,4 +1,4 @@
-"""Lists cases. There are few, because a case is opened only for an exceptional problem."""
+"""Lists cases. There are only a few, because a case is opened only for an exceptional problem."""
 
 from enum import StrEnum
 

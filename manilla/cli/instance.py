@@ -46,7 +46,7 @@ class InstanceRefusal(Refusal):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """The contents of `instance.json`, by which commands find a running instance."""
+    """The contents of the file `instance.json`, which commands use to find a running instance."""
 
     pid: int
     mode: Mode

@@ -112,7 +112,10 @@ class Output(msgspec.Struct, frozen=True):
     def print_rows(
         self, rows: Sequence[Mapping[str, Any]], empty: str = "", shown: Sequence[str] = ()
     ) -> None:
-        """Prints rows. Text output has only the columns in `shown`, or all if it is empty."""
+        """Prints rows.
+
+        Text output has the columns in `shown`, or all columns if it is empty.
+        """
         if self.as_json:
             print_json(list(rows))
         else:

@@ -70,7 +70,7 @@ async def decide_merchant(
     was: MerchantStatus,
     needs_dossier: bool,
 ) -> None:
-    """Approves, rejects or disables a merchant whose status is still `was`.
+    """Approves, rejects or disables a merchant, if its status is still `was`.
 
     If the merchant was pending or rejected, the decision also applies to its dossier.
     """

@@ -85,7 +85,7 @@ def _uploaded(request: PageRequest) -> bytes:
 
 
 async def _import(request: PageRequest, provider: str, raw: bytes) -> ImportResult:
-    """Imports a statement on a separate database connection, which has longer time limits."""
+    """Imports a provider statement on a separate database connection with longer time limits."""
     services, seconds = request.services, time_limits.current.import_seconds
     try:
         with deadline.limited(seconds):

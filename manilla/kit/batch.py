@@ -1,4 +1,4 @@
-"""Combines concurrent submissions into one database statement.
+"""Combines concurrent submissions into one SQL statement.
 
 Items that arrive while a statement runs wait for the next statement, which processes all of them.
 An idle batcher therefore adds no delay, and a busy batcher needs one commit for up to a hundred
@@ -141,7 +141,7 @@ class SharedRead(msgspec.Struct, frozen=True):
 
 
 class SharedReads:
-    """Runs the same query for many requests as one statement, over a dedicated connection.
+    """Runs the same query for many requests as one SQL statement, over a dedicated connection.
 
     The SQL selects from `unnest` of its parameters, which are arrays with one element per request.
     The first array contains each request's index in the batch. Each other array contains one
@@ -154,7 +154,7 @@ class SharedReads:
         self._batcher = Batcher(self._read, batch_max=batch_max)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
-        """Returns the records for these values, in the order in which the statement returns them.
+        """Returns the records for these values, in the order that the SQL statement returns.
 
         Use few different SQL texts, because only requests with the same SQL text share a statement.
         """

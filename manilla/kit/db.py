@@ -95,14 +95,14 @@ def common_fields(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[st
 
 
 class Queries(ABC):
-    """The methods for running statements, shared by single sessions and the connection pool.
+    """The methods that run SQL statements, shared by single sessions and the connection pool.
 
     `row` and `rows` convert each record to the given struct.
     """
 
     @abstractmethod
     def _session(self, sql: str) -> AbstractAsyncContextManager[Any]:
-        """Opens an asyncpg session for one statement."""
+        """Opens an asyncpg session for one SQL statement."""
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
         return list(map(_reader(kind), await self.records(sql, *values)))
@@ -128,7 +128,7 @@ class Queries(ABC):
         return int(await self.value(sql, *values))
 
     async def has_row(self, sql: str, *values: Any) -> bool:
-        """Returns True if the statement returns a row, for example a row that it has changed."""
+        """Returns True if the SQL statement returns a row, such as a row that it has changed."""
         return await self.record(sql, *values) is not None
 
     async def execute(self, sql: str, *values: Any) -> None:
@@ -154,7 +154,7 @@ class Connection(Queries):
 
 
 class KeptConnection:
-    """A dedicated session for a statement that runs constantly, one call at a time.
+    """A dedicated session for an SQL statement that runs constantly, one call at a time.
 
     A small statement has less overhead in a dedicated session than through the pool. If the session
     is lost, the next statement opens another session.
@@ -292,7 +292,7 @@ class Database(Queries):
 
     @asynccontextmanager
     async def _guarded(self, raw: Any) -> AsyncIterator[Any]:
-        """Closes or cleans up a session that a failed statement has made unusable."""
+        """Closes or cleans up a session that a failed SQL statement has made unusable."""
         try:
             yield raw
         except Refusal:
@@ -374,7 +374,7 @@ class Database(Queries):
             yield connection
 
     async def write_by_key(self, sql: str, *values: Any) -> list[Any]:
-        """Runs one statement that finds rows through an index, even in a small table.
+        """Runs one SQL statement that finds rows through an index, even in a small table.
 
         Its dedicated session has the planner options, so the statement needs no transaction.
         """
@@ -447,7 +447,7 @@ def _is_write(sql: str) -> bool:
 
 
 async def _end_statement(raw: Any) -> None:
-    """Ends a statement that was prepared but not executed.
+    """Ends an SQL statement that was prepared but not executed.
 
     The server considers such a statement as still running. The statement's timeout would end the
     next statement in this session, and `now()` would return the old start time.

@@ -1,7 +1,7 @@
 """A rate limit that is exact across all processes and hosts.
 
 The counts are in an unlogged database table. A crash can lose one minute of counts, which does not
-affect money. One statement counts all requests that arrive at the same time.
+affect money. One SQL statement counts all requests that arrive at the same time.
 """
 
 import ipaddress
@@ -67,10 +67,9 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 class RateTicket:
-    """A request that is counted exactly once, by the rate limiter or by the request's own
-    statement.
+    """A request that is counted exactly once, by the rate limiter or by its own SQL statement.
 
-    A statement that writes passes the ticket's bucket to the SQL function `rate_take`, so that
+    An SQL statement that writes passes the ticket's bucket to the SQL function `rate_take`, so that
     counting needs no extra round trip. The statement writes only if the count is within the limit.
     """
 
@@ -109,7 +108,7 @@ class RateLimiter:
         return Allowance(limit, count.used, count.resets_in_seconds)
 
     async def spend(self, ticket: RateTicket) -> None:
-        """Counts a request that no other statement has counted. Raises if the rate limit is
+        """Counts a request that no other SQL statement has counted. Raises if the rate limit is
         exceeded.
         """
         count = await self._batcher.submit(_Take(ticket.bucket, 1))

@@ -30,7 +30,7 @@ LEDGER: tuple[Invariant, ...] = (
     ),
     Invariant(
         "postings_sum_to_zero",
-        "The entries of each posting sum to zero, and there are at least two.",
+        "Each posting has at least two entries, and they sum to zero.",
         """SELECT p.merchant_id, p.id, coalesce(sum(e.amount_minor), 0) AS sum, count(e) AS entries
              FROM posting p
              LEFT JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
@@ -67,7 +67,7 @@ LEDGER: tuple[Invariant, ...] = (
     ),
     Invariant(
         "wallets_are_not_below_zero",
-        "No wallet is or ever was below zero.",
+        "No wallet's balance is, or ever was, below zero.",
         """SELECT merchant_id, environment, currency, balance_minor FROM wallet
             WHERE balance_minor < 0
             UNION ALL
@@ -89,7 +89,7 @@ LEDGER: tuple[Invariant, ...] = (
 
 
 async def check(db: Database, invariants: Sequence[Invariant]) -> list[Finding]:
-    """Checks all invariants in one snapshot, so that concurrent postings cause no violations."""
+    """Checks all invariants in one snapshot, so that concurrent postings cause no false reports."""
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         return [await _find(connection, invariant) for invariant in invariants]

@@ -29,7 +29,7 @@ _ENTRIES = "entry e JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e
 
 
 class StatementFilter(AmountFilter, frozen=True, kw_only=True):
-    """A statement's filters. The amount limits apply to both credits and debits."""
+    """The filters of a wallet statement. The amount limits apply to both credits and debits."""
 
     kind: str | None = None
     search: str | None = None  # an exact trx_id or charge reference
@@ -160,7 +160,7 @@ async def statement(
 async def statement_totals(
     db: Database, tenant: Tenant, currency: str, wanted: StatementFilter
 ) -> Totals:
-    """Returns the number of entries in the statement, and their sums."""
+    """Returns the number of entries in the wallet statement, and their sums."""
     search = listing.search_text(wanted.search)
     numbers = search and await _numbers_of(db, tenant.merchant_id, [search, *wanted.named])
     low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else None

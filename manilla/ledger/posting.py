@@ -133,7 +133,7 @@ POST = """
 
 
 async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[Posted]:
-    """Posts all postings in one statement, and returns their results in the same order."""
+    """Posts all postings in one SQL statement, and returns their results in the same order."""
     rows = await db.rows(
         _PostedRow,
         POST,

@@ -1,4 +1,4 @@
-"""Reads transactions for many concurrent requests with one statement."""
+"""Reads transactions for many concurrent requests with one SQL statement."""
 
 from datetime import datetime
 from functools import lru_cache
@@ -47,7 +47,7 @@ class TransactionReader:
     ) -> Page[Columns] | None:
         """Returns a page of the tenant's transactions, newest first.
 
-        The statement reads only as many of the merchant's rows as the page needs, so that no
+        The SQL statement reads only as many of the merchant's rows as the page needs, so that no
         request in the batch delays the others. Some of these rows may be in the other environment
         or outside the period. Returns None if the page is therefore incomplete.
         """

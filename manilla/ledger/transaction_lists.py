@@ -118,7 +118,7 @@ _floor = lru_cache(TimedIds.floor)
 async def first_match(
     db: Database, steps: Selection, matches: Sequence[IndexedMatch], otherwise: Selection
 ) -> Selection:
-    """Returns the selection of the first match that finds rows, or `otherwise` if none does."""
+    """Returns the selection for the first search that finds rows, or `otherwise` if none does."""
     async with db.by_key() as connection:
         for match in matches:
             narrowed = steps.narrowed(match.sql, *match.values)
@@ -129,7 +129,7 @@ async def first_match(
 
 
 def by_reference(scope: Scope, text: str) -> IndexedMatch:
-    """Matches the merchant's reference. If the search covers all merchants, it ignores case."""
+    """Searches for a merchant's reference. A search across all merchants ignores case."""
     if scope.merchant_id is None:
         return IndexedMatch("Reference", "lower(ref_trx) = lower({})", (text,))
     return IndexedMatch("Reference", "ref_trx = {}", (text,))

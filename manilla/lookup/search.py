@@ -217,8 +217,8 @@ async def _fields(
 ) -> list[dict[str, str]]:
     """Returns, for each table, the found ids with the label of the matching field.
 
-    One statement finds all ids and returns them as one value. If only one row is read, PostgreSQL
-    starts no parallel workers. Starting them would take longer than the search.
+    One SQL statement finds all ids and returns them as one value. If only one row is read,
+    PostgreSQL starts no parallel workers. Starting them would take longer than the search.
     """
     union = " UNION ALL ".join(
         f"(SELECT {place} AS arm, a.* FROM ({arm.sql}) a)" for place, arm in enumerate(arms)
@@ -278,7 +278,7 @@ def _name(row: Payment | Payout | Refund) -> str | None:
 
 
 def _amounts(text: str, currencies: Iterable[str]) -> list[Money]:
-    """Returns the text as an amount in each currency, or an empty list if it is no amount."""
+    """Returns the text as an amount in each currency, or an empty list if it is not an amount."""
     amounts = []
     for currency in currencies:
         try:

@@ -1,4 +1,4 @@
-"""A merchant's statement for all its wallets, with the merchant's own references."""
+"""A merchant's combined wallet statement, with the merchant's own references."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -101,7 +101,7 @@ async def page(
     after: str | None,
     limit: int,
 ) -> Page[StatementEntry]:
-    """Returns one page of the combined statements of these wallets, newest first."""
+    """Returns one page of the combined wallet statements, newest first."""
     wanted = StatementFilter(since=since, until=until)
     if ref_trx is not None:
         named = await _named(db, tenant, ref_trx)
@@ -121,8 +121,8 @@ async def newest(
 ) -> Page[StatementEntry] | None:
     """Returns a page of the entries of all wallets, or of one wallet, newest first.
 
-    Reads the page together with other pages. Returns None if the page's postings are far apart,
-    because reading them would delay the other pages.
+    One SQL statement reads this page and the pages of other requests. Returns None if the page's
+    postings are far apart, because reading them would delay the other pages.
     """
     before = read_cursor(int, after)
     found = await pages.records(

@@ -37,7 +37,7 @@ async def put(
     address: str | None = None,
     except_person: int | None = None,
 ) -> list[int]:
-    """Queues an email for everybody in the kind's audience who has not switched it off.
+    """Queues an email for all recipients of its kind who have not switched the kind off.
 
     `path` is the page that the email links to. A kind for one user needs `person_id`, and a kind
     for an address needs `address`. `except_person` gets no email. The fact `merchant` defaults to

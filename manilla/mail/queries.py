@@ -64,7 +64,7 @@ async def claim_message(db: Database, job: Job) -> list[Mail] | float:
 
 
 async def _lock_waiting(connection: Connection, merchant_id: int, mail_id: int) -> Mail | None:
-    """Locks a waiting email, and prevents concurrent sending of this kind to the same person."""
+    """Locks a waiting email, so that no other email of its kind is sent to the person meanwhile."""
     await connection.execute(
         """
         SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(':', 'mail', merchant_id,
@@ -99,7 +99,7 @@ async def _seconds_to_wait(connection: Connection, mail: Mail) -> float:
 
 
 async def _gather(connection: Connection, mail: Mail) -> None:
-    """Selects the emails for a message: only this email or, for some kinds, all waiting ones."""
+    """Selects the emails for a message: only this email or, for some kinds, all waiting emails."""
     is_alone = RULES[MailKind(mail.kind)].gathered_for is None
     await connection.execute(
         """

@@ -152,9 +152,10 @@ async def create(
 
 
 async def revoke(db: Database, merchant_id: int, environment: Environment, number: int) -> str:
-    """Revokes an active key: immediately for payouts and refunds, otherwise within a second.
+    """Revokes an active key.
 
-    Returns the key's name.
+    The key stops working for payouts and refunds immediately, and for other requests within a
+    second. Returns the key's name.
     """
     async with db.transaction() as connection:
         await merchants.touch(connection, merchant_id)

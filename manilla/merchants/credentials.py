@@ -15,7 +15,7 @@ from manilla.kit.errors import Refusal
 
 
 class InvalidCredentials(Refusal):
-    """Invalid credentials. The error names the wrong header only if that helps no attacker."""
+    """Invalid credentials. The error names the wrong header only if that is safe."""
 
     status, code = 401, "INVALID_CREDENTIALS"
     message = "Invalid API credentials."
@@ -38,7 +38,7 @@ class NewCredentials(msgspec.Struct, frozen=True):
 
 
 class LiveCredential(msgspec.Struct, frozen=True):
-    """A valid generation of credentials: the current generation, or an older one until expiry."""
+    """Valid credentials: the current generation, or an older generation that has not expired."""
 
     api_key_hash: bytes
     secret: bytes

@@ -25,8 +25,8 @@ Key = tuple[Environment, str | bytes | int]
 class Caller(msgspec.Struct, frozen=True):
     """A cached merchant in one environment, for checks without a database query.
 
-    The cache may only be used to reject requests. A statement that moves money reads the rows again
-    before it permits a movement.
+    The cache may only be used to reject requests. An SQL statement that moves money reads the rows
+    again before it permits a movement.
     """
 
     merchant_id: int

@@ -128,7 +128,7 @@ def by_job(jobs: Sequence[Job], due: Sequence[Due]) -> list[Due | None]:
 
 
 def parameters(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
-    """Returns the parameters for a statement that starts with STORED."""
+    """Returns the parameters for an SQL statement that starts with `STORED`."""
     values = {
         name: [getattr(each, name) for each in attempts] for name in AttemptResult.__struct_fields__
     }

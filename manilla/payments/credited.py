@@ -1,4 +1,4 @@
-"""Credits paid payments in batches, with one statement per batch.
+"""Credits paid payments in batches, with one SQL statement per batch.
 
 Most payments end this way. The stored function `payment_credit` skips a payment that is disputed or
 unusual. `states.conclude` then processes that payment in a separate transaction.

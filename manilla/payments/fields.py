@@ -112,8 +112,8 @@ class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     """The payment columns that the response needs.
 
     A page has many payments, so their columns are not converted: enum values are plain strings,
-    which compare equal to the enum's members. Columns that the response for an unfinished payment
-    does not contain are null.
+    which compare equal to the enum's members. For an unfinished payment, the columns that its
+    response omits are null.
     """
 
     status: PaymentStatus

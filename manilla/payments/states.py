@@ -399,7 +399,7 @@ async def _suspend(
     kind: CaseKind,
     detail: str,
 ) -> None:
-    """Posts money to the suspense account if it did not arrive as expected, and opens a case."""
+    """Posts unexpected money (such as a wrong amount) to the suspense account, and opens a case."""
     await store.conclude_charge(
         connection, charge, ChargeStatus.SUSPENSE, paid_minor=paid.minor, reason=detail
     )

@@ -160,7 +160,7 @@ async def set_credit(connection: Connection, changed: Charge, credit_minor: int)
 async def save_provider_reference(
     connection: Connection, paid: Charge, provider_reference: str
 ) -> None:
-    """Saves the provider's reference for a charge, because the statement may contain it."""
+    """Saves the provider's reference for a charge, because provider statements may contain it."""
     await connection.execute(
         "UPDATE charge SET provider_reference = $3 WHERE merchant_id = $1 AND reference = $2",
         *(paid.merchant_id, paid.reference, provider_reference),

@@ -109,7 +109,7 @@ async def keep_part(connection: Connection, received: ReceivedAmount) -> None:
 
 
 async def complete(connection: Connection, received: ReceivedAmount) -> Payment:
-    """Posts the entries after which the whole amount due can be credited from one provider.
+    """Posts the entries that are needed to credit the whole amount due from one provider.
 
     Earlier partial payments move to the clearing account of this charge's provider, from which the
     amount due is then credited. A surplus becomes customer credit. Returns the updated payment.

@@ -73,7 +73,7 @@ async def attempts(db: Database | Connection, merchant_id: int, trx_id: str) -> 
 
 
 async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Attempt]:
-    """Returns recent transfers that were sent to the rail and that it will not pay, latest first.
+    """Returns recent transfers that were sent to the rail but will not be paid by it, latest first.
 
     Omits transfers for which an administrator has already decided who bears the loss.
     """
@@ -104,7 +104,7 @@ async def save_report(db: Database, attempt: Attempt, state: TransferState) -> N
 
 
 class Death(msgspec.Struct, frozen=True):
-    """The reason, observed by a worker, why the rail of an attempt will not pay."""
+    """The reason why the rail of an attempt will not pay, as observed by a worker."""
 
     ended_as: AttemptEnd
     because: str
@@ -144,7 +144,7 @@ class _PayoutNow(msgspec.Struct, frozen=True):
 
 
 class AttemptEvidence(msgspec.Struct, frozen=True):
-    """Facts, read under locks, that show whether the rail of an attempt will never pay."""
+    """Shows whether the rail of an attempt will never pay. All facts are read under locks."""
 
     seen: Payout
     death: Death

@@ -1,4 +1,4 @@
-"""Completes delivered payouts in batches, with one statement per batch.
+"""Completes delivered payouts in batches, with one SQL statement per batch.
 
 Most payouts end this way. The stored function `payout_deliver` skips a payout that is disputed or
 has changed. `states.settle` then processes that payout in a separate transaction.

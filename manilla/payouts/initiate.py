@@ -1,4 +1,4 @@
-"""Creates a payout: runs all checks in a fixed order, then debits the wallet in one statement."""
+"""Creates a payout: all checks run in a fixed order, then one SQL statement debits the wallet."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -209,7 +209,7 @@ class PayoutInitiation:
     async def _read_beneficiary(
         self, caller: Caller, method: Method, order: PayoutOrder, known: Beneficiary | None
     ) -> tuple[Beneficiary, int | None]:
-        """Returns the beneficiary, and the id of its saved account, or None if it is not needed."""
+        """Returns the beneficiary and its saved account's id (None if the id is not needed)."""
         given: Mapping[str, Any] | None = order.beneficiary
         saved_id = order.withdraw_account_id
         if given is None:

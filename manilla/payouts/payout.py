@@ -130,7 +130,7 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def age(self) -> timedelta:
-        """The time since the payout was first sent, which excludes time on hold."""
+        """The time since the payout was first sent, not counting time on hold."""
         return datetime.now(UTC) - (self.began_at or self.created_at)
 
     @property

@@ -149,7 +149,7 @@ async def on_hold(
     after: str | None = None,
     limit: int = PAGE_ROWS,
 ) -> Page[Waiting]:
-    """Lists automatic payouts that were not sent because their merchant's money is on hold."""
+    """Lists automatic payouts that have not been sent because their merchant's money is on hold."""
     conditions = _within(scope, wanted).add(
         "job_kind = ANY ({}) AND hold IS NOT NULL", [SEND, COMPLETE_IN_SANDBOX]
     )

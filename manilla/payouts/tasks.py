@@ -120,7 +120,10 @@ class PayoutTasks:
         return None
 
     async def report_large(self, job: Job) -> None:
-        """Writes the emails and deletes the job in one transaction, so no email is sent twice."""
+        """Queues emails about a large payout.
+
+        Deletes the job in the same transaction, so no email is sent twice.
+        """
         payout = await self._find.submit(job)
         assert payout is not None
         async with self._db.transaction() as connection:

@@ -31,7 +31,7 @@ async def in_ledger(db: Database | Connection, provider: str, currency: str) -> 
 async def save(
     db: Database, provider: str, balance: Money, ledger: Money, now: datetime | None = None
 ) -> None:
-    """Saves the balance as today's balance, and also as yesterday's if it is today's first.
+    """Saves the balance for today. The first balance of a day is also saved for the day before.
 
     A report about a day therefore uses the balance nearest to the end of that day.
     """

@@ -65,7 +65,7 @@ async def claims_of(
 
 
 class ClaimReader:
-    """Loads the webhook contents for many transactions in one statement. See `claims_of`."""
+    """Loads the webhook contents for many transactions in one SQL statement. See `claims_of`."""
 
     def __init__(self, db: Database) -> None:
         self._reads = SharedReads(db)

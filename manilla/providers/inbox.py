@@ -203,7 +203,7 @@ class WebhookInbox:
 
 
 def _share_statement(webhooks: Mapping[int, VerifiedWebhook]) -> list[int]:
-    """Returns the indexes of webhooks that one statement can store.
+    """Returns the indexes of webhooks that one SQL statement can store.
 
     These webhooks are of one kind, and each is about a different transaction, because a statement
     can change a row only once.

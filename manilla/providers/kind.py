@@ -1,6 +1,6 @@
 """The declaration of a kind of provider: credentials, capabilities, and how to build its adapter.
 
-A kind is an adapter for one provider's API. An account is a name and credentials of one kind.
+A kind is an adapter for one provider's API. An account has a name, and credentials for one kind.
 Everywhere else, `provider` means the account's name. Each kind has an account with the kind's name.
 """
 

@@ -121,7 +121,7 @@ def is_refusal(reply: Reply) -> bool:
 
 
 def refused_transfer(reply: Reply, refusals: Refusals = ()) -> Refused | Unknown:
-    """Converts a rejection. For a duplicate reference, returns Unknown: a transfer exists."""
+    """Converts a rejection. A duplicate reference is Unknown, because a transfer exists."""
     message = reply.message.lower()
     if is_duplicate(reply):
         return Unknown(f"the reference is known to the provider: {reply.message}")

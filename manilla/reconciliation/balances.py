@@ -214,7 +214,7 @@ async def in_our_books(db: Database, provider: str) -> Books:
 
 
 async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple[int, list[str]]:
-    """Queries recent payouts again, refunds returned ones, and opens cases for contradictions."""
+    """Queries recent payouts again, refunds returned payouts, and opens cases if needed."""
     decided = await store.decided_lately(db, provider, LOOK_BACK, PAYOUTS_MAX)
     said = await _ask(rails, decided)
     answered = [(payout, each.value) for payout, each in said if isinstance(each, Done)]

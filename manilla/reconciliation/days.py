@@ -1,4 +1,4 @@
-"""Days with an imported statement, with the totals in our ledger and on the statement."""
+"""Days with an imported provider statement: the totals in our ledger and on the statement."""
 
 from datetime import date, datetime
 
@@ -60,7 +60,7 @@ class DayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def provider_balance(self) -> Money | None:
-        """The balance on the statement, or else the balance that the provider reported."""
+        """The balance on the provider statement, or else the balance that the provider reported."""
         return self.statement_balance or self.reported_balance
 
     @property

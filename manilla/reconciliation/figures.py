@@ -1,4 +1,4 @@
-"""Saves the totals of days with an imported statement, after each comparison.
+"""Saves the totals of days with an imported provider statement, after each comparison.
 
 Sums over many rows are MATERIALIZED, because the planner would otherwise compute them for each day.
 """
@@ -67,7 +67,7 @@ async def _store_provider_balance(connection: Connection, provider: str) -> None
 
 
 async def _store_movements(connection: Connection, provider: str) -> None:
-    """Saves the number and sum of our ledger movements of the kinds that the statement lists."""
+    """Saves the count and sum of a day's ledger movements of the kinds that the statement lists."""
     await connection.execute(
         f"""
         UPDATE statement_day changed

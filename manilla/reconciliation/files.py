@@ -1,4 +1,4 @@
-"""Parses a statement from a CSV file, for providers that have no API for statements."""
+"""Parses provider statements from CSV files, for providers that have no API for statements."""
 
 import csv
 import hashlib

@@ -1,4 +1,4 @@
-"""Imports a statement from a provider or a file, and compares it with our ledger."""
+"""Imports a provider statement from the provider or a file, and compares it with our ledger."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta

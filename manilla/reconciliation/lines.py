@@ -1,4 +1,4 @@
-"""Stores the lines of a statement. Skips lines that are already stored."""
+"""Stores the lines of a provider statement. Skips lines that are already stored."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
@@ -106,7 +106,7 @@ async def store_days(
     days: Iterable[date],
     kinds: frozenset[LineKind],
 ) -> None:
-    """Records that the statement of these days is complete."""
+    """Records that the provider statement for these days is complete."""
     await lock(connection, provider)
     await connection.execute(
         """

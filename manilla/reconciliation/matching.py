@@ -60,7 +60,7 @@ async def match(connection: Connection, provider: str) -> None:
 
 
 async def _find_by_provider_reference(connection: Connection, provider: str) -> None:
-    """Finds the transactions of statement lines that have only the provider's own reference.
+    """Finds the transactions for statement lines that have only the provider's own reference.
 
     A charge, a transfer and a refund can have the same number, so the kinds must match too.
     """
@@ -113,7 +113,7 @@ async def _find_checks(connection: Connection, provider: str) -> None:
 
 
 async def _find_by_amount(connection: Connection, provider: str) -> None:
-    """Finds the transactions of statement lines without a reference, if the match is unambiguous.
+    """Finds the transactions for statement lines without a reference, if the match is unambiguous.
 
     A line and a transaction match if the line is near no other transaction, and the transaction is
     near no other line. The two rows are then the first and the last row of their window.

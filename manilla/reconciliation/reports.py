@@ -60,7 +60,7 @@ UNMATCHED_COLUMNS = Fields(Unmatched).select(
 async def reports(
     db: Database, provider: str | None = None, day: date | None = None, limit: int = days.DAYS_MAX
 ) -> list[DayReport]:
-    """Returns the reports of days with an imported statement, newest first."""
+    """Returns the reports of days with an imported provider statement, newest first."""
     found = await days.days(db, provider, day, limit)
     signed = await signing.latest(db, found)
     return [DayReport(row, signed.get((row.provider, row.currency, row.day))) for row in found]

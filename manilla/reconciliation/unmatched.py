@@ -1,4 +1,4 @@
-"""Unmatched items: only on the statement, only in our ledger, or with different amounts."""
+"""Items that are only on the provider statement, only in our ledger, or have different amounts."""
 
 from datetime import date, datetime, timedelta
 from typing import Any

@@ -64,7 +64,7 @@ class Refund(msgspec.Struct, frozen=True):
 
     @property
     def age(self) -> timedelta:
-        """The time since the refund was first sent, which excludes time on hold."""
+        """The time since the refund was first sent, not counting time on hold."""
         now = datetime.now(UTC)
         first_sent_at = self.first_sent_at or (self.created_at if self.sent_at else None)
         return now - (first_sent_at or now)
@@ -97,5 +97,5 @@ class Refund(msgspec.Struct, frozen=True):
 
 
 def refunded_minor(refunds: Iterable[Refund], status: RefundStatus) -> int:
-    """Returns the sum that refunds with this status take from the payment's amount."""
+    """Returns the sum of the refunds with this status, without commission and customer credit."""
     return sum(each.from_wallet_minor for each in refunds if each.status is status)

@@ -73,8 +73,8 @@ def failing_since(minutes: Iterable[MinuteOutcomes], now: datetime) -> datetime 
     """Returns since when a rail's payouts to a bank have failed, or None if they do not fail.
 
     A rail is failing if at least three payouts failed and fewer than half were delivered in the
-    last 30 minutes. The start is the earliest failure since which this is true, without a pause of
-    30 minutes between failures.
+    last 30 minutes. The start is the earliest failure for which the same is true from that failure
+    until now. Failures before a pause of 30 minutes are ignored.
     """
     newest_first = sorted(minutes, key=lambda each: each.minute, reverse=True)
     recent = [each for each in newest_first if now - each.minute < FAILING_WINDOW]

@@ -347,7 +347,7 @@ class Settling:
         return is_late and await store.count_failures(self._db, newest) < FAILURES_A_DAY
 
     def _is_open_now(self) -> bool:
-        """Whether today is a payout day and no holiday, and the hour for settlements has come."""
+        """Whether today is a payout day and not a holiday, and the settlement hour is reached."""
         now, platform = datetime.now(LAGOS), self._platform.now
         return now.hour >= platform.settlement_hour and platform.is_settlement_day(now.date())
 

@@ -116,7 +116,10 @@ async def find_by_reference(db: Database, tenant: Tenant, ref_trx: str) -> Settl
 
 
 async def before(db: Database | Connection, settlement: Settlement) -> Settlement | None:
-    """Returns the previous paid settlement, which ends where this settlement's statement starts."""
+    """Returns the previous paid settlement.
+
+    This settlement's statement starts where that one ends.
+    """
     return await db.row(
         Settlement,
         _SETTLEMENT + " AND currency = $3 AND id < $4 AND state = 'paid' ORDER BY id DESC LIMIT 1",

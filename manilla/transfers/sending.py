@@ -105,7 +105,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
 
 
 async def unmark(db: Database, table: TransferTable, job: Job) -> None:
-    """Reverts the mark of the first request if certainly no byte of it has left this machine.
+    """Reverts the mark if it is certain that no byte of the first request has left this machine.
 
     The transfer is then unsent again. A worker that has lost its job changes nothing.
     """

@@ -94,7 +94,7 @@ def _group(kept: tuple[Program, asyncio.Task[None]]) -> str:
 
 
 async def until_stopped(starting: Coroutine[Any, Any, Supervisor]) -> None:
-    """Starts the programs and stops them on a signal, even during their start."""
+    """Starts the programs, and stops them on a signal, even if they are still starting."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

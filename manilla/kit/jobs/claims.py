@@ -135,7 +135,7 @@ _DUE_AGAIN = "greatest(job.due_at, now())"
 async def renew(db: Database, held: Sequence[Job]) -> None:
     """Renews the leases of these jobs.
 
-    Skips locked jobs. The statement that has locked a job is about to finish it.
+    Skips locked jobs. The SQL statement that has locked a job is about to finish it.
     """
     mine = _MINE.format(more="", name="").replace("FROM unnest", "FROM job, unnest", 1)
     await db.execute(

@@ -104,7 +104,7 @@ class Runner:
     def _free(self, kind: str) -> int:
         """Returns how many jobs to claim, or 0 if less than a quarter of the capacity is free.
 
-        Claiming several jobs in one statement reduces the overhead per job.
+        Claiming several jobs in one SQL statement reduces the overhead per job.
         """
         limit = self._works[kind].concurrency
         free = limit - len(self._running[kind])

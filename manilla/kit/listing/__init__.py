@@ -154,7 +154,7 @@ class Conditions:
         return another
 
     def branch(self) -> "Conditions":
-        """Returns a copy for another part of the statement, with shared query parameters."""
+        """Returns a copy for another part of the SQL statement, with shared query parameters."""
         another = Conditions()
         another.values, another._parts = self.values, list(self._parts)
         return another

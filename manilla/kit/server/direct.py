@@ -49,7 +49,7 @@ class Direct(Interface):
     async def respond(self, request: HttpRequest) -> HttpResponse: ...
 
     def busy(self) -> HttpResponse | None:
-        """Returns the response for overload, or None if the application rejects no requests."""
+        """Returns the response during overload, or None if the application rejects no requests."""
 
 
 class Site(Interface):

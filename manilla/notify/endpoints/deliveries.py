@@ -171,7 +171,7 @@ async def schedule(
 
 
 class EndpointTest(msgspec.Struct, frozen=True):
-    """The result of a test event. `attempt` is None if the event was not sent yet."""
+    """The result of a test event. `attempt` is None if the event has not been sent yet."""
 
     id: str
     state: str

@@ -217,7 +217,7 @@ async def _judge(connection: Connection, results: Sequence[Any]) -> None:
 async def _set_failing(
     connection: Connection, keys: Sequence[tuple[int, str]], since: Sequence[datetime | None]
 ) -> None:
-    """Sets when each endpoint started to fail, or None. Locks only the rows that change."""
+    """Saves when each endpoint started to fail, or None. Locks only the rows that change."""
     if keys:
         await connection.execute(
             """

@@ -11,7 +11,7 @@ class LinkAlreadyPaid(Exception):
 async def count(connection: Connection, payment: Payment) -> None:
     """Adds a credited payment to its link's earnings, if it was created with a link.
 
-    The statement locks the link's row before the wallet is locked, so only the first of two
+    The SQL statement locks the link's row before the wallet is locked, so only the first of two
     payments through a single-payment link is credited.
     """
     if payment.link_id is None:

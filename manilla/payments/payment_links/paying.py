@@ -161,8 +161,9 @@ class LinkPayments:
     ) -> str:
         """Returns the checkout URL of the only open payment of a single-payment link.
 
-        The payment's reference ends with its number. If two customers start at the same time, one
-        creates the payment, and the other gets the same payment.
+        Payments of a link are numbered, and each payment's reference ends with the payment's
+        number. If two customers start at the same time, both requests use the same reference. One
+        request creates the payment, and the other gets the same payment.
         """
         for _ in range(TRIES):
             number = await store.count_payments(self._db, link) + 1

@@ -1,4 +1,4 @@
-"""Provider A: a collections and payouts gateway."""
+"""The adapter for Provider A, a gateway for collections and payouts."""
 
 from typing import Any
 

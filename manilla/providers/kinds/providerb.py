@@ -1,4 +1,4 @@
-"""Provider B: a virtual-account bank without webhooks for transfers and without refunds."""
+"""The adapter for Provider B, a bank for virtual accounts without transfer webhooks or refunds."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Provider C: a payment-link gateway."""
+"""The adapter for Provider C, a gateway for payment links."""
 
 from typing import Any
 

@@ -143,7 +143,7 @@ def _own_fee(data: Any, borne_by_customer: int, currency: str) -> Money | None:
 
 
 def _rounded(data: Any, name: str, currency: str, rounding: str) -> Money:
-    """Parses a sum of amounts and fees. It has three decimals if, for example, a fee is 26.875."""
+    """Parses a sum of amounts and fees, which can have three decimals, such as 26.875."""
     value = reading.amount(data, name)
     try:
         unit = Money(currency, 1).amount
