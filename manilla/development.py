@@ -52,7 +52,7 @@ class Development(Protocol):
 
 
 def find() -> Development | None:
-    """Returns the simulator's development functions, or None if it is not installed."""
+    """Returns the simulator's development functions, or None if no simulator is installed."""
     try:
         return require()
     except NotInstalled:

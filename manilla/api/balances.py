@@ -103,7 +103,7 @@ def endpoints(services: Services) -> list[Endpoint]:
 
 
 async def _shared(pages: SharedReads, call: Call, after: str | None) -> Page[StatementEntry] | None:
-    """Loads the page with an SQL query for several requests. Returns None for filtered lists."""
+    """Loads the page in one SQL query for several requests. Returns None for filtered lists."""
     wanted = call.query
     if wanted.ref_trx is not None or wanted.since is not None or wanted.until is not None:
         return None

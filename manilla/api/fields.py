@@ -103,7 +103,7 @@ def read_body(
 
 
 def requires_field(kind: type[msgspec.Struct]) -> bool:
-    """Returns whether the body has a required field. If not, the body can be empty."""
+    """Returns whether a body of this type has a required field. If not, the body can be empty."""
     return any(field.is_required for field in _fields(kind))
 
 

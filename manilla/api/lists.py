@@ -147,8 +147,7 @@ class TransactionPages:
         return page.rows, self._cursors.write(call, page.next)
 
     async def _shared(self, call: Call, after: str | None) -> Page[Any] | None:
-        """Loads the page with an SQL query for several requests. Returns None for filtered lists.
-        """
+        """Loads the page in one SQL query for several requests. Returns None for filtered lists."""
         wanted = call.query
         if wanted.status or wanted.ref_trx is not None:
             return None

@@ -15,7 +15,7 @@ class ApprovalRequested(msgspec.Struct, frozen=True):
 
 
 async def check(services: Approvals, change: Change) -> None:
-    """Rejects an invalid change before the user must confirm their identity."""
+    """Rejects an invalid change before the user is asked to confirm their identity."""
     async with services.db.transaction() as connection:
         await approvals.check(connection, services, change)
 

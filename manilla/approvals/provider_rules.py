@@ -55,7 +55,7 @@ def method_needs_second(accounts: Accounts, before: Method, after: Method) -> bo
 def _is_unsafe(account: Credentials, wanted: Mapping[str, str]) -> bool:
     """Returns whether the change can send money to another account or server.
 
-    Disabling a provider, or switching to its test account, is possible without approval.
+    Disabling a provider, or switching to its test account, needs no approval.
     """
     switches = {field.name for field in account.kind.fields if field.is_switch}
     return any(

@@ -8,7 +8,7 @@ TOO_MANY_UPLOADS = "Too many uploads. Wait a minute and try again."
 
 
 async def count(request: PageRequest) -> None:
-    """Counts an upload. Raises `RateLimitExceeded` if there were too many in this minute."""
+    """Counts an upload. Raises `RateLimitExceeded` after too many uploads in this minute."""
     bucket = f"{request.merchant_id:011d}:uploads"
     if (await request.services.limiter.take(bucket, UPLOADS_A_MINUTE)).exceeded:
         raise RateLimitExceeded(TOO_MANY_UPLOADS)

@@ -90,7 +90,7 @@ def only_if(condition: str, *names: str, **computed: str) -> dict[str, str]:
 
 
 def common_fields(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[str, Any]:
-    """Returns the values that `source` has for all fields of `kind`."""
+    """Maps the names of the fields of `kind` to their values in `source`."""
     return {name: getattr(source, name) for name in kind.__struct_fields__}
 
 

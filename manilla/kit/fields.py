@@ -56,7 +56,7 @@ class Fields(Generic[Record]):
         self._others = others
 
     def select(self, names: str | Mapping[str, str]) -> Columns[Record]:
-        """Returns columns for these fields: `"id status"`, or `{"Id": "id"}` with titles."""
+        """Returns columns for fields, given as `"id status"` or, with titles, `{"Id": "id"}`."""
         titles = {name: name for name in names.split()} if isinstance(names, str) else names
         return {title: self._getter(name) for title, name in titles.items()}
 

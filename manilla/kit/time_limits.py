@@ -1,7 +1,7 @@
 """All time limits that a slow machine can reach.
 
-Code reads a limit when it needs it: `time_limits.current.request_seconds`. Only tests use other
-values than the defaults, because a busy machine must not change a test's result. Poll intervals,
+Code reads a limit when it needs it: `time_limits.current.request_seconds`. Only tests use values
+other than the defaults, because a busy machine must not change a test's result. Poll intervals,
 retry schedules and retention periods are not limits. They are constants in the modules that use
 them.
 """

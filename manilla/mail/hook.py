@@ -54,7 +54,7 @@ class HookTransport:
 
 
 async def _run(program: str, document: bytes) -> int:
-    """Runs the mail hook without a shell. Our own settings are removed from its environment."""
+    """Runs the mail hook without a shell. Our own environment variables are not passed to it."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MANILLA_")}
     process = await asyncio.create_subprocess_exec(
         program,

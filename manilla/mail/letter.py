@@ -1,4 +1,4 @@
-"""Renders messages from templates. A template contains the subject, plain text and HTML."""
+"""Renders emails from templates. A template contains the subject, plain text and HTML."""
 
 from collections.abc import Callable, Mapping, Sequence
 from email.headerregistry import Address
@@ -35,7 +35,7 @@ class MailContent(msgspec.Struct, frozen=True):
 
 
 class LetterWriter:
-    """Renders messages with the name, URL and sender address of this installation."""
+    """Renders emails with the name, URL and sender address of this installation."""
 
     def __init__(
         self, keyring: Keyring, site_name: Callable[[], str], base_url: str, sender: Sender

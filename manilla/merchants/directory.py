@@ -104,7 +104,7 @@ class Directory:
         return caller
 
     async def read(self, environment: Environment, merchant_id: int) -> Caller:
-        """Reads the current state from the database, to show a change that was just made."""
+        """Reads the merchant from the database, not the cache, to show its latest change."""
         return await self._load(environment, merchant_id)
 
     async def _get(self, key: Key, look_up: Callable[[], Awaitable[int | None]]) -> Caller | None:

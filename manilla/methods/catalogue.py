@@ -114,7 +114,7 @@ class Catalogue:
         return offered
 
     def is_usable(self, method: Method, environment: Environment) -> bool:
-        """Whether the provider is configured, enabled and, for payouts, not drained."""
+        """Whether the provider is configured, enabled and, for payouts, not stopped."""
         if method.is_auto:
             return any(self.offered_rails(method, environment))
         if method.provider is None:
@@ -142,7 +142,7 @@ class Catalogue:
         return [each for each in self.rails(auto.currency) if self.is_usable(each, environment)]
 
     def is_switched_off(self, method: Method) -> bool:
-        """Whether the provider has valid credentials, but is disabled or, for payouts, drained."""
+        """Whether the provider has valid credentials, but is disabled or, for payouts, stopped."""
         if method.is_auto:
             return any(map(self.is_switched_off, self.rails(method.currency)))
         current = self._rails.accounts.get(method.provider or "")

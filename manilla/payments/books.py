@@ -120,7 +120,7 @@ async def _post_credit(
 async def keep_provider_fee(
     connection: Connection, payment: Payment, charge: Charge, fee: Money | None
 ) -> None:
-    """Posts the provider's fee for a charge, so that clearing matches the provider's balance."""
+    """Posts the provider's fee for a charge, so that our ledger matches the provider's balance."""
     postings = provider_fee_postings(payment, charge, fee)
     if postings:
         await _post(connection, postings)

@@ -110,7 +110,7 @@ def read_keywords(given: str | list[str] | None) -> list[str]:
 
 
 class GatewayAvailability(msgspec.Struct, frozen=True):
-    """A deposit method as merchants see it, with the reason why customers cannot use it."""
+    """A deposit method as merchants see it, with the reason if customers cannot use it."""
 
     method: Method
     is_selected: bool

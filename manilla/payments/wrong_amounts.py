@@ -156,7 +156,7 @@ async def return_credit(connection: Connection, payment: Payment) -> None:
 async def hold_unreturned(
     connection: Connection, payment: Payment, reference: str, amount: Money, reason: str
 ) -> None:
-    """Moves money to the suspense account after a failed refund. An administrator decides."""
+    """Moves money to the suspense account after a failed refund, until an administrator decides."""
     charge = await store.charge(connection, payment.merchant_id, reference)
     assert charge is not None
     await books.suspend_credit(connection, payment, charge, amount)

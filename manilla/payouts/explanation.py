@@ -15,7 +15,7 @@ FOUND = "A status query found the transfer at this rail."
 
 
 class AttemptState(StrEnum):
-    """The result of an attempt, as pages show it."""
+    """The result of an attempt, as shown on pages."""
 
     CURRENT = "current"
     REJECTED = "rejected the transfer"

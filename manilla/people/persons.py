@@ -123,7 +123,7 @@ async def sign_out(db: Database, person_id: int) -> int:
 
 
 async def record(connection: Connection, action: str, person: Person, **detail: Any) -> None:
-    """Writes a change to a user to the audit log, with the user's id and email address."""
+    """Records a change to a user in the audit log, with the user's id and email address."""
     subject = f"person:{person.id}"
     await audit.record(
         connection, action, subject, realm=person.realm, email=person.email, **detail

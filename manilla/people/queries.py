@@ -192,7 +192,7 @@ async def lock_administrators(connection: Connection) -> list[int]:
 
 
 async def delete_ended(db: Database, kept: timedelta) -> None:
-    """Deletes expired sessions, and reset and invitation links expired for longer than `kept`."""
+    """Deletes expired sessions, and reset and invitation links that expired at least `kept` ago."""
     async with db.transaction() as connection:
         await connection.execute("DELETE FROM session WHERE expires_at < now()")
         for table in ("password_reset", "invitation"):

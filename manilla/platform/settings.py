@@ -161,16 +161,16 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     large_payouts: Annotated[
         Text,
         Meta(
-            description="Amount per currency, in major units, from which a payout is large: the "
-            "merchant's owners and finance users get an email about it. "
-            "If empty, no payout is large."
+            description="A merchant's owners and finance users get an email about each payout of "
+            "at least this amount, per currency in major units. "
+            "If empty, they get no such emails."
         ),
     ] = "NGN:5000000"
     low_balances: Annotated[
         Text,
         Meta(
-            description="Amount per currency, in major units, below which a provider's balance is "
-            "low: operations users and administrators get an email. If empty, no balance is low."
+            description="Operations users and administrators get an email if a provider's balance "
+            "is below this amount, per currency in major units. If empty, they get no such emails."
         ),
     ] = "NGN:500000"
     payment_limits_unverified: Annotated[

@@ -22,7 +22,7 @@ class ReceivedWebhook(msgspec.Struct, frozen=True):
 async def webhooks_from_owners(
     db: Database, merchant_id: int, owners: Mapping[str, str | None]
 ) -> list[ReceivedWebhook]:
-    """Returns the webhooks for these references that came from the reference's own provider."""
+    """Returns the webhooks about these references, only from each reference's own provider."""
     heard = await webhooks_about(db, merchant_id, list(owners))
     return [each for each in heard if owners[each.reference] == each.provider]
 

@@ -39,7 +39,7 @@ class StatementTasks:
         }
 
     async def schedule(self) -> None:
-        """Creates a job for each account and day that was not imported since this night.
+        """Creates a job for each account and day that has not been imported since last night.
 
         An account whose statements are files has one job, which runs every night.
         """

@@ -101,7 +101,7 @@ async def of_day(db: Database, day: ReconciledDay) -> list[Unmatched]:
 
 
 async def report(connection: Connection, provider: str, now: datetime) -> None:
-    """Opens cases for items that are unmatched for a day. Closes cases whose items now match."""
+    """Opens cases for items unmatched for at least a day. Closes cases whose items now match."""
     due = await find_unmatched(
         connection, provider, before=now - DUE_AFTER, neighbors=1, limit=CASES_MAX
     )

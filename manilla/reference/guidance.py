@@ -110,7 +110,7 @@ GUIDANCE: dict[str, Guidance] = {
         "commission in the dashboard. Nothing was debited.",
     ),
     "refund_failed": Guidance(
-        "The payment is not successful, is already refunded, or has less left to refund. Or "
+        "The payment is not successful, or its remaining amount is lower than the refund. Or "
         "refunds are not possible: your account or payouts are disabled, or a wallet is inactive.",
         "The message contains the reason. Nothing was debited.",
     ),
@@ -193,7 +193,7 @@ OUTCOMES: dict[str, Guidance] = {
 # Guidance on errors when a merchant creates a refund in the dashboard.
 REFUNDS: dict[type[Refusal], Guidance] = {
     RefundRefused: Guidance(
-        "The payment is not successful, is already refunded, or has less left to refund.",
+        "The payment is not successful, or its remaining amount is lower than the refund.",
         "The payment's page shows how much you can refund.",
     ),
     RefundNotCovered: Guidance(

@@ -71,7 +71,7 @@ async def insert(connection: Connection, new: Refund) -> bool:
 
 
 async def lock_unsent(connection: Connection, wanted: Refund) -> bool:
-    """Locks a refund that was not sent, so that no worker sends it before the transaction ends."""
+    """Locks an unsent refund, so that no worker sends it before the database transaction ends."""
     return await connection.has_row(
         """
         SELECT true FROM refund

@@ -99,7 +99,7 @@ def _is_failing(delivered: int, failed: int) -> bool:
 def all_failing_since(
     rails: Sequence[str], bank: str, failing: Mapping[RailBank, datetime]
 ) -> datetime | None:
-    """Returns the time since which all these rails have failed, or None if one delivers."""
+    """Returns the time since which all these rails have failed, or None if one is not failing."""
     since = [failing[rail, bank] for rail in rails if (rail, bank) in failing]
     return max(since) if since and len(since) == len(rails) else None
 

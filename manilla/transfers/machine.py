@@ -93,7 +93,7 @@ class NoStatusQuery(msgspec.Struct, frozen=True):
 
 
 class TransferTask(msgspec.Struct, frozen=True):
-    """A transfer, loaded by the worker that holds its job, and the order to send."""
+    """A transfer, loaded by the worker that holds its job, and the order for the provider."""
 
     job: Job
     transfer: Transfer

@@ -61,7 +61,7 @@ REFUNDS = TransferTable(
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A worker's request to send a transfer, with the last send time that the worker loaded."""
+    """A worker's request to mark a transfer as sent, with the previous mark (`sent_at`)."""
 
     job: Job
     sent_at: datetime | None

@@ -1,8 +1,8 @@
 """Reads the pages of a list in one of its sort orders, and the list's totals.
 
 Fetching a page in the order of an index takes the same time for any number of rows in the table.
-Fetching a page in another order, or the totals, reads all matching rows. This works only up to
-ROWS_MAX rows.
+Fetching a page in another order, or the totals, reads all matching rows, so it is possible only up
+to ROWS_MAX rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -102,7 +102,7 @@ class Connector:
 
     @property
     def host(self) -> str:
-        """The host of the last session, or all hosts if no session was opened yet."""
+        """The host of the last session, or all hosts if no session has been opened yet."""
         return self._last.name if self._last else ",".join(host.name for host in self._hosts)
 
     async def connect(self, *_url: str, **options: Any) -> Any:

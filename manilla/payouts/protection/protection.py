@@ -104,7 +104,7 @@ async def _weakens(connection: Connection, change: ProtectionChange) -> bool:
 
 
 async def apply(connection: Connection, change: ProtectionChange) -> int | None:
-    """Applies the change. Returns the id of a new saved account."""
+    """Applies the change. If the change adds a saved account, returns the account's id."""
     match change:
         case ThresholdChange():
             await _set_threshold(connection, change)

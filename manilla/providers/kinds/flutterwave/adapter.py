@@ -156,7 +156,7 @@ class Flutterwave(BaseAdapter):
     def _event(self, document: Any) -> port.WebhookEvent:
         """Parses a webhook event.
 
-        Failures have the same event types, so `data.status` is decisive.
+        Successes and failures have the same type but differ in `data.status`.
         """
         event, data = reading.text(document, "event"), reading.field(document, "data")
         claim, status = reading.read_claim(data), reading.optional_text(data, "status")

@@ -134,7 +134,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
 
 
 def paid_field(data: Any) -> str:
-    """Returns the name of the field with the lower amount, which we may credit.
+    """Returns the name of the field whose amount is lower. We may credit only that amount.
 
     `amount` includes the fee if the customer pays it. A partial payment is less than
     `requested_amount`.
