@@ -1,4 +1,4 @@
-"""Metrics of the whole instance. Each worker measures them, with the same result.
+"""Metrics of the whole instance. Every worker measures them and gets the same result.
 
 If the subject of a metric no longer exists, the value is set to zero, so that its alert ends.
 """

@@ -33,8 +33,8 @@ def change_needs_second(accounts: Accounts, provider: str, wanted: Mapping[str, 
 def clearing_needs_second(accounts: Accounts, provider: str) -> bool:
     """Returns whether deleting an account's credentials needs approval.
 
-    The first provider's credentials need no approval. Without this rule, one administrator could
-    delete the only valid credentials and then enter other credentials.
+    The first provider's credentials can be entered without approval. If deleting credentials needed
+    no approval, one administrator could delete the only valid credentials and then enter others.
     """
     return accounts[provider].is_valid
 

@@ -113,7 +113,7 @@ class RowChecks:
 
 
 def is_short(number: str) -> bool:
-    """Whether the account number has too few digits, as if a spreadsheet had dropped zeros."""
+    """Whether the account number is too short, probably because a spreadsheet dropped zeros."""
     return number.isascii() and number.isdigit() and len(number) < beneficiary.NUBAN_DIGITS
 
 

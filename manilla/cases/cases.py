@@ -207,7 +207,7 @@ async def history(db: Database, case: Case) -> list[CaseEvent]:
 async def close(
     connection: Connection, merchant_id: int, kind: CaseKind, reference: str, resolution: str
 ) -> None:
-    """Closes the case, if it is open, because the problem no longer exists."""
+    """Closes an open case whose problem no longer exists."""
     case = await connection.row(
         Case,
         CASE + " WHERE (merchant_id, kind, reference, status) = ($1, $2, $3, 'open') FOR UPDATE",

@@ -449,7 +449,7 @@ def _is_write(sql: str) -> bool:
 async def _end_statement(raw: Any) -> None:
     """Ends an SQL statement that was prepared but not executed.
 
-    The server considers such a statement as still running. The statement's timeout would end the
+    To the server, such a statement is still running. The statement's timeout would end the
     next statement in this session, and `now()` would return the old start time.
     """
     with suppress(Exception):

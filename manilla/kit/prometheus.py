@@ -113,7 +113,7 @@ def _observe_all(histogram: Any, values: list[float]) -> None:
 
 
 def gauge(name: str, text: str, *labels: str) -> Gauge:
-    """Creates a gauge whose value is the last one set by any process."""
+    """Creates a gauge whose value is the last value that any process has set."""
     return Gauge(name, text, labels, multiprocess_mode="mostrecent")
 
 

@@ -1,4 +1,4 @@
-"""Writes payments or payouts that are created at the same time in one SQL statement.
+"""Uses one SQL statement to write payments or payouts that are created at the same time.
 
 The statement calls a database function that takes the items as JSON and returns a result for each
 item. The function also counts the requests toward the rate limit.

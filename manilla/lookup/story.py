@@ -117,7 +117,7 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
 
     @property
     def charge(self) -> Charge | None:
-        """The charge that paid the payment, or else the latest charge."""
+        """The charge through which the customer paid, or else the latest charge."""
         credited = self.payment.credited_charge
         last = self.charges[-1] if self.charges else None
         return next((each for each in self.charges if each.reference == credited), last)

@@ -66,7 +66,7 @@ def _selected(wanted: MerchantFilter) -> Selection:
 
 
 async def pending(db: Database, limit: int) -> list[MerchantRow]:
-    """Returns pending merchants, those that have waited longest first."""
+    """Returns pending merchants, oldest first."""
     return await db.rows(
         MerchantRow, MERCHANT + " WHERE status = 'pending' ORDER BY id LIMIT $1", limit
     )

@@ -54,7 +54,7 @@ class NotificationFilter(RecordFilter, frozen=True, kw_only=True):
 
 
 class NotificationWithAttempts(msgspec.Struct, frozen=True):
-    """A notification with those delivery attempts that are still stored."""
+    """A notification with the delivery attempts that are still stored."""
 
     notification: Notification
     attempts: list[DeliveryAttempt]

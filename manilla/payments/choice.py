@@ -125,7 +125,7 @@ class CustomerWish(msgspec.Struct, frozen=True):
     seen: int = 0  # number of the latest charge that the checkout page has shown
 
     def accepts(self, charge: Charge, method: Method) -> bool:
-        """Whether an open charge fulfills the customer's wish, so no new charge is needed.
+        """Whether the customer can use an open charge to pay as they wish, without a new charge.
 
         A charge that the customer saw before choosing again is reused only for its own method,
         because its gateway may not have worked.

@@ -63,7 +63,7 @@ class CreditedPayments:
 
 
 def _is_usual(payment: Payment, charge: Charge) -> bool:
-    """Whether `payment_credit` may credit the payment. The function checks this again."""
+    """Whether `payment_credit` may credit the payment. That function repeats this check."""
     return (
         payment.status is PaymentStatus.PENDING
         and charge.is_undecided

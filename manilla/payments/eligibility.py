@@ -13,7 +13,7 @@ from manilla.providers.rails import Rails
 
 
 def can_take_payments(caller: Caller, currency: str) -> bool:
-    """Whether the merchant can accept payments now. Checked again for existing payments."""
+    """Whether the merchant can accept payments now. Existing payments are checked again."""
     return (
         availability.is_available(caller)
         and currency in caller.currencies

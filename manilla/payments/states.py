@@ -268,7 +268,7 @@ async def _report_more(
 ) -> None:
     """Opens a case if the provider's amount for a charge differs from the accepted amount.
 
-    For example, a customer may send the rest to the account of the first transfer.
+    For example, a customer may send the remaining amount to the first transfer's account.
     """
     if charge.status is not ChargeStatus.SUSPENSE and paid != charge.accepted:
         detail = f"The provider now says {paid}; {charge.accepted} was accepted. Nothing was moved."

@@ -277,7 +277,7 @@ class PayoutInitiation:
         return is_production and limit is not None and amount >= limit
 
     def _job(self, new: NewPayout, who: Beneficiary) -> dict[str, Any]:
-        """Returns the type and delay of the payout's job, which sends it or completes a sandbox payout."""
+        """Returns the type and delay of the payout's job. In the sandbox, the job completes it."""
         if new.environment is Environment.SANDBOX:
             due_in_seconds = self._platform.now.sandbox_complete_seconds
             job_kind = COMPLETE_IN_SANDBOX if _ends_by_itself(new, who) else None

@@ -24,7 +24,7 @@ class PayoutStatus(StrEnum):
 
 
 class PayoutDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """Optional texts that merchants send; pages, exports and commands show them as details."""
+    """Optional texts that merchants send. Pages, exports and commands show them as details."""
 
     description: Annotated[Line, Meta(max_length=255)] | None = None
 

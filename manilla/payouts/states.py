@@ -192,7 +192,7 @@ async def _judged(
 
 
 async def _report_contradicting_webhooks(connection: Connection, payout: Payout) -> None:
-    """Opens a case for each signed webhook that contradicts the payout's status; moves no money."""
+    """Opens a case for each signed webhook that contradicts the payout's status. Moves no money."""
     said = await reports.claims_about(connection, EventKind.TRANSFER, payout)
     for status in sorted({claim.status for claim in said if claim.status}):
         if not fits(payout, TransferStatus(status)):

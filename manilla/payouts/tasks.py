@@ -266,7 +266,7 @@ class PayoutTasks:
     async def may_be_elsewhere(self, payout: Payout) -> bool:
         """Whether another rail may have the payout, so that a failure is not final.
 
-        After a restore, this is the case until every rail was queried about the payouts that may
+        After a restore, this is true until every rail has been queried about the payouts that may
         have moved.
         """
         return payout.is_routed and await outgoing.hold_start(self._db) is not None

@@ -1,4 +1,4 @@
-"""The demo user, who can sign in with one click, only in development mode.
+"""The demo user, who can sign in with one click. Exists only in development mode.
 
 The password is derived from the master key, so it differs between installations.
 """

@@ -77,7 +77,7 @@ class FoundTransfer(msgspec.Struct, frozen=True):
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether the transfer is unsent in our database, but no provider could confirm that.
+        """Whether the transfer is unsent in our database, but no provider has confirmed this.
 
         A refund is never in doubt, because it is marked as sent or left to an administrator.
         """
@@ -172,8 +172,8 @@ def _may_pay(said: TransferState) -> bool:
 async def _look_at_refund(db: Database, rails: Rails, refund: OpenTransfer) -> FoundTransfer:
     """Queries a refund's status. If there is no usable response, the refund is marked as sent.
 
-    From then on the refund's status is queried, and it is sent only if the provider reports that it
-    does not know the refund. If the provider has no status query, an administrator must decide.
+    From then on the refund's status is queried. The refund is sent only if the provider reports
+    that it does not know it. If the provider has no status query, an administrator must decide.
     """
     answer = await rails.state(EventKind.REFUND, refund.provider, refund.trx_id)
     said, problem = (answer.value, "") if isinstance(answer, Done) else (None, "no usable answer")

@@ -105,7 +105,7 @@ def check_encrypted(wanted: Mapping[str, str]) -> None:
 
 
 def check_aliases(kind: ProviderKind, given: Mapping[str, str]) -> None:
-    """Rejects a setting whose alias has a different value, because one value would be ignored."""
+    """Rejects a setting and its alias if their values differ, because one would be ignored."""
     for name, alias in kind.aliases.items():
         values = {given[key] for key in (name, alias) if given.get(key)}
         if len(values) > 1:

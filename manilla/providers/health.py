@@ -46,7 +46,7 @@ class Figures(msgspec.Struct):
 
 
 class Rail:
-    """A rail is one provider in one direction. This class has the rail's state in this process."""
+    """The state of a rail (one provider in one direction) in this process."""
 
     def __init__(self, provider: str, direction: Direction, tripped: asyncio.Event) -> None:
         self._tripped = tripped

@@ -120,7 +120,7 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """An account's current settings. Settings without a value have their default value."""
+    """An account's current settings. A setting that is not set has its default value."""
 
     provider: str  # the account's name
     kind: ProviderKind

@@ -184,7 +184,7 @@ class RefundState(msgspec.Struct, frozen=True):
 
 
 class KnownAs(msgspec.Struct, frozen=True, kw_only=True):
-    """Additional ids by which a provider may know a transfer or refund, besides our reference."""
+    """Values other than our reference that identify a transfer or refund at a provider."""
 
     sent_reference: str | None = None  # our reference in the format in which it was sent
     provider_reference: str | None = None

@@ -41,7 +41,7 @@ class BalanceTasks:
         return {RECONCILE: Work(self.compare, concurrency=CONCURRENCY)}
 
     async def schedule(self) -> None:
-        """Creates a job for each provider that has none. The job's lease lets only one worker run
+        """Creates a job for each provider that has no job. The job's lease lets only one worker run
         it.
 
         Providers' sandbox accounts are omitted, because their money is not in our ledger.

@@ -173,7 +173,7 @@ def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:
 async def in_our_books(db: Database, provider: str) -> Books:
     """Reads the amounts in our ledger for a provider.
 
-    Open transactions are found by their jobs, so that the full history is not read.
+    Open transactions are found through their jobs, to avoid reading the full history.
     """
     books = await db.row(
         Books,
@@ -242,7 +242,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
 
 
 async def _ask(rails: Rails, payouts: list[Payout]) -> list[tuple[Payout, Answer[TransferState]]]:
-    """Queries a few payouts at a time until the time limit. The next run queries the rest."""
+    """Queries a few payouts at a time until the time limit. The next run queries the others."""
     until = time.monotonic() + time_limits.current.payouts_query_seconds
     places = asyncio.Semaphore(ASKED_AT_ONCE)
 

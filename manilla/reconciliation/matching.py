@@ -94,7 +94,7 @@ async def _find_by_provider_reference(connection: Connection, provider: str) -> 
 
 
 async def _find_checks(connection: Connection, provider: str) -> None:
-    """Marks the statement lines that a test of the account caused, which are not in our ledger.
+    """Marks the statement lines that were caused by account tests and are not in our ledger.
 
     Lines with more money than a test moves are not marked, because anyone could use such a
     reference.

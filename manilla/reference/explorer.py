@@ -91,7 +91,7 @@ class ExplorerApi:
 
 
 class _SandboxApi(MerchantApi):
-    """The API kernel for one caller, authenticated by the dashboard session, not by an API key."""
+    """The API kernel for a caller that is authenticated by its dashboard session, not a key."""
 
     def __init__(self, services: Services, endpoints: Sequence[Endpoint], caller: Caller) -> None:
         assert caller.is_sandbox

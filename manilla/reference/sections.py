@@ -11,7 +11,7 @@ SILENT = {"script", "style", "button", "svg", "h1", "fieldset"}
 
 
 class PageSection(msgspec.Struct):
-    """A heading and the content below it; the first section of a page has no heading."""
+    """A heading and the content below it. The first section of a page has no heading."""
 
     id: str
     level: int

@@ -50,7 +50,7 @@ async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> Non
 
 
 async def is_from_bank(connection: Connection, refund: Refund) -> bool:
-    """Whether a completed refund was paid from our bank, not by the provider."""
+    """Whether a completed refund was paid from our bank instead of by the provider."""
     return await connection.has_row(
         """
         SELECT true FROM posting g

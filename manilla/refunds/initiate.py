@@ -101,7 +101,7 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
 
 
 def refundable(payment: Payment, wanted: Money | None, refunded_before: int | None = None) -> Money:
-    """Returns the amount to refund: the requested amount, or else the remaining amount.
+    """Returns the amount to refund: the requested amount or, by default, the remaining amount.
 
     Raises an error if `refunded_before` is no longer the payment's refunded amount.
     """

@@ -112,7 +112,7 @@ async def save_provider_reference(db: Database, refund_: Refund, reference: str)
 
 
 async def known_as(db: Database, refund_: Refund) -> KnownAs:
-    """Returns the facts, besides our reference, by which the provider can identify the refund."""
+    """Returns the values, besides our reference, that identify the refund at the provider."""
     return KnownAs(
         provider_reference=refund_.provider_reference,
         charge_reference=refund_.charge_reference,

@@ -173,7 +173,7 @@ async def _write_off_charge(
 async def _is_unposted_refund(
     db: Database | Connection, case: Case, posted: frozenset[str]
 ) -> bool:
-    """Whether the case is about a refund that is not posted as paid by this provider."""
+    """Whether the case is about a refund that our ledger does not show as paid by this provider."""
     if not posted & {PostingKind.REFUND_PAID, PostingKind.REFUND_RETURNED} or case.provider is None:
         return False
     return not await db.has_row(

@@ -23,6 +23,6 @@ def largest(method: Method, available: Money, limit: Money | None = None) -> Mon
 
 
 def is_partial(method: Method, available: Money, amount: Money) -> bool:
-    """Whether a limit leaves enough in the wallet for another settlement."""
+    """Whether enough money for another settlement stays in the wallet because of a limit."""
     rest = available - amount - method.fee.of(amount)
     return largest(method, rest) is not None

@@ -76,7 +76,7 @@ class SettlementPlan(msgspec.Struct, frozen=True, kw_only=True):
         return wanted is not None and (last is None or last < wanted)
 
     def is_enough(self, available: Money) -> bool:
-        """Whether the plan settles this amount, which excludes the reserve."""
+        """Whether the plan settles this amount, from which the reserve is already deducted."""
         return self.above is None or available >= self.above
 
 

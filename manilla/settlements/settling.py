@@ -330,7 +330,7 @@ class Settling:
     async def _is_wanted(self, plan: SettlementPlan, newest: Settlement | None) -> bool:
         """Whether the plan requires a settlement now.
 
-        A second settlement on the same day is required if the first one failed, or if limits
+        A second settlement on the same day is required if the first settlement failed, or if limits
         allowed only part of the balance.
         """
         today = _today()

@@ -1,7 +1,7 @@
 """Starts a new epoch of events after a restore.
 
-Events are ordered by PostgreSQL's transaction number, and a new database cluster counts from one
-again. After a backup has been restored into a new cluster, all new events must come after the
+Events are ordered by PostgreSQL's transaction number, and a new database cluster starts to count
+from one. After a backup has been restored into a new cluster, all new events must come after the
 restored events.
 """
 

@@ -236,7 +236,7 @@ class TransferMachine:
         return await self._read(task.transfer, answer)
 
     async def _send_again(self, adapter: Adapter, task: TransferTask) -> Step:
-        """Sends a transfer again that the provider does not know.
+        """Resends a transfer that the provider does not know.
 
         The provider rejects a reference that it has already received, so a second request cannot
         pay twice. A rejection is no longer conclusive, because it may mean that the provider has

@@ -18,7 +18,7 @@ class PendingSignIn(msgspec.Struct, frozen=True):
 
 
 def write(keyring: Keyring, browser: str, email: str, password: str) -> str:
-    """Encrypts email and password. The ciphertext is valid for five minutes in one browser."""
+    """Encrypts email and password. The ciphertext is valid for five minutes in this browser."""
     pending = PendingSignIn(email, password, time.time() + SECONDS)
     sealed = keyring.seal(msgspec.json.encode(pending), _context(browser))
     return base64.urlsafe_b64encode(sealed).decode()

@@ -64,7 +64,7 @@ class Supervisor:
         return process.pid if process and process.returncode is None else None
 
     async def stop(self) -> None:
-        """Stops the programs in reverse order, so that each one stops before its dependencies."""
+        """Stops the programs in reverse order, so that no program outlives its dependencies."""
         for _, group in itertools.groupby(reversed(self._keepers), _group):
             await asyncio.gather(*(self._end(program, keeper) for program, keeper in group))
 

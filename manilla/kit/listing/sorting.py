@@ -135,8 +135,7 @@ class Selection(msgspec.Struct, frozen=True):
         after: str | None,
         limit: int,
     ) -> Page[T]:
-        """Returns one page of rows in this sort order, or newest first if the list does not support
-        it.
+        """Returns one page of rows in this sort order, or newest first if it is not supported.
 
         The page starts after the last key of the previous page. Rows that are added in the meantime
         therefore cause neither repeated nor skipped rows.

@@ -66,7 +66,7 @@ async def log(
 async def find(
     db: Database, endpoint: WebhookEndpoint, notification_id: str
 ) -> tuple[EndpointDelivery, list[DeliveryAttempt]]:
-    """Returns a delivery with those attempts that are still stored."""
+    """Returns a delivery with the attempts that are still stored."""
     found = await db.record(
         f"SELECT {_COLUMNS} FROM {_DELIVERIES}"
         " WHERE merchant_id = $1 AND endpoint_id = $2 AND notification_id = $3",
@@ -134,7 +134,7 @@ class ResendTasks:
 async def _missed(
     db: Database, endpoint: WebhookEndpoint, last: str, *, with_delivered: bool
 ) -> list[tuple[str, bool]]:
-    """Returns the next events in the order of their ids, and whether to send each one."""
+    """Returns the next events in the order of their ids, each with whether it must be sent."""
     records = await db.records(
         """
         SELECT n.id, n.environment = $3 AND n.type IS NOT NULL

@@ -57,7 +57,7 @@ async def check_account(
     *,
     is_live: bool,
 ) -> CheckReport:
-    """Runs all checks one after another. If `is_live` is True, skips checks that change data."""
+    """Runs all checks one after another. Skips checks that change data if `is_live` is True."""
     current = (await credentials.load(db, keyring))[provider]
     _refuse(current, is_live=is_live)
     mode = "live" if is_live else "test"

@@ -256,7 +256,7 @@ def refund_state(data: Any, reference: str) -> port.RefundState:
 
 
 def _refund_status(data: Any) -> port.ReportedRefundStatus:
-    """Returns the refund's status. Every status except the two final ones counts as pending."""
+    """Returns the refund's status. Every status except the two final statuses counts as pending."""
     status = reading.text(data, "refundStatus")
     if status == "FAILED":
         return port.ReportedRefundStatus.FAILED
