@@ -176,7 +176,7 @@ class Charge(msgspec.Struct, frozen=True):
 
     @property
     def accepted(self) -> Money:
-        """The amount that the provider should report: what we accepted, or else the requested amount."""
+        """The amount that the provider should report: the accepted amount or the requested one."""
         is_accepted = self.status in (ChargeStatus.PAID, ChargeStatus.PART)
         return self.paid if is_accepted and self.paid_minor is not None else self.amount
 

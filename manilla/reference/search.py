@@ -75,7 +75,7 @@ def _plain(title: str) -> str:
 
 
 def _matches(words: Sequence[str], own: Sequence[str], page: str) -> bool:
-    """Returns whether each word is in the section or page title, and at least one in the section."""
+    """Returns whether section and page title contain all words, and the section at least one."""
     text = " ".join(own).lower()
     return any(word in text for word in words) and all(
         word in text or word in page.lower() for word in words

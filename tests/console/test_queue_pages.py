@@ -331,7 +331,7 @@ async def test_support_sees_the_queues_and_can_decide_nothing(
         assert (await support.post(path, fields)).status == 403, path
     assert (await payer.payout(trx_id)).status == "pending"
     assert (await decisions.find(services.db, refund)).status == "pending"
-    assert "Your role can view this page but not change anything." in text(
+    assert "With your role, you can view this page but not change anything." in text(
         await support.get(f"/payouts/{trx_id}")
     )
 
