@@ -1,6 +1,6 @@
 """Converts a JSON object or a query string to a struct, and reports all invalid fields at once.
 
-A struct can define a method `field_errors` to validate fields together, see `_read_one_by_one`.
+A struct can define a method `field_errors` that validates fields together: see `_read_one_by_one`.
 """
 
 import re

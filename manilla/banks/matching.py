@@ -17,7 +17,7 @@ class MatchedBy(StrEnum):
 
 
 class Doubt(StrEnum):
-    """Why an entry of a bank list is not matched, or why its match is not used."""
+    """The reason why an entry of a bank list is not matched, or why its match is not used."""
 
     CONTRADICTION = "contradiction"  # the code and the name belong to different banks
     DUPLICATE = "duplicate"  # the list has several codes for a bank, or several names for a code

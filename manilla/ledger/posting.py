@@ -153,7 +153,7 @@ async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[P
 
 
 def _line_columns(postings: Sequence[Posting]) -> list[list[str | int | None]]:
-    """Returns the accounts and amounts of all first lines, then of all second lines."""
+    """Returns the accounts and amounts of all postings' first lines, then of their second lines."""
     columns: list[list[str | int | None]] = []
     for number in range(LINES_MAX):
         lines = [posting.lines[number : number + 1] for posting in postings]

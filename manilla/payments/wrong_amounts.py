@@ -43,7 +43,7 @@ class ReceivedAmount(msgspec.Struct, frozen=True):
 
     @property
     def is_part(self) -> bool:
-        """Whether the payment is still incomplete after this amount."""
+        """Whether the payment is still incomplete after this amount was received."""
         return self._total_minor < self.due.minor
 
     @property

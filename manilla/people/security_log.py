@@ -55,7 +55,7 @@ _GOOD = (
 
 
 class SecuritySubject(msgspec.Struct, frozen=True):
-    """The user whom a security event is about, authenticated or not."""
+    """The user, authenticated or not, whom a security event is about."""
 
     person_id: int
     email: str

@@ -128,7 +128,7 @@ async def read_failing(db: Database) -> dict[RailBank, datetime]:
 
 
 async def read_failing_rails(db: Database) -> dict[str, datetime]:
-    """Maps each rail whose transfers fail, over all banks, to the start of the failures."""
+    """Maps each rail whose transfers fail, across all banks, to the start of the failures."""
     return {provider: since for (provider,), since in (await _read_failing(db, "provider")).items()}
 
 

@@ -122,7 +122,7 @@ def common_filters(request: PageRequest) -> dict[str, Any]:
 
 
 def _days(request: PageRequest) -> tuple[datetime | None, datetime | None]:
-    """Returns the start and end of the date filter, or of the chosen period if it has no dates."""
+    """Returns the start and end of the date filter, or of the chosen period if no dates are set."""
     since, until = day(request.query, "since"), day(request.query, "until", is_end=True)
     period = request.query.text(PERIOD)
     if since is not None or until is not None or period not in PERIODS:

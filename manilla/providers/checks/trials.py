@@ -183,7 +183,7 @@ async def used_transfer_reference(session: CheckSession) -> CheckFinding:
 
 
 def _judge_second_transfer(first: Sent, second: Sent) -> CheckFinding:
-    """Checks by the provider's own reference whether both responses are about the same transfer."""
+    """Compares the provider's references to check whether both responses are about one transfer."""
     reference = second.provider_reference
     if reference is not None and reference == first.provider_reference:
         return matches(f"The provider returned the first transfer again ({reference}).")
