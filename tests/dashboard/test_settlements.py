@@ -106,7 +106,7 @@ async def test_another_name_than_the_business_must_be_confirmed(
     assert names.holder_of(account) in review
     assert merchant.name in review
     refused = await settle(dashboard.owner, page)
-    assert "Confirm that the account belongs" in refused.body.decode()
+    assert "The account name differs from your legal name." in refused.body.decode()
     assert await dashboard.count("settlement") == 0
     assert (await settle(dashboard.owner, page, name="yes")).status == 303
     assert await dashboard.count("settlement") == 1
