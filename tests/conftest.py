@@ -265,7 +265,8 @@ class _ApiAlone:
 @contextlib.asynccontextmanager
 async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
     """Serves an ASGI application, an API, or both, as `manilla serve` does."""
-    site = _ApiAlone(web) if isinstance(web, MerchantApi) else web
+    has_direct_part = hasattr(web, "direct")
+    site = _ApiAlone(web) if isinstance(web, MerchantApi) else web if has_direct_part else None
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(
         uvicorn.Config(

@@ -148,7 +148,7 @@ async def test_a_rejected_merchant_sees_the_reason(
     silent = await officer.post(at(merchant, "/status"), {**form, "reason": "  "})
     assert "Enter a reason." in await officer.follow(silent)
     reply = await officer.post(at(merchant, "/status"), {**form, "reason": "No licence <b>yet</b>"})
-    assert "shows the merchant the reason" in await officer.follow(reply)
+    assert "The merchant sees the reason in the dashboard." in await officer.follow(reply)
     for path in ("/profile", "/sandbox"):
         assert b"No licence &lt;b&gt;yet&lt;/b&gt;" in (await owner.get(path)).body
     late = await officer.post(at(merchant, "/status"), {"status": "approved", "was": "pending"})

@@ -38,26 +38,26 @@ BEGIN
            item integer, merchant_id bigint, trx_id text, charge text, provider text,
            paid numeric, paid_minor bigint, currency text, merchant_name text)
      CROSS JOIN LATERAL (
-           SELECT payment.amount_minor, payment.commission_minor, payment.commission_bearer,
-                  payment.customer_email FROM payment
+           SELECT payment.environment, payment.status, payment.currency, payment.amount_minor,
+                  payment.commission_minor, payment.commission_bearer, payment.customer_email,
+                  payment.received_minor, payment.link_id FROM payment
             WHERE payment.merchant_id = g.merchant_id AND payment.trx_id = g.trx_id
-              AND payment.environment = 'production' AND payment.status = 'pending'
-              AND payment.currency = g.currency
-              AND payment.received_minor IS NULL AND payment.link_id IS NULL
             LIMIT 1) AS p
      CROSS JOIN LATERAL (
-           SELECT FROM charge
+           SELECT charge.trx_id, charge.provider, charge.status, charge.amount_minor,
+                  charge.currency FROM charge
             WHERE charge.merchant_id = g.merchant_id AND charge.reference = g.charge
-              AND charge.trx_id = g.trx_id AND charge.provider = g.provider
-              AND charge.status IN ('opening', 'open')
-              AND charge.amount_minor = g.paid_minor AND charge.currency = g.currency
             LIMIT 1) AS c
      CROSS JOIN LATERAL (
-           SELECT FROM merchant
-            WHERE merchant.id = g.merchant_id AND merchant.name = g.merchant_name
-              AND NOT (merchant.sends_receipts AND p.customer_email IS NOT NULL)
+           SELECT merchant.name, merchant.sends_receipts FROM merchant
+            WHERE merchant.id = g.merchant_id
             LIMIT 1) AS m
-     WHERE g.paid_minor = p.amount_minor + CASE p.commission_bearer
+     WHERE p.environment = 'production' AND p.status = 'pending' AND p.currency = g.currency
+       AND p.received_minor IS NULL AND p.link_id IS NULL
+       AND c.trx_id = g.trx_id AND c.provider = g.provider AND c.status IN ('opening', 'open')
+       AND c.amount_minor = g.paid_minor AND c.currency = g.currency
+       AND m.name = g.merchant_name AND NOT (m.sends_receipts AND p.customer_email IS NOT NULL)
+       AND g.paid_minor = p.amount_minor + CASE p.commission_bearer
                                            WHEN 'customer' THEN p.commission_minor ELSE 0 END
        AND NOT EXISTS (
            SELECT FROM charge other
