@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 
-from bench.life.world import WEBHOOK_SECRET, Merchant
+from bench.life.provider import WEBHOOK_SECRET
+from bench.life.world import Merchant
 from bench.load import ask
 from bench.signed import signed
 from bench.stage import FOLDER, Stage

@@ -6,8 +6,6 @@ notification and its event have both been received.
 """
 
 import asyncio
-import hashlib
-import hmac
 import itertools
 import json
 import re
@@ -22,21 +20,18 @@ import msgspec
 import uvloop
 
 from bench.frame import Work
-from bench.load import is_whole
+from bench.life.connections import Connections
+from bench.life.provider import Provider
 from bench.signed import new_reference, signed
 from bench.workers.receiver import Receiver
 from manilla.merchants.credentials import NewCredentials
 
-WEBHOOK_SECRET = "life"
-WEBHOOK_SECONDS = 0.2
 WEBHOOK_CONNECTIONS = 64
 STALL_SECONDS = 60  # without any delivery: the measurement has failed
 PARTS = 2  # a notification to the `ipn_url`, and an event to the endpoint
 PERCENTILE = 0.99
 
 _TRX_ID = re.compile(rb'"trx_id": ?"([^"]+)"')
-_REFERENCE = re.compile(rb'"reference": ?"([^"]+)"')
-_RETRY_AFTER = re.compile(rb"\r\nretry-after: (\d+)", re.IGNORECASE)
 
 
 class Merchant(msgspec.Struct, frozen=True):
@@ -54,57 +49,6 @@ class Order(msgspec.Struct, frozen=True):
     number: int
     callers: int = 32
     rate: float = 0
-
-
-class Connections:
-    """Keep-alive connections to Manilla. Repeats a request that gets 503, as merchants do."""
-
-    def __init__(self, port: int, number: int) -> None:
-        self._port = port
-        self._free: asyncio.Queue[_Connection] = asyncio.Queue()
-        for _ in range(number):
-            self._free.put_nowait(_Connection())
-
-    async def call(self, request: Callable[[], bytes]) -> bytes:
-        while True:
-            connection = await self._free.get()
-            try:
-                response = await connection.call(self._port, request())
-            finally:
-                self._free.put_nowait(connection)
-            if not response.startswith(b"HTTP/1.1 503"):
-                return response
-            wait = _RETRY_AFTER.search(response)
-            await asyncio.sleep(float(wait[1]) if wait else 1)
-
-
-class _Connection(asyncio.Protocol):
-    def __init__(self) -> None:
-        self._transport: Any = None
-        self._received = b""
-        self._answer: asyncio.Future[bytes] | None = None
-
-    async def call(self, port: int, request: bytes) -> bytes:
-        loop = asyncio.get_running_loop()
-        if self._transport is None or self._transport.is_closing():
-            await loop.create_connection(lambda: self, "127.0.0.1", port)
-        self._answer = loop.create_future()
-        self._transport.write(request)
-        return await self._answer
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport, self._received = transport, b""
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        if self._answer is not None and is_whole(self._received):
-            answer, self._answer = self._answer, None
-            received, self._received = self._received, b""
-            answer.set_result(received)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error or ConnectionError("The connection was closed."))
 
 
 class World:
@@ -172,40 +116,9 @@ class World:
         line = request[: request.find(b" HTTP/1.1\r\n")]
         if line.startswith((b"POST /ipn", b"POST /events")):
             return self._delivered(line, request)
-        if line.endswith(b"/misc/banks/resolve"):
-            return _envelope(
-                bank_name="GTBank",
-                bank_code="058",
-                account_number="0123456789",
-                account_name="ADA OBI",
-            )
-        if line.endswith(b"/transactions/disburse"):
-            return self._accepted(request)
-        if line.startswith(b"GET /merchant/api/v1/transactions/"):
-            return _transfer(line.rsplit(b"/", 1)[1].decode(), "success")
-        if line.endswith(b"/balances"):
-            return _envelope(NGN={"available_balance": "1000000000.00", "pending_balance": "0.00"})
-        if b"/misc/banks" in line:
-            bank = {"name": "GTBank", "slug": "gtb", "code": "058", "country": "NG"}
-            return json.dumps({"status": True, "message": "", "data": [bank]}).encode()
-        return json.dumps({"status": False, "message": "Transaction not found"}).encode()
+        return self.provider.answer(line, request)
 
-    def _accepted(self, request: bytes) -> bytes:
-        found = _REFERENCE.search(request)
-        assert found is not None, "not a transfer"
-        reference = found[1].decode()
-        asyncio.get_running_loop().call_later(WEBHOOK_SECONDS, self._send_webhook, reference)
-        return _transfer(reference, "processing")
-
-    def _send_webhook(self, reference: str) -> None:
-        data = json.loads(_transfer(reference, "success"))["data"]
-        body = json.dumps({"event": "transfer.success", "data": data}).encode()
-        signature = hmac.new(WEBHOOK_SECRET.encode(), body, hashlib.sha256).hexdigest()
-        request = (
-            b"POST /webhooks/providera HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            b"Content-Type: application/json\r\nx-providera-signature: %b\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (signature.encode(), len(body), body)
-        )
+    def _send_webhook(self, request: bytes) -> None:
         assert self._webhooks is not None
         self._keep(self._webhooks.call(lambda: request))
 
@@ -232,6 +145,7 @@ class World:
         server = await loop.create_server(lambda: Receiver(self.answer), "127.0.0.1", 0)
         port: int = server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
+        self.provider = Provider(self._send_webhook)
 
 
 async def _concurrent(create: Callable[[], Awaitable[None]], order: Order) -> None:
@@ -251,22 +165,6 @@ async def _paced(create: Callable[[], Awaitable[None]], order: Order) -> None:
         await asyncio.sleep(max(0, began + number / order.rate - time.monotonic()))
         tasks.append(asyncio.ensure_future(create()))
     await asyncio.gather(*tasks)
-
-
-def _envelope(**data: Any) -> bytes:
-    return json.dumps({"status": True, "message": "Success", "data": data}).encode()
-
-
-def _transfer(reference: str, status: str) -> bytes:
-    return _envelope(
-        reference=reference,
-        status=status,
-        amount="1000.00",
-        fee="25.00",
-        currency="NGN",
-        message="",
-        trace_id=f"trace-{reference}",
-    )
 
 
 async def main() -> None:
