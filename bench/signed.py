@@ -43,11 +43,11 @@ def payment_orders(credentials: NewCredentials) -> Iterator[bytes]:
         yield signed(credentials, "POST", INITIATE, body)
 
 
-def payment_order(reference: str) -> bytes:
+def payment_order(reference: str, ipn_url: str = "https://shop.example/ipn") -> bytes:
     return (
         f'{{"payment_amount":{AMOUNT},"currency_code":"{CURRENCY}","ref_trx":"{reference}",'
         '"description":"Two chairs and a table","customer_name":"Ada Obi",'
-        '"customer_email":"ada@example.com","ipn_url":"https://shop.example/ipn",'
+        f'"customer_email":"ada@example.com","ipn_url":"{ipn_url}",'
         '"success_redirect":"https://shop.example/thanks?order=7",'
         '"cancel_redirect":"https://shop.example/cart"}'
     ).encode()

@@ -1,4 +1,4 @@
-"""Keep-alive connections from the world to Manilla."""
+"""Keep-alive connections from the world to Manilla, and the parsing of messages."""
 
 import asyncio
 import re
@@ -59,3 +59,11 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error or ConnectionError("The connection was closed."))
+
+
+def read(pattern: re.Pattern[bytes], message: bytes) -> str:
+    """Returns the pattern's group, or raises an error, because the step before it has failed."""
+    found = pattern.search(message)
+    if found is None:
+        raise RuntimeError(f"{pattern.pattern!r} is not in {message[:2000]!r}.")
+    return found[1].decode()

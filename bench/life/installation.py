@@ -26,7 +26,6 @@ from manilla.merchants.credentials import NewCredentials
 
 ROOT = FOLDER.parent
 CHECKOUTS = ROOT / ".bench"
-MERCHANTS = 20
 BALANCE = "10000000000.00"
 METHOD = "providera_ngn_transfer"
 SETUP_AT_ONCE = 4
@@ -70,7 +69,7 @@ class Running(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def running(
-    stage: Stage, installation: Installation, database: str, world_url: str
+    stage: Stage, installation: Installation, database: str, world_url: str, merchant_count: int
 ) -> AsyncIterator[Running]:
     """Creates a database with merchants, endpoints and a provider, and runs Manilla on it."""
     await stage.server.add_owned_database(database)
@@ -95,7 +94,7 @@ async def running(
         async with places:
             return await _merchant(manilla, number)
 
-    merchants = await asyncio.gather(*(merchant(number) for number in range(MERCHANTS)))
+    merchants = await asyncio.gather(*(merchant(number) for number in range(merchant_count)))
     methods = await manilla("withdraw-method", "list")
     [method_id] = [each["id"] for each in methods if each["code"] == METHOD]
     process = await manilla.up(port, stage.server.folder / f"{database}.log")

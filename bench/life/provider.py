@@ -1,4 +1,4 @@
-"""Provider A, which accepts every transfer and sends its webhooks."""
+"""Provider A, which accepts every transfer and every charge, and sends its webhooks."""
 
 import asyncio
 import hashlib
@@ -7,6 +7,8 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any
+
+from bench.life.connections import read
 
 WEBHOOK_SECRET = "life"
 WEBHOOK_SECONDS = 0.2
@@ -20,13 +22,16 @@ ACCOUNT = {
 BALANCES = {"NGN": {"available_balance": "1000000000.00", "pending_balance": "0.00"}}
 
 _REFERENCE = re.compile(rb'"reference": ?"([^"]+)"')
+_AMOUNT = re.compile(rb'"amount": ?"?([0-9.]+)')
 
 
 class Provider:
-    """Sends the webhook of a transfer after accepting it."""
+    """Sends the webhook of a transfer after accepting it, and of a charge after its payment."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
+    def __init__(self, url: str, send: Callable[[bytes], None]) -> None:
+        self._url = url
         self._send = send
+        self._charges: dict[str, dict[str, str]] = {}  # by reference
 
     def answer(self, line: bytes, request: bytes) -> bytes:
         if line.endswith(b"/misc/banks/resolve"):
@@ -35,19 +40,39 @@ class Provider:
             return _envelope(self._accept_transfer(request))
         if line.startswith(b"GET /merchant/api/v1/transactions/"):
             return _envelope(_transfer(_last_part(line), "success"))
+        if line.endswith(b"/charges/initialize"):
+            return _envelope(self._create_charge(request))
+        if line.startswith(b"GET /merchant/api/v1/charges/"):
+            return _envelope(self._charges[_last_part(line)])
         if line.endswith(b"/balances"):
             return _envelope(BALANCES)
         if b"/misc/banks" in line:
             return _envelope([BANK])
         return json.dumps({"status": False, "message": "Transaction not found"}).encode()
 
+    def pay(self, page: str) -> None:
+        """Receives a customer's payment on the page of a charge."""
+        self._report("charge.success", self._charges[page.removeprefix(f"{self._url}/charges/")])
+
     def _accept_transfer(self, request: bytes) -> dict[str, str]:
-        reference = _read(_REFERENCE, request)
+        reference = read(_REFERENCE, request)
         self._report("transfer.success", _transfer(reference, "processing"))
         return _transfer(reference, "processing")
 
+    def _create_charge(self, request: bytes) -> dict[str, str]:
+        reference = read(_REFERENCE, request)
+        assert reference not in self._charges, "a second charge with the same reference"
+        self._charges[reference] = {
+            "reference": reference,
+            "status": "processing",
+            "amount": read(_AMOUNT, request),
+            "fee": "15.00",
+            "currency": "NGN",
+        }
+        return {"reference": reference, "checkout_url": f"{self._url}/charges/{reference}"}
+
     def _report(self, event: str, data: dict[str, str]) -> None:
-        """Decides a transfer a moment later, and then sends its webhook."""
+        """Decides a transfer or a charge a moment later, and then sends its webhook."""
 
         def report() -> None:
             data["status"] = "success"
@@ -84,9 +109,3 @@ def _envelope(data: Any) -> bytes:
 
 def _last_part(line: bytes) -> str:
     return line.rsplit(b"/", 1)[1].decode()
-
-
-def _read(pattern: re.Pattern[bytes], request: bytes) -> str:
-    found = pattern.search(request)
-    assert found is not None, f"The request has no {pattern.pattern!r}."
-    return found[1].decode()

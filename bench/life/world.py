@@ -1,8 +1,7 @@
 """Everything outside of Manilla, in one process: merchants' servers, customers and a provider.
 
-It sends signed requests. It is provider A, which accepts a transfer immediately and sends its
-webhook a moment later. It receives notifications and events. A transaction ends when its
-notification and its event have both been received.
+It sends signed requests, pays on checkout, and is provider A. It receives notifications and events.
+A transaction ends when its notification and its event have both been received.
 """
 
 import asyncio
@@ -14,15 +13,16 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import uvloop
 
 from bench.frame import Work
-from bench.life.connections import Connections
+from bench.life import customer
+from bench.life.connections import Connections, read
 from bench.life.provider import Provider
-from bench.signed import new_reference, signed
+from bench.signed import INITIATE, new_reference, payment_order, signed
 from bench.workers.receiver import Receiver
 from manilla.merchants.credentials import NewCredentials
 
@@ -32,6 +32,8 @@ PARTS = 2  # a notification to the `ipn_url`, and an event to the endpoint
 PERCENTILE = 0.99
 
 _TRX_ID = re.compile(rb'"trx_id": ?"([^"]+)"')
+_COMPLETED = re.compile(rb'"status": ?"completed"')
+_LINK = re.compile(rb'"payment_url": ?"[^"]+?(/checkout/[^"]+)"')
 
 
 class Merchant(msgspec.Struct, frozen=True):
@@ -42,6 +44,7 @@ class Merchant(msgspec.Struct, frozen=True):
 class Order(msgspec.Struct, frozen=True):
     """A measurement: `number` transactions over `callers` connections, or `rate` per second."""
 
+    kind: Literal["payout", "payment"]
     seconds: float
     port: int
     merchants: list[Merchant]
@@ -54,21 +57,25 @@ class Order(msgspec.Struct, frozen=True):
 class World:
     def __init__(self) -> None:
         self._webhooks: Connections | None = None
-        self._started: dict[bytes, float] = {}  # by transaction id
-        self._parts: dict[bytes, set[bytes]] = {}  # the paths at which the transaction arrived
+        self._started: dict[str, float] = {}  # by transaction id
+        self._parts: dict[str, set[bytes]] = {}  # the paths at which the transaction arrived
         self._durations: list[float] = []
+        self._problems: list[str] = []  # each of them makes the measurement fail
         self._last_delivery = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, order: Order) -> Work:
         self._webhooks = Connections(order.port, WEBHOOK_CONNECTIONS)
         self._started, self._parts, self._durations = {}, {}, []
+        self._problems = []
         api = Connections(order.port, order.callers)
-        orders = itertools.cycle(order.merchants)
+        merchants = itertools.cycle(order.merchants)
 
         async def create() -> None:
-            merchant, began = next(orders), time.monotonic()
-            await self._create(api, merchant, order.method_id, began)
+            if order.kind == "payout":
+                await self._create_payout(api, next(merchants), order.method_id)
+            else:
+                await self._create_payment(api, next(merchants))
 
         began = time.monotonic()
         await (_paced(create, order) if order.rate else _concurrent(create, order))
@@ -86,24 +93,26 @@ class World:
             },
         )
 
-    async def _create(
-        self, api: Connections, merchant: Merchant, method_id: int, began: float
-    ) -> None:
+    async def _create_payout(self, api: Connections, merchant: Merchant, method_id: int) -> None:
         body = (
             f'{{"payout_amount":1000,"currency_code":"NGN","ref_trx":"{new_reference()}",'
             f'"ipn_url":"{self.url}/ipn","withdraw_method_id":{method_id},'
             '"beneficiary":{"bank_code":"058","account_number":"0123456789"},'
             '"description":"Two chairs and a table"}'
         ).encode()
-        path = "/api/v1/initiate-payout"
-        response = await api.call(
-            lambda: signed(merchant.credentials, "POST", path, body, environment="production")
-        )
-        found = _TRX_ID.search(response)
-        if found is None:
-            raise RuntimeError(f"Answered {response[:2000]!r}")
-        self._started[found[1]] = began
-        self._settle(found[1])
+        began = time.monotonic()
+        response = await _post(api, merchant, "/api/v1/initiate-payout", body)
+        self._start(read(_TRX_ID, response), began)
+
+    async def _create_payment(self, api: Connections, merchant: Merchant) -> None:
+        body, began = payment_order(new_reference(), f"{self.url}/ipn"), time.monotonic()
+        link = read(_LINK, await _post(api, merchant, INITIATE, body))
+        self._start(link.partition("?")[0].rpartition("/")[2], began)
+        self.provider.pay(await customer.choose_method(api, link))
+
+    def _start(self, trx_id: str, began: float) -> None:
+        self._started[trx_id] = began
+        self._settle(trx_id)
 
     async def _all_delivered(self, number: int) -> None:
         while len(self._durations) < number:
@@ -111,6 +120,8 @@ class World:
             latest = max(self._last_delivery, max(self._started.values(), default=0))
             if time.monotonic() - latest > STALL_SECONDS:
                 raise RuntimeError(f"Only {len(self._durations)} of {number} were delivered.")
+        if self._problems:
+            raise RuntimeError(f"{len(self._problems)} problems: {self._problems[0]}")
 
     def answer(self, request: bytes) -> bytes:
         line = request[: request.find(b" HTTP/1.1\r\n")]
@@ -120,16 +131,23 @@ class World:
 
     def _send_webhook(self, request: bytes) -> None:
         assert self._webhooks is not None
-        self._keep(self._webhooks.call(lambda: request))
+        self._keep(self._check_webhook(self._webhooks.call(lambda: request)))
+
+    async def _check_webhook(self, call: Awaitable[bytes]) -> None:
+        response = await call
+        if not response.startswith(b"HTTP/1.1 200"):
+            self._problems.append(f"A webhook was answered {response[:2000]!r}.")
 
     def _delivered(self, line: bytes, request: bytes) -> bytes:
-        found = _TRX_ID.search(request)
-        assert found is not None, "not a notification"
-        self._parts.setdefault(found[1], set()).add(line)
-        self._settle(found[1])
+        trx_id = read(_TRX_ID, request)
+        parts = self._parts.setdefault(trx_id, set())
+        if line in parts or not _COMPLETED.search(request):
+            self._problems.append(f"A delivery was repeated or reports no success: {request!r}")
+        parts.add(line)
+        self._settle(trx_id)
         return b'{"received":true}'
 
-    def _settle(self, trx_id: bytes) -> None:
+    def _settle(self, trx_id: str) -> None:
         """Ends a transaction whose parts have all arrived, which can be before its response."""
         if trx_id in self._started and len(self._parts.get(trx_id, ())) == PARTS:
             self._last_delivery = time.monotonic()
@@ -145,7 +163,13 @@ class World:
         server = await loop.create_server(lambda: Receiver(self.answer), "127.0.0.1", 0)
         port: int = server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        self.provider = Provider(self._send_webhook)
+        self.provider = Provider(self.url, self._send_webhook)
+
+
+async def _post(api: Connections, merchant: Merchant, path: str, body: bytes) -> bytes:
+    return await api.call(
+        lambda: signed(merchant.credentials, "POST", path, body, environment="production")
+    )
 
 
 async def _concurrent(create: Callable[[], Awaitable[None]], order: Order) -> None:

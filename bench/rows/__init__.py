@@ -50,6 +50,7 @@ ROWS: dict[str, Opener] = {
     "endpoints": endpoints.deliveries,
     "life-payout": life.payouts,
     "life-payout-steady": life.steady_payouts,
+    "life-payment": life.payments,
     "start": start.opened,
     "reconcile": reconcile.opened,
     "search": search.opened,
@@ -58,6 +59,7 @@ GROWTH = growth.ROWS  # run by `--growth`, because filling their databases takes
 LONG = (
     "life-payout",
     "life-payout-steady",
+    "life-payment",
     "reconcile",
     "search",
 )  # left out of a quick run; `--only` runs it

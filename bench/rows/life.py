@@ -1,9 +1,10 @@
-"""The whole life of a payout, from the request to the last delivery, next to an earlier version."""
+"""The whole life of a payout or a payment, until the last delivery, next to an earlier version."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from bench import cpu, worker
 from bench.comparisons import detail
@@ -16,8 +17,9 @@ from bench.worker import Worker
 EARLIER = "2c5047a"
 SLOW = ", 10 ms commits"
 COMMIT_MICROSECONDS = 10_000
-NUMBER, NUMBER_QUICK = 2000, 400
+PAYOUTS, PAYOUTS_QUICK, PAYOUT_MERCHANTS = 2000, 400, 20
 STEADY_RATE, STEADY_SECONDS = 80, 20
+PAYMENTS, PAYMENTS_QUICK, PAYMENT_MERCHANTS = 600, 200, 8
 ROUNDS = 3
 WARM_UP = 200
 QUICK_BLOCK_SECONDS = 0.5
@@ -28,26 +30,18 @@ DETAILS = ("created a second", "API µs", "worker µs", "transactions", "median 
 @asynccontextmanager
 async def payouts(stage: Stage) -> AsyncIterator[Row]:
     """As fast as they are accepted, and again with slow commits, which show what is serial."""
-    number = NUMBER if stage.plan.block_seconds > QUICK_BLOCK_SECONDS else NUMBER_QUICK
-    async with _contenders(stage, "life_payout", {"number": number}) as (product, earlier):
-        contenders = [
-            *(product(PRODUCT, 0), earlier(EARLIER, 0)),
-            *(product(PRODUCT + SLOW, COMMIT_MICROSECONDS),),
-            *(earlier(EARLIER + SLOW, COMMIT_MICROSECONDS),),
-        ]
+    number = _number(stage, PAYOUTS, PAYOUTS_QUICK)
+    order = {"kind": "payout", "number": number}
+    async with _contenders(stage, "life_payout", order, PAYOUT_MERCHANTS) as (product, earlier):
         yield Row(
             name="life-payout",
             title=f"{number:,} payouts over 32 connections, until the last delivery",
-            contenders=contenders,
+            contenders=_with_slow_commits(product, earlier),
             comparisons=[
                 _cost(Target(0.25, at_most=True)),
                 _rate("", Target(5)),
                 _rate(SLOW, Target(8)),
-                Comparison(
-                    "rate: 10 ms commits / fast commits",
-                    lambda blocks: blocks[PRODUCT + SLOW].rate / blocks[PRODUCT].rate,
-                    Target(0.8),
-                ),
+                _slow_commits(Target(0.8)),
                 _wal(Target(0.6, at_most=True)),
                 *(detail(name, each) for each in (PRODUCT, EARLIER) for name in DETAILS),
             ],
@@ -59,8 +53,9 @@ async def payouts(stage: Stage) -> AsyncIterator[Row]:
 @asynccontextmanager
 async def steady_payouts(stage: Stage) -> AsyncIterator[Row]:
     """At a steady rate, at which few payouts can share a statement."""
-    order = {"number": STEADY_RATE * STEADY_SECONDS, "rate": STEADY_RATE}
-    async with _contenders(stage, "steady_payout", order) as (product, earlier):
+    number = STEADY_RATE * STEADY_SECONDS
+    order = {"kind": "payout", "number": number, "rate": STEADY_RATE}
+    async with _contenders(stage, "steady_payout", order, PAYOUT_MERCHANTS) as (product, earlier):
         yield Row(
             name="life-payout-steady",
             title=f"{STEADY_RATE} payouts a second for {STEADY_SECONDS} seconds",
@@ -74,12 +69,47 @@ async def steady_payouts(stage: Stage) -> AsyncIterator[Row]:
         )
 
 
+@asynccontextmanager
+async def payments(stage: Stage) -> AsyncIterator[Row]:
+    """Like `payouts`, with customers who open checkout and pay on the provider's page."""
+    number = _number(stage, PAYMENTS, PAYMENTS_QUICK)
+    order = {"kind": "payment", "number": number}
+    async with _contenders(stage, "life_payment", order, PAYMENT_MERCHANTS) as (product, earlier):
+        yield Row(
+            name="life-payment",
+            title=f"{number:,} payments over 32 connections, until the last delivery",
+            contenders=_with_slow_commits(product, earlier),
+            comparisons=[
+                _cost(Target(0.35, at_most=True)),
+                _rate(""),
+                _rate(SLOW),
+                _slow_commits(Target(0.8)),
+                _wal(),
+                *(detail(name, each) for each in (PRODUCT, EARLIER) for name in DETAILS),
+            ],
+            rounds=ROUNDS,
+            cpus=len(os.sched_getaffinity(0)),
+        )
+
+
+def _number(stage: Stage, full: int, quick: int) -> int:
+    return full if stage.plan.block_seconds > QUICK_BLOCK_SECONDS else quick
+
+
 Make = Callable[[str, int], Contender]
+
+
+def _with_slow_commits(product: Make, earlier: Make) -> list[Contender]:
+    return [
+        make(name + condition, commit_microseconds)
+        for condition, commit_microseconds in (("", 0), (SLOW, COMMIT_MICROSECONDS))
+        for name, make in ((PRODUCT, product), (EARLIER, earlier))
+    ]
 
 
 @asynccontextmanager
 async def _contenders(
-    stage: Stage, database: str, order: Mapping[str, float]
+    stage: Stage, database: str, order: Mapping[str, Any], merchant_count: int
 ) -> AsyncIterator[tuple[Make, Make]]:
     async with AsyncExitStack() as stack:
         makers = []
@@ -92,14 +122,17 @@ async def _contenders(
                 worker.started("bench.life.world", stage.environment())
             )
             running = await stack.enter_async_context(
-                installation.running(stage, version, f"{database}_{name}", world.started["url"])
+                installation.running(
+                    *(stage, version, f"{database}_{name}", world.started["url"]), merchant_count
+                )
             )
-            await _maker(stage, world, running, {"number": WARM_UP})("warm-up", 0).run(0)
+            warm_up = {"kind": order["kind"], "number": WARM_UP}
+            await _maker(stage, world, running, warm_up)("warm-up", 0).run(0)
             makers.append(_maker(stage, world, running, order))
         yield makers[0], makers[1]
 
 
-def _maker(stage: Stage, world: Worker, running: Running, order: Mapping[str, float]) -> Make:
+def _maker(stage: Stage, world: Worker, running: Running, order: Mapping[str, Any]) -> Make:
     sent = {
         **order,
         "port": running.port,
@@ -155,7 +188,7 @@ def _cost(target: Target) -> Comparison:
     )
 
 
-def _rate(condition: str, target: Target) -> Comparison:
+def _rate(condition: str, target: Target | None = None) -> Comparison:
     return Comparison(
         f"rate: {PRODUCT} / {EARLIER}{condition}",
         lambda blocks: blocks[PRODUCT + condition].rate / blocks[EARLIER + condition].rate,
@@ -163,7 +196,15 @@ def _rate(condition: str, target: Target) -> Comparison:
     )
 
 
-def _wal(target: Target) -> Comparison:
+def _slow_commits(target: Target) -> Comparison:
+    return Comparison(
+        "rate: 10 ms commits / fast commits",
+        lambda blocks: blocks[PRODUCT + SLOW].rate / blocks[PRODUCT].rate,
+        target,
+    )
+
+
+def _wal(target: Target | None = None) -> Comparison:
     return Comparison(
         f"WAL: {PRODUCT} / {EARLIER}",
         lambda blocks: blocks[PRODUCT].wal_bytes / blocks[EARLIER].wal_bytes,
