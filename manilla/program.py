@@ -15,7 +15,7 @@ from manilla.kit.errors import reported_in_one_line
 # Only the command line needs these libraries. If rich is not blocked, structlog imports it.
 UNUSED = ("pydantic", "rich")
 
-MARK = "program"  # a -X option, so that operators still find the process as `-m manilla serve`
+MARK = "program"  # a -X option, so that the command line still contains `-m manilla serve`
 
 
 def command(name: str, *arguments: str) -> list[str]:

@@ -147,7 +147,7 @@ async def _configure(services: Services, tested: Sequence[kinds.TestedKind], url
 
 
 async def _postpone_jobs(services: Services) -> None:
-    """Postpones earlier tests' jobs, because their calls would trigger the next test's faults."""
+    """Postpones earlier tests' jobs, whose calls would use up the next test's simulated faults."""
     await services.db.execute(
         "UPDATE job SET due_at = now() + interval '30 days'"
         " WHERE parked_at IS NULL AND due_at < now() + interval '20 days'"

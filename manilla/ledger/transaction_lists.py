@@ -87,7 +87,7 @@ def newest_first(
     """
     index, orders = KeyIndex(merchant_condition(tenant), id_bounds(since, until)), _ORDERS
     if ref_trx is not None:
-        # At most one row matches, and BETWEEN has the same result as an equality.
+        # At most one row matches, so BETWEEN gives the same result as `=`.
         # BETWEEN makes the planner use the unique index instead of reading all merchant rows.
         index = KeyIndex(
             scope_conditions(tenant).add("ref_trx BETWEEN {} AND {}", ref_trx, ref_trx)

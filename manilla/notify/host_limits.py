@@ -42,7 +42,7 @@ class HostLimits:
         self._by_merchant: dict[tuple[int, str], _HostCalls] = {}
         self._running_slow = 0
         # A timed-out future is removed only when a call ends.
-        # While a host hangs, no more than WAITING_MAX messages therefore wait for it.
+        # So at most WAITING_MAX messages wait for a host that hangs.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def enter_soon(self, host: str, merchant_id: int) -> tuple[bool, bool]:

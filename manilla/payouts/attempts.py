@@ -104,7 +104,7 @@ async def save_report(db: Database, attempt: Attempt, state: TransferState) -> N
 
 
 class Death(msgspec.Struct, frozen=True):
-    """The reason why the rail of an attempt will not pay, as observed by a worker."""
+    """Why an attempt will not be paid by its rail, as observed by a worker."""
 
     ended_as: AttemptEnd
     because: str

@@ -106,7 +106,7 @@ _STORE = {kind: _store_statement(kind) for kind in EventKind}
 
 class StoredWebhook(msgspec.Struct, frozen=True):
     is_ignored: bool  # whether the transaction belongs to another provider
-    deliveries: int  # how often the same webhook was delivered, including this delivery
+    deliveries: int  # how many times this webhook has been delivered, including this delivery
 
 
 class VerifiedWebhook(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Sign-off of a day: an accountant confirms its figures, which are stored unchanged."""
+"""Daily sign-off: an accountant confirms the day's figures, which then never change."""
 
 import hashlib
 from collections.abc import Sequence

@@ -121,9 +121,9 @@ async def unmark(db: Database, table: TransferTable, job: Job) -> None:
 
 
 async def note_sent(db: Database, table: TransferTable, merchant_id: int, trx_id: str) -> None:
-    """Marks a transfer as sent although no request was recorded, because the provider may know it.
+    """Marks a transfer as sent although no request was recorded: the provider may have it.
 
-    From then on workers query its status, and send it only if the provider does not know it.
+    From then on workers query its status, and send it only if the provider has no record of it.
     """
     await db.execute(
         f"""

@@ -1,4 +1,4 @@
-"""Webhooks for two accounts of one provider kind, forged webhooks, and providers' special cases."""
+"""Webhooks for two accounts with the same type of provider, forged webhooks, and special cases."""
 
 from collections.abc import AsyncIterator
 

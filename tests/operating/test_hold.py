@@ -172,7 +172,7 @@ async def test_a_release_is_rejected_while_a_provider_cannot_be_queried(
 async def test_a_payout_that_may_have_been_sent_is_not_rejected_without_a_query(
     payer: PayoutMerchant, services: Services, db: Database
 ) -> None:
-    """If there is no hold, an administrator may reject a payout that was never sent."""
+    """An administrator can reject a payout without a hold only if the payout was never sent."""
     await payer.simulator.control(
         "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
     )

@@ -408,7 +408,7 @@ def same(what: str, seen: Any, expected: Any) -> None:
 
 @contextlib.contextmanager
 def dying_at(last: str | None) -> Iterator[None]:
-    """Simulates that the process is killed at the crash point with this name."""
+    """Simulates the process being killed at the named crash point."""
     point = crash.point
 
     def die(name: str) -> None:

@@ -118,7 +118,7 @@ class Flutterwave(BaseAdapter):
         return f"{trx_id}{SUFFIX}{self._suffix}" if has_suffix else trx_id
 
     def _trx_id(self, reference: str) -> str:
-        """Returns our id from a reference, without any current or earlier test suffix."""
+        """Extracts our id from a reference, without the current or older test suffix."""
         return reference.partition(SUFFIX)[0] if self._is_sandbox else reference
 
     async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
