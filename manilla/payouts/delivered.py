@@ -35,6 +35,8 @@ class DeliveredPayouts:
         """Completes the payout. Returns False if the payout needs `states.settle` instead."""
         if event.event is not TransferEvent.DELIVERED or not payout.is_open or payout.is_sandbox:
             return False
+        # A crash during the SQL statement leaves nothing, like a crash before it.
+        crash.point("between_status_and_refund")
         crash.point("before_payout_commit")
         is_completed = await self._batcher.submit(ReportedDelivery(payout, event))
         if is_completed:
