@@ -241,22 +241,19 @@ async def test_30_a_worker_stalled_past_its_lease_changes_nothing_when_it_resume
     """
     # This payout caches the account name, so that the next payout does not resolve it.
     await live.pay_out()
-    await live.control("a/faults", {"latency_seconds": 1.5 if has_arrived else 6})
+    accepted = [{"call": "transfer", "fault": "timeout_after_accept"}]
+    await live.control("a/faults", {"next": accepted} if has_arrived else {"latency_seconds": 6})
     trx_id = await live.pay_out()
 
     async def is_being_sent() -> bool:
+        if has_arrived:
+            return await live.transfers(trx_id) != []
         return (await live.payout(trx_id))["began_at"] is not None
 
     await live.until(is_being_sent)
     stalled = live.worker()
     os.kill(stalled, signal.SIGSTOP)
     await live.control("a/faults", {"latency_seconds": 0})
-
-    async def is_at_the_provider() -> bool:
-        return await live.transfers(trx_id) != []
-
-    if has_arrived:
-        await live.until(is_at_the_provider)
     other = live.start_worker()
     try:
         await live.end_leases()
