@@ -501,7 +501,7 @@ async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_th
     started = await shop.start(payment_amount=1000)
     charge = await shop.choose(started, "providera-ngn")
     await shop.pay(charge)
-    await shop.simulator.run_job_now("charge", charge.reference)
+    await shop.until(started, "success")
     await shop.change(MerchantUpdate(status=MerchantStatus.DISABLED))
     path = f"/transactions/{started.trx_id}/refund"
     assert path in text(await operations.get(f"/transactions/{started.trx_id}"))
