@@ -68,3 +68,17 @@ def pending(merchant_id: int, event: str, payload: Any) -> dict[str, str]:
         "event": event,
         "event_body": strict_json.encode(payload).decode(),
     }
+
+
+def outcome(
+    merchant_id: int, url: str, payload: Any, event: str, event_type: EventType, status: str
+) -> dict[str, str]:
+    """Returns the notification as fields of an item for the SQL function `outcomes_write`."""
+    return {
+        "notice_id": notification_ids.new(merchant_id),
+        "event": event,
+        "event_type": event_type,
+        "notice_status": status,
+        "ipn_url": url,
+        "notice": strict_json.encode(payload).decode(),
+    }

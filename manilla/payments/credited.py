@@ -8,17 +8,18 @@ from collections.abc import Sequence
 
 import msgspec
 
-from manilla.kit import crash, strict_json
+from manilla.kit import crash
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.ledger.posting import Posting
 from manilla.merchants import queries as merchants
-from manilla.notify import notification_ids
+from manilla.notify import outbox
 from manilla.notify.events.kinds import EventType
 from manilla.payments import books, states, store
 from manilla.payments.fields import EVENT, describe_notice
 from manilla.payments.initiate import EXPIRE
 from manilla.payments.payment import Charge, Payment, PaymentStatus
+from manilla.payments.states import PaymentEvent
 from manilla.providers.port import ChargeState, ReportedChargeStatus
 
 
@@ -96,14 +97,15 @@ def _item(number: int, paid: PaidCharge) -> dict[str, object]:
         "merchant_name": paid.merchant_name,
         "commission_trx_id": after.commission_trx_id,
         "postings": [_posting(*each) for each in enumerate(postings)],
+        "environment": payment.environment,
+        "step": PaymentEvent.PAID,
+        "status": after.status,
         "detail": states.paid_detail(charge),
         "expire_kind": EXPIRE,
-        "notice_id": notification_ids.new(payment.merchant_id),
-        "event": notice.event,
-        "event_type": EventType(f"{EVENT}.{after.status}"),
-        "notice_status": notice.status,
-        "ipn_url": payment.ipn_url,
-        "notice": strict_json.encode(notice).decode(),
+        **outbox.outcome(
+            *(payment.merchant_id, payment.ipn_url, notice, notice.event),
+            *(EventType(f"{EVENT}.{after.status}"), notice.status),
+        ),
     }
 
 

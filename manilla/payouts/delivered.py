@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import msgspec
 
 from manilla import metrics
-from manilla.kit import crash, strict_json
+from manilla.kit import crash
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
-from manilla.notify import notification_ids
+from manilla.notify import outbox
+from manilla.notify.events.kinds import EventType
 from manilla.payouts import states
-from manilla.payouts.fields import describe_notice
+from manilla.payouts.fields import EVENT, describe_notice
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.transfers.events import SettlementEvent, TransferEvent
 
@@ -69,8 +70,11 @@ def _item(number: int, delivered: ReportedDelivery) -> dict[str, object]:
         "known": {name: getattr(payout, name) for name in REPORTED_COLUMNS},
         **{name: getattr(after, name) for name in REPORTED_COLUMNS},
         "provider_fee_minor": None if fee is None else fee.minor,
+        "step": event.event,
+        "status": after.status,
         "detail": states.detail_of(event),
-        "notice_id": notification_ids.new(payout.merchant_id),
-        "ipn_url": payout.ipn_url,
-        "notice": strict_json.encode(describe_notice(after)).decode(),
+        **outbox.outcome(
+            *(payout.merchant_id, payout.ipn_url, describe_notice(after), EVENT),
+            *(EventType.PAYOUT_COMPLETED, after.status),
+        ),
     }

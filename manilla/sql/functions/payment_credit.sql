@@ -153,15 +153,6 @@ BEGIN
      WHERE g.item = ANY (credited)
        AND c.merchant_id = g.merchant_id AND c.reference = g.charge;
 
-    INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail, facts)
-    SELECT g.merchant_id, g.trx_id,
-           (SELECT coalesce(max(t.number), 0) + 1 FROM timeline t
-             WHERE t.merchant_id = g.merchant_id AND t.trx_id = g.trx_id),
-           'paid', 'pending', 'success', g.detail, '{}'
-      FROM jsonb_to_recordset(p_items) AS g (
-           item integer, merchant_id bigint, trx_id text, detail text)
-     WHERE g.item = ANY (credited);
-
     -- The kind is not a constant, so the planner uses the key instead of a kind's partial index.
     DELETE FROM job
      USING jsonb_to_recordset(p_items) AS g (
@@ -169,25 +160,6 @@ BEGIN
      WHERE g.item = ANY (credited)
        AND job.merchant_id = g.merchant_id AND job.kind = g.expire_kind AND job.subject = g.trx_id;
 
-    INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url, body,
-                              state)
-    SELECT g.merchant_id, g.notice_id, 'production', g.trx_id, g.event, g.event_type,
-           g.notice_status, g.ipn_url, convert_to(g.notice, 'UTF8'),
-           CASE WHEN g.ipn_url = '' THEN 'not_sent' ELSE 'waiting' END
-      FROM jsonb_to_recordset(p_items) AS g (
-           item integer, merchant_id bigint, trx_id text, notice_id text, event text,
-           event_type text, notice_status text, ipn_url text, notice text)
-     WHERE g.item = ANY (credited);
-
-    INSERT INTO job (merchant_id, kind, subject, due_at)
-    SELECT g.merchant_id, 'notify', g.trx_id, now()
-      FROM jsonb_to_recordset(p_items) AS g (
-           item integer, merchant_id bigint, trx_id text, ipn_url text)
-     WHERE g.item = ANY (credited) AND g.ipn_url <> ''
-     ORDER BY g.merchant_id, g.trx_id
-        ON CONFLICT (merchant_id, kind, subject) DO UPDATE
-       SET due_at = least(job.due_at, excluded.due_at), fence = job.fence + 1,
-           parked_at = NULL, failures = 0;
-
+    PERFORM outcomes_write(p_items, credited);
     RETURN QUERY SELECT unnest(credited);
 END $$;

@@ -93,40 +93,12 @@ BEGIN
            AS line (kind, first_account, first_minor, second_account)
      WHERE line.first_minor <> 0;
 
-    INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail, facts)
-    SELECT g.merchant_id, g.trx_id,
-           (SELECT coalesce(max(t.number), 0) + 1 FROM timeline t
-             WHERE t.merchant_id = g.merchant_id AND t.trx_id = g.trx_id),
-           'delivered', 'pending', 'completed', g.detail, '{}'
-      FROM jsonb_to_recordset(p_items) AS g (
-           item integer, merchant_id bigint, trx_id text, detail text)
-     WHERE g.item = ANY (undisputed);
-
     -- The kind is not a constant, so the planner uses the key instead of a kind's partial index.
     DELETE FROM job
      USING unnest(merchant_ids, array_fill('transfer'::text, ARRAY[number]), trx_ids)
            AS u (merchant_id, kind, trx_id)
      WHERE job.merchant_id = u.merchant_id AND job.kind = u.kind AND job.subject = u.trx_id;
 
-    INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url, body,
-                              state)
-    SELECT g.merchant_id, g.notice_id, g.environment::environment, g.trx_id, 'payout',
-           'payout.completed', 'completed', g.ipn_url, convert_to(g.notice, 'UTF8'),
-           CASE WHEN g.ipn_url = '' THEN 'not_sent' ELSE 'waiting' END
-      FROM jsonb_to_recordset(p_items) AS g (
-           item integer, merchant_id bigint, trx_id text, environment text, notice_id text,
-           ipn_url text, notice text)
-     WHERE g.item = ANY (undisputed);
-
-    INSERT INTO job (merchant_id, kind, subject, due_at)
-    SELECT g.merchant_id, 'notify', g.trx_id, now()
-      FROM jsonb_to_recordset(p_items) AS g (
-           item integer, merchant_id bigint, trx_id text, ipn_url text)
-     WHERE g.item = ANY (undisputed) AND g.ipn_url <> ''
-     ORDER BY g.merchant_id, g.trx_id
-        ON CONFLICT (merchant_id, kind, subject) DO UPDATE
-       SET due_at = least(job.due_at, excluded.due_at), fence = job.fence + 1,
-           parked_at = NULL, failures = 0;
-
+    PERFORM outcomes_write(p_items, undisputed);
     RETURN QUERY SELECT unnest(undisputed);
 END $$;
