@@ -140,10 +140,11 @@ class ChargeService:
         if not is_new:
             return charge
         answer = await self._send(adapter, payment, method, caller, charge)
-        refusal = await self._save(charge, answer)
-        saved = await store.charge(self._db, charge.merchant_id, charge.reference)
+        saved = await self._save(charge, answer)
+        # If a status query has already decided the charge, load the charge as it is now.
+        saved = saved or await store.charge(self._db, charge.merchant_id, charge.reference)
         assert saved is not None
-        return refusal or saved
+        return saved
 
     async def _reserve(
         self, payment: Payment, wish: CustomerWish, method: Method, number: int
@@ -203,15 +204,13 @@ class ChargeService:
 
     async def _save(
         self, charge: Charge, answer: Answer[HostedCheckout] | Answer[VirtualAccount]
-    ) -> Refusal | None:
+    ) -> Charge | Refusal | None:
         """Saves the charge's checkout URL or account, or returns the error for the customer."""
         match answer:
             case Done(HostedCheckout(checkout_url)):
-                await store.set_checkout_url(self._db, charge, checkout_url)
-                return None
+                return await store.set_checkout_url(self._db, charge, checkout_url)
             case Done(VirtualAccount() as account) if account.amount == charge.amount:
-                await store.set_account(self._db, charge, account)
-                return None
+                return await store.set_account(self._db, charge, account)
             case Done(VirtualAccount() as account):
                 status, reason = ChargeStatus.FAILED, f"the account expects {account.amount}"
             case Refused(_, guidance):

@@ -324,6 +324,9 @@ class Checkout:
 
     async def _mark_opened(self, payment: Payment) -> None:
         """Records when checkout was first opened, and postpones completion in the sandbox."""
+        if not payment.is_sandbox:
+            await store.set_opened(self._db, payment)
+            return
         wait = timedelta(seconds=self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE)
         async with self._db.transaction() as connection:
             if await store.set_opened(connection, payment):

@@ -51,9 +51,9 @@ async def change_payment(connection: Connection, after: Payment) -> None:
     )
 
 
-async def set_opened(connection: Connection, found: Payment) -> bool:
+async def set_opened(db: Database | Connection, found: Payment) -> bool:
     """Records when checkout was first opened. Returns False if it was opened before."""
-    return await connection.has_row(
+    return await db.has_row(
         """
         UPDATE payment SET opened_at = now()
          WHERE merchant_id = $1 AND trx_id = $2 AND opened_at IS NULL AND status = 'pending'
@@ -92,22 +92,28 @@ async def insert_charge(connection: Connection, new: Charge) -> None:
     )
 
 
-async def set_checkout_url(db: Database, opened: Charge, url: str) -> None:
-    await db.execute(
-        """
+async def set_checkout_url(db: Database, opened: Charge, url: str) -> Charge | None:
+    """Returns the open charge, or None if the charge is no longer being created."""
+    return await db.row(
+        Charge,
+        f"""
         UPDATE charge SET status = 'open', checkout_url = $3, updated_at = now()
-         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'""",
+         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'
+        RETURNING {columns(Charge)}""",
         *(opened.merchant_id, opened.reference, url),
     )
 
 
-async def set_account(db: Database, opened: Charge, account: VirtualAccount) -> None:
-    await db.execute(
-        """
+async def set_account(db: Database, opened: Charge, account: VirtualAccount) -> Charge | None:
+    """Returns the open charge, or None if the charge is no longer being created."""
+    return await db.row(
+        Charge,
+        f"""
         UPDATE charge
            SET status = 'open', bank_name = $3, account_number = $4, account_name = $5,
                account_expires_at = $6, updated_at = now()
-         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'""",
+         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'
+        RETURNING {columns(Charge)}""",
         *(opened.merchant_id, opened.reference, account.bank_name, account.account_number),
         *(account.account_name, account.expires_at),
     )

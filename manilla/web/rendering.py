@@ -23,6 +23,7 @@ def environment(folder: Path) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # templates do not change while the process runs
     )
     made.filters.update(
         money=display.money,
