@@ -10,6 +10,7 @@ from manilla.audit import audit
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_email
+from manilla.merchants import merchants
 
 LOGO_PATH = "/brand"
 EMAIL_LENGTH_MAX = 100
@@ -106,6 +107,7 @@ async def set_logo(db: Database, merchant_id: int, picture: bytes | None) -> Non
 
 
 async def _save(connection: Connection, merchant_id: int, values: Mapping[str, object]) -> None:
+    await merchants.touch(connection, merchant_id)
     names = ", ".join(values)
     places = ", ".join(f"${number}" for number in range(2, len(values) + 2))
     excluded = ", ".join(f"{name} = excluded.{name}" for name in values)

@@ -11,8 +11,9 @@ from manilla.kit import changes, deadline
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.merchants import api_keys, credentials, gateway_order, queries
+from manilla.merchants import api_keys, branding, credentials, gateway_order, queries
 from manilla.merchants.api_keys import LiveKey
+from manilla.merchants.branding import Branding
 from manilla.merchants.credentials import LiveCredential
 from manilla.merchants.merchants import CommissionBearer, MerchantLevel, MerchantStatus
 
@@ -48,6 +49,7 @@ class Caller(msgspec.Struct, frozen=True):
     currencies: frozenset[str]
     active_wallets: frozenset[str]
     credentials: tuple[LiveCredential, ...]
+    branding: Branding
     # Types of transactions (payment, payout) whose `pending` events are sent to an endpoint.
     pending_events: frozenset[str] = frozenset()
     keys: tuple[LiveKey, ...] = ()  # additional API keys
@@ -190,6 +192,7 @@ class Directory:
                 )
                 for row in rows
             ),
+            branding=await branding.find(self._db, merchant_id),
             pending_events=await queries.pending_events(self._db, merchant_id, environment),
             keys=await api_keys.live(self._db, self._keyring, merchant_id, environment),
         )

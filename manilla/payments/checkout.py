@@ -15,7 +15,6 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.transactions import TransactionNotFound
-from manilla.merchants import branding
 from manilla.merchants.branding import Branding
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
@@ -129,7 +128,7 @@ class Checkout:
         return CheckoutView(
             payment=payment,
             merchant_name=caller.name,
-            branding=await branding.find(self._db, payment.merchant_id),
+            branding=caller.branding,
             offers=offers,
             entries=entries(offers, self._platform.now.checkout_choice),
             charge=latest if latest and latest.is_undecided else None,

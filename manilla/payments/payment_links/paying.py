@@ -11,7 +11,7 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger.transactions import CurrencyNotEnabled, DuplicateReference
-from manilla.merchants import branding, limits
+from manilla.merchants import limits
 from manilla.merchants.branding import Branding
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.merchants import CommissionBearer
@@ -113,7 +113,7 @@ class LinkPayments:
         return LinkView(
             link,
             caller.name,
-            await branding.find(self._db, link.merchant_id),
+            caller.branding,
             None if link.amount is None else commission.quote(link.amount, *terms),
             caller.commission_percent if is_added else Decimal(0),
             link.status is LinkStatus.ACTIVE and _takes_payments(caller, link),
