@@ -1,8 +1,9 @@
 """Formats money, durations and text from third parties for pages and files."""
 
 import re
+from functools import cache
 
-from babel.numbers import format_currency, get_currency_symbol
+from babel.numbers import get_currency_symbol
 
 from manilla.kit.money import DECIMALS, Money
 
@@ -23,13 +24,11 @@ def money(amount: Money) -> str:
     """Formats money as `₦1,234,567.50`, always with all decimals of the currency."""
     symbol = money_symbol(amount.currency)
     gap = "\N{NO-BREAK SPACE}" if symbol[-1].isalpha() else ""
-    decimals = DECIMALS[amount.currency]
-    pattern = f"¤{gap}#,##0" + ("." + "0" * decimals if decimals else "")
-    return format_currency(
-        amount.amount, amount.currency, format=pattern, locale=LOCALE, currency_digits=False
-    )
+    sign = "-" if amount.minor < 0 else ""
+    return f"{sign}{symbol}{gap}{abs(amount.amount):,.{DECIMALS[amount.currency]}f}"
 
 
+@cache
 def money_symbol(currency: str) -> str:
     symbol: str = get_currency_symbol(currency, LOCALE)
     return symbol
