@@ -113,7 +113,7 @@ def build(settings: Settings, db: Database, client: HttpClient) -> Services:
     funds = ProviderFunds(db, rails)
     deliveries = Deliveries(db, registry)
     router = Router(methods, rails, registry, banks, resolver, funds, deliveries)
-    pages = SharedReads(db, batch_max=PAGES_MAX)
+    single, pages = SharedReads(db), SharedReads(db, batch_max=PAGES_MAX)
     return Services(
         db=db,
         keyring=keyring,
@@ -124,11 +124,11 @@ def build(settings: Settings, db: Database, client: HttpClient) -> Services:
         methods=methods,
         links=links,
         charges=charges,
-        checkout=Checkout(db, platform, directory, methods, rails, charges),
+        checkout=Checkout(db, single, platform, directory, methods, rails, charges),
         requests=RequestLog(db),
         limiter=RateLimiter(db),
         pages=pages,
-        reader=TransactionReader(db, pages),
+        reader=TransactionReader(single, pages),
         registry=registry,
         banks=banks,
         resolver=resolver,

@@ -71,6 +71,11 @@ def _reader(kind: type[Row]) -> Callable[[Any], Row]:
     return lambda record: kind(**record)
 
 
+def struct_of(kind: type[Row], values: Sequence[Any]) -> Row:
+    """Creates a struct from the values of all its fields, such as a part of a joined record."""
+    return _reader(kind)(dict(zip(kind.__struct_fields__, values, strict=True)))
+
+
 def _has_enum(kind: type[msgspec.Struct]) -> bool:
     return any(
         isinstance(each, type) and issubclass(each, Enum)

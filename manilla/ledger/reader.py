@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Any
 
 from manilla.kit.batch import SharedReads
-from manilla.kit.db import Database
 from manilla.kit.listing import Page, cursor, read_cursor
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Tenant
@@ -16,8 +15,8 @@ Columns = tuple[Any, ...]
 
 
 class TransactionReader:
-    def __init__(self, db: Database, pages: SharedReads) -> None:
-        self._single, self._pages = SharedReads(db), pages
+    def __init__(self, single: SharedReads, pages: SharedReads) -> None:
+        self._single, self._pages = single, pages
 
     async def read(self, table: str, columns: str, tenant: Tenant, trx_id: str) -> Columns:
         """Returns a transaction's columns.

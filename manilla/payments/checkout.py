@@ -10,6 +10,7 @@ import msgspec
 
 from manilla.cases.cases import CaseAction
 from manilla.kit import jobs
+from manilla.kit.batch import SharedReads
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -94,6 +95,7 @@ class Checkout:
     def __init__(
         self,
         db: Database,
+        reads: SharedReads,
         platform: CurrentSettings,
         directory: Directory,
         catalogue: Catalogue,
@@ -101,6 +103,7 @@ class Checkout:
         charges: ChargeService,
     ) -> None:
         self._db = db
+        self._reads = reads
         self._platform = platform
         self._directory = directory
         self._catalogue = catalogue
@@ -110,11 +113,10 @@ class Checkout:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def view(self, trx_id: str) -> CheckoutView:
-        payment = await self._find(trx_id)
+        payment, tries = await self._find_with_charges(trx_id)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
         if payment.opened_at is None and payment.status is PaymentStatus.PENDING:
             await self._mark_opened(payment)
-        tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
         # Omit charges that the customer never saw.
         # Also omit charges for more than the remaining amount, created before a partial payment.
         shown = (
@@ -149,14 +151,13 @@ class Checkout:
         Safe to repeat: a double click, the back button and a second tab get the same charge. A
         customer who has `seen` this charge on the page and chooses again gets another gateway.
         """
-        payment = await self._find(trx_id)
+        payment, tries = await self._find_with_charges(trx_id)
         _check_open(payment)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
         offers = self._offers(caller, payment)
         entry = find(offers, chosen)
         if entry is None:
             raise MethodNotOffered
-        tries = await store.charges(self._db, payment.merchant_id, payment.trx_id)
         if any(charge.is_payable and charge.number <= seen for charge in tries):
             # Query the provider first: a customer who has already paid must not pay twice.
             await self._ask(payment)
@@ -294,6 +295,15 @@ class Checkout:
         if payment is None:
             raise TransactionNotFound
         return payment
+
+    async def _find_with_charges(self, trx_id: str) -> tuple[Payment, list[Charge]]:
+        merchant_id = trx_ids.merchant_of(trx_id)
+        if merchant_id is None:
+            raise TransactionNotFound
+        found = await store.payment_with_charges(self._reads, merchant_id, trx_id)
+        if found is None:
+            raise TransactionNotFound
+        return found
 
     def _offers(self, caller: Caller, payment: Payment) -> list[GatewayOffer]:
         if not eligibility.can_take_payments(caller, payment.currency):

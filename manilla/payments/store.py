@@ -1,6 +1,7 @@
 """Reads and writes payments and their charges."""
 
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.batch import SharedReads
+from manilla.kit.db import Connection, Database, columns, struct_of
 from manilla.ledger import trx_ids
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
 from manilla.providers.port import VirtualAccount
@@ -79,6 +80,33 @@ async def charges(db: Database | Connection, merchant_id: int, trx_id: str) -> l
         merchant_id,
         trx_id,
     )
+
+
+_WITH_CHARGES = f"""
+    SELECT place, p.*, c.*
+      FROM unnest($1::integer[], $2::bigint[], $3::text[]) AS wanted (place, merchant, id)
+     CROSS JOIN LATERAL (
+           {_PAYMENT}
+            WHERE merchant_id = wanted.merchant AND trx_id BETWEEN wanted.id AND wanted.id
+            ORDER BY trx_id LIMIT 1) AS p  -- makes the planner use the primary key
+      LEFT JOIN LATERAL (
+           {_CHARGE}
+            WHERE merchant_id = wanted.merchant AND trx_id = wanted.id
+            ORDER BY number) AS c ON true"""
+_PAYMENT_END = 1 + len(Payment.__struct_fields__)
+
+
+async def payment_with_charges(
+    reads: SharedReads, merchant_id: int, trx_id: str
+) -> tuple[Payment, list[Charge]] | None:
+    """Returns a payment and its charges, oldest first. Concurrent requests share a statement."""
+    found = await reads.records(_WITH_CHARGES, merchant_id, trx_id)
+    if not found:
+        return None
+    # A payment without charges has one record, in which all columns of the charge are null.
+    parts = (record[_PAYMENT_END:] for record in found)
+    charges = [struct_of(Charge, part) for part in parts if part[0] is not None]
+    return struct_of(Payment, found[0][1:_PAYMENT_END]), charges
 
 
 async def insert_charge(connection: Connection, new: Charge) -> None:
