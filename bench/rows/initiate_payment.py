@@ -107,7 +107,7 @@ async def overheard(function: str, row: NewRow, item: NewItem) -> str:
     handed: list[Any] = []
 
     class Listener:
-        def keep_connection(self) -> Any:
+        def keep_connection(self, *, writes: bool) -> Any:
             return self
 
         async def records(self, _sql: str, *values: Any) -> list[tuple[Any, ...]]:
