@@ -73,7 +73,8 @@ def _reader(kind: type[Row]) -> Callable[[Any], Row]:
 
 def struct_of(kind: type[Row], values: Sequence[Any]) -> Row:
     """Creates a struct from the values of all its fields, such as a part of a joined record."""
-    return _reader(kind)(dict(zip(kind.__struct_fields__, values, strict=True)))
+    row: Row = _reader(kind)(dict(zip(kind.__struct_fields__, values, strict=True)))
+    return row
 
 
 def _has_enum(kind: type[msgspec.Struct]) -> bool:

@@ -3,6 +3,7 @@
 import msgspec
 
 from bench.rows import initiate_payment
+from bench.signed import CURRENCY
 
 MERCHANT_ID = 7
 
@@ -12,4 +13,4 @@ async def test_the_benchmark_gets_the_arguments_of_a_new_payment() -> None:
     names = ("before_reference", "before_trx", "before_client", "rest")
     [item] = msgspec.json.decode("X".join(script.variables[name] for name in names))
     assert item["merchant_id"] == MERCHANT_ID
-    assert item["currency"] == initiate_payment.CURRENCY
+    assert item["currency"] == CURRENCY
