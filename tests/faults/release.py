@@ -1,7 +1,6 @@
-"""Takes the previous release's code from the git history, and runs its processes."""
+"""Takes an earlier release's code from the git history, and runs its processes."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -10,12 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.instance import free_port
+from tools import releases
 
-RELEASE = re.compile(r"^(\w+) release: \d+\.\d+\.\d+$", re.MULTILINE)
-FIRST = (
-    # This commit is version 0.1.0, which has no release commit.
-    "b11925c3f803fb9da1a382cca696316a1af269ea"
-)
 STOP_SECONDS = 30
 # paths of the packages whose code is in a folder `src`
 ADDITIONAL = ("simulator", "clients/python")
@@ -23,34 +18,29 @@ REQUIREMENTS = "requirements.txt"
 ENVIRONMENT = ".venv"
 
 
-def previous(project: Path) -> str:
-    """Returns the commit of the newest release before the current one."""
-    log = _git(project, "log", "--format=%H %s", "HEAD^").stdout.decode()
-    found = RELEASE.search(log)
-    commit = found.group(1) if found else FIRST
-    if _git(project, "cat-file", "-e", f"{commit}^{{commit}}").returncode != 0:
-        pytest.skip(f"This clone's history does not contain the previous release ({commit}).")
-    return commit
+def find(project: Path, age: int) -> str:
+    """Returns the commit of the previous release (age 1), or of the one before it (age 2)."""
+    commits = list(releases.newest(project).values())
+    if len(commits) < age:
+        pytest.skip(f"This clone's history contains fewer than {age} releases.")
+    return commits[age - 1]
 
 
 def unpack(project: Path, commit: str, folder: Path) -> Path:
     """Unpacks the release's platform, simulator and client, and installs its dependencies."""
     archive = folder / "release.tar"
     parts = ("manilla", *ADDITIONAL, REQUIREMENTS)
-    archive.write_bytes(_git(project, "archive", commit, *parts).stdout)
+    command = ["git", "archive", commit, *parts]
+    archive.write_bytes(subprocess.check_output(command, cwd=project))
     code = folder / "release"
     code.mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", code], check=True)
     installer = project / "tools" / "install.py"
     # Install with the base interpreter, because the tests' environment may not contain pip.
     interpreter = Path(sys.base_prefix) / "bin" / "python3"
-    command = [interpreter, installer, code / ENVIRONMENT, code / REQUIREMENTS]
-    subprocess.run(command, check=True)
+    install = [interpreter, installer, code / ENVIRONMENT, code / REQUIREMENTS]
+    subprocess.run(install, check=True)
     return code
-
-
-def _git(project: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run(["git", *words], cwd=project, capture_output=True, check=False)
 
 
 class Programs:

@@ -1,4 +1,4 @@
-"""Upgrading from the previous release under load causes no errors."""
+"""Upgrading from each of the last two releases under load causes no errors."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.client import Reply, Site
 from tests.databases import database
-from tests.faults.release import Programs, previous, unpack
+from tests.faults.release import Programs, find, unpack
 from tests.invariants import ALL
 from tests.payments.orders import order
 from tests.signing import sign
@@ -135,11 +135,12 @@ async def _until_ready(port: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def test_an_upgrade_from_the_previous_release_under_load_answers_no_5xx(
-    project: Path, tmp_path: Path, settings_of_upgrade: Settings
+@pytest.mark.parametrize("age", [1, 2])
+async def test_an_upgrade_from_an_earlier_release_under_load_answers_no_5xx(
+    project: Path, tmp_path: Path, settings_of_upgrade: Settings, age: int
 ) -> None:
     on = settings_of_upgrade
-    code = unpack(project, previous(project), tmp_path)
+    code = unpack(project, find(project, age), tmp_path)
     with _programs(code, tmp_path, on) as old, _programs(project, tmp_path, on) as new:
         old.command("migrate")
         callers = await _callers(old, on)
