@@ -5,6 +5,10 @@ migration's number, up to the first `CREATE INDEX CONCURRENTLY` or `DROP INDEX C
 there on, each statement runs in a separate transaction, so that building an index does not block
 writes.
 
+A statement that changes many rows of a large table is a migration of its own, which begins with
+the line in `REPEATED`. The statement changes a limited number of rows, and runs again, each time in
+a separate transaction, until it changes no row.
+
 The first file is the baseline, which creates the tables of a new database. A database that is older
 than the baseline is rejected.
 """
@@ -50,6 +54,7 @@ VERSION_TABLE = """
 CREATE TABLE IF NOT EXISTS alembic_version (
     version_num varchar(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"""
 
+REPEATED = "-- Repeated until no row changes.\n"
 CONCURRENT = re.compile(r"^(?=(?:CREATE (?:UNIQUE )?|DROP )INDEX CONCURRENTLY\b)", re.MULTILINE)
 NEW_INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+)")
 
@@ -62,6 +67,10 @@ class Migration(msgspec.Struct, frozen=True):
     number: str
     script: str
     concurrent: list[str]  # SQL statements that cannot run in a transaction
+
+    @property
+    def is_repeated(self) -> bool:
+        return self.script.startswith(REPEATED)
 
     @property
     def half(self) -> str:
@@ -128,7 +137,11 @@ async def _version(connection: Any, migrations: list[Migration]) -> str:
 
 
 async def _apply(connection: Any, migration: Migration, version: str) -> None:
-    if version < migration.half:
+    if migration.is_repeated:
+        while not (await _until_not_blocked(connection, migration.script)).endswith(" 0"):
+            pass
+        await connection.execute(_save(migration.number))
+    elif version < migration.half:
         reached = migration.half if migration.concurrent else migration.number
         # If SQL statements are sent together, PostgreSQL runs them in one transaction.
         await _until_not_blocked(connection, f"{migration.script}\n; {_save(reached)}")
@@ -144,15 +157,14 @@ async def _apply(connection: Any, migration: Migration, version: str) -> None:
         await connection.execute(f"SET lock_timeout = '3s'; {_save(migration.number)}")
 
 
-async def _until_not_blocked(connection: Any, script: str) -> None:
+async def _until_not_blocked(connection: Any, script: str) -> str:
+    """Runs the script, and returns the status of its last statement, such as `UPDATE 3`."""
     for _ in range(TRIES_MAX - 1):
         try:
-            await connection.execute(script)
+            return str(await connection.execute(script))
         except BLOCKED:
             await asyncio.sleep(TRY_PAUSE_SECONDS)
-        else:
-            return
-    await connection.execute(script)
+    return str(await connection.execute(script))
 
 
 def _save(version: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -36,17 +37,6 @@ async def _versions(owner: Any) -> list[str]:
 def test_migrations_are_numbered_without_gaps() -> None:
     first = int(BASELINE)
     assert runner.numbers() == [f"{first + n:04}" for n in range(len(runner.numbers()))]
-
-
-@pytest.mark.parametrize("number", runner.numbers())
-def test_only_concurrent_index_statements_follow_the_first_of_them(number: str) -> None:
-    """After a concurrent index build, any other SQL statement would run without a lock timeout."""
-    [file] = runner.FOLDER.glob(f"{number}_*.sql")
-    migration = runner.read(file)
-    for statement in migration.concurrent:
-        without_comments = "\n".join(line.partition("--")[0] for line in statement.splitlines())
-        assert without_comments.strip().endswith(";")
-        assert without_comments.count(";") == 1
 
 
 async def test_a_database_that_an_earlier_version_migrated_is_continued(
@@ -130,6 +120,45 @@ async def test_a_migration_whose_index_build_failed_is_resumed(on: Settings, own
     await owner.execute("DROP TABLE payout_open")
     await migrate.upgrade(on.migration_url, on.database_url)
     assert await migrate.is_current(on.database_url)
+
+
+@pytest.fixture
+def marking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replaces the migrations: the second and last marks two of a table's rows at a time."""
+    (tmp_path / "0042_baseline.sql").write_text(
+        "CREATE TABLE thing (id int PRIMARY KEY, mark text, batch xid8);"
+        "INSERT INTO thing SELECT generate_series(1, 5);"
+    )
+    (tmp_path / "0043_marks.sql").write_text(
+        f"{runner.REPEATED}UPDATE thing SET mark = 'a', batch = pg_current_xact_id()"
+        " WHERE id IN (SELECT id FROM thing WHERE mark IS NULL ORDER BY id LIMIT 2);\n"
+    )
+    monkeypatch.setattr(runner, "FOLDER", tmp_path)
+
+
+@pytest.mark.usefixtures("marking")
+async def test_a_repeated_migration_changes_all_rows_in_separate_transactions(
+    on: Settings, owner: Any
+) -> None:
+    await runner.run(on.migration_url)
+    assert await _versions(owner) == ["0043"]
+    batches = await owner.fetch("SELECT count(*) FROM thing GROUP BY batch ORDER BY batch")
+    assert [each[0] for each in batches] == [2, 2, 1]
+
+
+@pytest.mark.usefixtures("marking")
+async def test_an_interrupted_repeated_migration_continues(on: Settings, owner: Any) -> None:
+    """The rows that were changed before the error stay changed."""
+    await runner.run(on.migration_url, last=BASELINE)
+    await owner.execute("ALTER TABLE thing ADD CONSTRAINT wall CHECK (id < 3 OR mark IS NULL)")
+    with pytest.raises(MigrationFailed, match="wall"):
+        await runner.run(on.migration_url)
+    assert await _versions(owner) == [BASELINE]
+    assert await owner.fetchval("SELECT count(*) FROM thing WHERE mark = 'a'") == 2
+    await owner.execute("ALTER TABLE thing DROP CONSTRAINT wall")
+    await runner.run(on.migration_url)
+    assert await _versions(owner) == ["0043"]
+    assert await owner.fetchval("SELECT count(DISTINCT batch) FROM thing WHERE mark = 'a'") == 3
 
 
 @pytest.mark.parametrize("versions", [["9000"], ["0043", "0044"]])
