@@ -1,7 +1,7 @@
 """Migrations do not block writes, and do not remove objects that the running version uses."""
 
-import re
-from pathlib import Path
+from collections.abc import AsyncIterator
+from typing import Any
 
 import asyncpg
 import pytest
@@ -11,95 +11,66 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate, runner
 from tests.databases import database
-from tests.sql.test_schema import SMALL
+from tests.tools.migration_examples import EXAMPLES, Example
+from tools.table_growth import GROWING
 
-# Migrations that remove objects, with the reason why the previous version does not need them.
-CONTRACTIONS: dict[str, str] = {
-    "0043_events": "replaces a check by one that allows more values",
-    "0047_write_costs": "replaces checks by cheaper ones that allow the same values",
-    "0057_wrong_amounts": "replaces checks by ones that allow more values",
-    "0068_fan_out_by_statement": "replaces a trigger by one that does the same for many rows",
-}
-
-REMOVALS = {
-    r"\bDROP\b(?! INDEX CONCURRENTLY)": "removes something that the running version may use",
-    r"\bRENAME\b": "renames something that the running version may use",
-    r"\bALTER (COLUMN )?\w+ (SET DATA )?TYPE\b": "changes a column's type",
-    r"\bSET NOT NULL\b": "refuses what the running version may write",
-    r"\bADD( COLUMN)?(?! CONSTRAINT) \w+ (?:(?!DEFAULT)[^,;])*\bNOT NULL(?![^,;]*DEFAULT)": (
-        "adds a column that the running version does not fill"
-    ),
-}
-INDEX = re.compile(r"\bCREATE (?:UNIQUE )?INDEX (?!CONCURRENTLY)\w+\s+ON (\w+)", re.IGNORECASE)
-CONSTRAINT = re.compile(
-    r"\bALTER TABLE (\w+)((?:(?!;).)*?\bADD (?:CONSTRAINT|CHECK|FOREIGN KEY|UNIQUE|PRIMARY KEY)\b"
-    r"(?:(?!;).)*)",
-    re.IGNORECASE | re.DOTALL,
-)
-CREATED = re.compile(r"\bCREATE (?:UNLOGGED )?TABLE (\w+)", re.IGNORECASE)
+SCANNING = {"rewrite", "scan", "not null"}
 
 
-def problems(sql: str) -> list[str]:
-    sql = re.sub(r"--[^\n]*", "", sql)
-    without = set(CREATED.findall(sql)) | SMALL
-    found = [why for rule, why in REMOVALS.items() if re.search(rule, sql, re.IGNORECASE)]
-    found += [
-        f"builds an index on {table} in a transaction: use CREATE INDEX CONCURRENTLY"
-        for table in INDEX.findall(sql)
-        if table not in without
-    ]
-    found += [
-        f"adds a constraint to {table} that is not NOT VALID"
-        for table, definition in CONSTRAINT.findall(sql)
-        if table not in without and not re.search("NOT VALID|USING INDEX", definition)
-    ]
-    return found
+@pytest.fixture(scope="module")
+async def examples(cluster: Cluster, settings: Settings) -> Settings:
+    """A database that no other test uses: a change of a domain fails if others have temp tables."""
+    return await database(cluster, settings, "examples", is_migrated=True)
 
 
-MIGRATIONS = sorted(runner.FOLDER.glob("[0-9]*_*.sql"))
+@pytest.fixture
+async def scratch(examples: Settings) -> AsyncIterator[Any]:
+    """A connection, as the owner of the database, in a transaction that is rolled back."""
+    connection = await asyncpg.connect(examples.migration_url)
+    change = connection.transaction()
+    await change.start()
+    yield connection
+    await change.rollback()
+    await connection.close()
 
 
-@pytest.mark.parametrize("file", MIGRATIONS, ids=lambda file: file.stem)
-def test_a_migration_leaves_the_running_version_alone(file: Path) -> None:
-    if file.stem not in CONTRACTIONS:
-        assert problems(file.read_text()) == []
+async def _files(connection: Any) -> list[Any]:
+    """Returns the file in which PostgreSQL keeps each growing table."""
+    query = "SELECT relname, relfilenode FROM pg_class WHERE relname = ANY($1) ORDER BY 1"
+    return list(await connection.fetch(query, list(GROWING)))
 
 
-def test_functions_are_never_dropped() -> None:
-    """Processes that still run the previous version call the functions until they are restarted."""
-    for file in (migrate.FOLDER / "functions").glob("*.sql"):
-        assert "DROP" not in re.sub(r"--[^\n]*", "", file.read_text()).upper(), file.name
+async def _scans(connection: Any) -> int:
+    """Returns how often this transaction has scanned a growing table."""
+    query = "SELECT sum(pg_stat_get_xact_numscans(oid)) FROM pg_class WHERE relname = ANY($1)"
+    return int(await connection.fetchval(query, list(GROWING)))
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "CREATE INDEX payment_age ON payment (created_at);",
-        "ALTER TABLE payment ADD CONSTRAINT positive CHECK (amount_minor > 0);",
-        "ALTER TABLE payment ADD COLUMN a text, ADD CHECK (amount_minor > 0);",
-        "DROP FUNCTION payout_initiate(jsonb, interval);",
-        "ALTER TABLE setting DROP COLUMN value;",
-        "ALTER TABLE setting RENAME COLUMN value TO text;",
-        "ALTER TABLE payment ALTER COLUMN remarks TYPE varchar;",
-        "ALTER TABLE payment ALTER remarks SET NOT NULL;",
-        "ALTER TABLE payment ADD COLUMN mark text NOT NULL;",
-    ],
-)
-def test_a_migration_that_would_break_the_running_version_is_detected(sql: str) -> None:
-    assert len(problems(sql)) == 1
+async def _run(connection: Any, sql: str) -> None:
+    """Runs statements in the open transaction, in which an index cannot be built concurrently."""
+    await connection.execute(f"{sql.replace(' CONCURRENTLY', '')}; SELECT")
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "CREATE TABLE thing (merchant_id bigint NOT NULL); CREATE INDEX of_it ON thing (id);",
-        "CREATE INDEX method_name ON method (name);",
-        "ALTER TABLE payment ADD CONSTRAINT positive CHECK (amount_minor > 0) NOT VALID;",
-        "ALTER TABLE payment ADD COLUMN mark text NOT NULL DEFAULT '', ADD other text;",
-    ],
-)
-def test_a_migration_that_the_running_version_tolerates_is_allowed(sql: str) -> None:
-    assert problems(sql) == []
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.bad)
+async def test_a_rejected_migration_rewrites_or_scans_as_its_rule_says(
+    scratch: Any, example: Example
+) -> None:
+    await _run(scratch, example.before)
+    files, scans = await _files(scratch), await _scans(scratch)
+    await _run(scratch, example.bad)
+    assert (await _files(scratch) != files) or example.rule != "rewrite"
+    assert (await _scans(scratch) > scans) or example.rule not in SCANNING
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.good)
+async def test_an_accepted_migration_neither_rewrites_nor_scans(
+    scratch: Any, example: Example
+) -> None:
+    await _run(scratch, example.before)
+    files, scans = await _files(scratch), await _scans(scratch)
+    await _run(scratch, example.good)
+    assert await _files(scratch) == files
+    assert (await _scans(scratch) == scans) or example.rule not in SCANNING
 
 
 async def test_an_index_left_invalid_by_a_crash_is_rebuilt(

@@ -12,30 +12,7 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.command import manilla
-
-# The number of rows in these tables does not depend on the number of transactions.
-SMALL = {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
-SMALL |= {"merchant", "merchant_key", "credential", "api_key", "gateway_order", "rate_window"}
-SMALL |= {
-    "provider_account",
-    "provider_bank",
-    "provider_credentials",
-    "rail_state",
-    "rail_minute",
-    "rail_bank_minute",
-    "method",
-    "transfer_fee",
-}
-SMALL |= {"person", "invitation", "password_reset", "session"}
-SMALL |= {"audit", "audit_head", "approval"}  # These tables grow only with users' actions.
-SMALL |= {"dossier"}  # one row per merchant
-SMALL |= {"proof"}  # one row
-# The tables have one row per provider, currency and day.
-SMALL |= {"statement_day", "reported_balance"}
-SMALL |= {"day_sign_off"}  # The table grows only with users' actions.
-SMALL |= {"clearing_difference"}  # The table has one row per provider and currency.
-SMALL |= {"event_epoch"}  # one row per restore
-SMALL |= {"shop_order", "shop_news"}  # tables of the demo shop
+from tools.table_growth import GROWING, SMALL
 
 
 @pytest.fixture
@@ -90,8 +67,15 @@ async def test_keys_of_growing_tables_start_with_the_merchant(owner: Database) -
          WHERE x.indisunique AND t.relnamespace = 'public'::regnamespace""",
     )
     assert {"wallet", "posting", "entry"} <= {key["table"] for key in keys}
-    growing = [key for key in keys if key["table"] not in SMALL]
+    growing = [key for key in keys if key["table"] in GROWING]
     assert [key["index"] for key in growing if key["first"] != "merchant_id"] == []
+
+
+async def test_every_table_either_grows_or_stays_small(owner: Database) -> None:
+    tables = await owner.records(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+    )
+    assert sorted(each["relname"] for each in tables) == sorted([*GROWING, *SMALL])
 
 
 @pytest.mark.parametrize(
