@@ -3,12 +3,13 @@
 #
 #   MANILLA_MIGRATION_URL=postgresql://manilla_owner:...@db.internal/manilla deploy/backup.sh FILE
 #
+# MANILLA_MIGRATION_URL_FILE can name a file that contains the URL.
+#
 # The backup deliberately does not contain the master key: store the key elsewhere. Without it, the
 # secrets in a backup cannot be decrypted. See docs/operating/backup.md.
 set -eu
 
 file=${1:?usage: backup.sh FILE}
-: "${MANILLA_MIGRATION_URL:?must be the URL of the role that owns the database}"
 PATH=${PG_BIN:+$PG_BIN:}$PATH
 . "$(dirname "$0")/connection.sh"
 

@@ -4,6 +4,11 @@
 # or ~/.pgpass applies.
 umask 077
 
+if [ -z "${MANILLA_MIGRATION_URL:-}" ] && [ -n "${MANILLA_MIGRATION_URL_FILE:-}" ]; then
+  MANILLA_MIGRATION_URL=$(cat "$MANILLA_MIGRATION_URL_FILE")
+fi
+: "${MANILLA_MIGRATION_URL:?must be the URL of the role that owns the database}"
+
 _password() {
   printf '%s\n' "$MANILLA_MIGRATION_URL" | sed -nE \
     -e 's#^[^:/]*://[^:/@]*:([^@/]+)@.*#\1#p' -e t -e 's#^[^?]*[?](.*&)?password=([^&]+).*#\2#p'

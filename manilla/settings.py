@@ -9,11 +9,13 @@ from typing import Self
 
 import msgspec
 
+from manilla import secret_sources
 from manilla.kit import crypto, time_limits
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network, is_web_address
 from manilla.kit.time_limits import TimeLimits
 from manilla.mail.server import BadMailSetting, Sender, SmtpServer, read_sender, read_server
+from manilla.variables import SECRETS
 
 DEFAULT_DATA = ".manilla"
 DRAIN_SECONDS, DRAIN_SECONDS_MAX = 5, 60
@@ -42,6 +44,8 @@ class Settings(msgspec.Struct, frozen=True):
     mail_from: Sender = Sender("no-reply@localhost")
     data_folder: Path | None = None  # None if the database runs on another host
     drain_seconds: int = 0  # how long connections are accepted after the stop signal
+    # Where each secret comes from, without the secret.
+    secret_sources: tuple[str, ...] = ()
 
     @property
     def is_development(self) -> bool:
@@ -55,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True):
     def read(cls, environment: Mapping[str, str], *, assumed_mode: Mode) -> Self:
         """Reads all settings. Raises an error that lists all missing or malformed variables."""
         mode = read_mode(environment, assumed_mode)
+        sources = secret_sources.describe(environment, SECRETS)
+        environment = _with_secrets(environment, mode)
         problems: list[str] = []
         settings = cls(
             mode=mode,
@@ -70,10 +76,23 @@ class Settings(msgspec.Struct, frozen=True):
             mail_from=_mail_from(environment, problems),
             data_folder=_data_folder(environment),
             drain_seconds=_drain_seconds(environment, mode, problems),
+            secret_sources=tuple(f"{name}: {source}" for name, source in sources.items()),
         )
-        if problems:
-            raise BadConfiguration(f"Manilla cannot start in {mode} mode: {'; '.join(problems)}.")
+        _raise_if_any(problems, mode)
         return settings
+
+
+def _raise_if_any(problems: list[str], mode: Mode) -> None:
+    if problems:
+        raise BadConfiguration(f"Manilla cannot start in {mode} mode: {'; '.join(problems)}.")
+
+
+def _with_secrets(environment: Mapping[str, str], mode: Mode) -> Mapping[str, str]:
+    """Returns the variables with the secrets that files contain and that commands print."""
+    is_production = mode is Mode.PRODUCTION
+    values, problems = secret_sources.resolve(environment, SECRETS, is_production=is_production)
+    _raise_if_any(problems, mode)
+    return {**environment, **values}
 
 
 def read_mode(environment: Mapping[str, str], assumed: Mode) -> Mode:

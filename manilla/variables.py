@@ -10,6 +10,8 @@ class Variable(msgspec.Struct, frozen=True):
     name: str
     default: str
     meaning: str
+    # The value can also be read from a file or from a command: see `secret_sources.py`.
+    is_secret: bool = False
 
 
 VARIABLES = (
@@ -24,12 +26,14 @@ VARIABLES = (
         "the application's connection to PostgreSQL 18, for example "
         "`postgresql://manilla_app:password@db.internal/manilla`. Required in production mode. "
         "If it is not set, `manilla up` runs its own PostgreSQL server",
+        is_secret=True,
     ),
     Variable(
         "MANILLA_MIGRATION_URL",
         "`MANILLA_DATABASE_URL`",
         "the database owner's connection, used for migrations. With a separate owner, the "
         "application cannot change the schema or rewrite the ledger",
+        is_secret=True,
     ),
     Variable(
         "MANILLA_MASTER_KEY",
@@ -37,12 +41,14 @@ VARIABLES = (
         "32 random bytes in base64 (`manilla master-key generate`, or `openssl rand -base64 32`) "
         "that encrypt all stored secrets. Required in production mode. Takes precedence over the "
         "data folder's `master.key`, also for commands with `--data`",
+        is_secret=True,
     ),
     Variable(
         "MANILLA_MASTER_KEYS_PREVIOUS",
         "none",
         "comma-separated previous master keys, with which older values may still be "
         "encrypted; see [Changing the master key](#changing-the-master-key)",
+        is_secret=True,
     ),
     Variable(
         "MANILLA_BASE_URL",
@@ -64,6 +70,7 @@ VARIABLES = (
         "in the password are percent-encoded. The server's certificate must be valid. Without "
         "encryption, `smtp://`, only in development mode or for a server on this host; see "
         "[email](operating/email.md)",
+        is_secret=True,
     ),
     Variable(
         "MANILLA_MAIL_FROM",
@@ -123,3 +130,5 @@ VARIABLES = (
         "[monitoring](operating/monitoring.md#metrics)",
     ),
 )
+
+SECRETS = tuple(variable.name for variable in VARIABLES if variable.is_secret)

@@ -31,6 +31,7 @@ async def check(tools: Tools) -> None:
     await migrate.check_ready(tools.settings.database_url)
     results = [
         ConfigurationCheck("mode", CheckOutcome.OK, tools.settings.mode),
+        ConfigurationCheck("secrets", CheckOutcome.OK, "; ".join(tools.settings.secret_sources)),
         ConfigurationCheck("database", CheckOutcome.OK, f"version {migrate.newest_revision()}"),
         await _providers(tools),
         _mail(tools),

@@ -15,6 +15,7 @@ import asyncpg
 import msgspec
 import typer
 
+from manilla import secret_sources
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cli.output import Json, Output
 from manilla.kit import crypto
@@ -158,16 +159,17 @@ def _locate(data: Path | None) -> tuple[Settings, str]:
     folder = data_folder(data)
     environment = dict(os.environ)
     silent = "The database at MANILLA_DATABASE_URL does not respond."
-    if data is not None or "MANILLA_DATABASE_URL" not in environment:
+    is_database_given = secret_sources.is_given(environment, "MANILLA_DATABASE_URL")
+    if data is not None or not is_database_given:
         running = read_running(folder)
         if running is not None:
-            environment.update(environment_of(folder))
+            secret_sources.override(environment, environment_of(folder))
             silent = (
                 f"The database of the instance in {folder} does not respond; it may be restarting."
                 if Path(f"/proc/{running.pid}").exists()
                 else f"No instance is running in {folder}."
             )
-        elif "MANILLA_DATABASE_URL" not in environment:
+        elif not is_database_given:
             raise InstanceRefusal(
                 f"No instance is running in {folder}: start it with `manilla up --data {folder}`, "
                 "or choose another instance with --data or MANILLA_DATABASE_URL."
@@ -198,8 +200,9 @@ def environment_of(folder: Path) -> dict[str, str]:
         "MANILLA_DATABASE_URL": running.database_url,
         "MANILLA_MIGRATION_URL": running.migration_url,
     }
-    if not os.environ.get("MANILLA_MASTER_KEY") and (folder / "master.key").exists():
-        environment["MANILLA_MASTER_KEY"] = (folder / "master.key").read_text()
+    file = folder / "master.key"
+    if not secret_sources.is_given(os.environ, "MANILLA_MASTER_KEY") and file.exists():
+        environment["MANILLA_MASTER_KEY"] = file.read_text()
     return environment
 
 
@@ -211,7 +214,7 @@ def write_running(folder: Path, running: Running) -> None:
 
 def ensure_master_key(folder: Path) -> None:
     file = folder / "master.key"
-    if not os.environ.get("MANILLA_MASTER_KEY") and not file.exists():
+    if not secret_sources.is_given(os.environ, "MANILLA_MASTER_KEY") and not file.exists():
         if (folder / "postgres" / "PG_VERSION").exists():
             raise InstanceRefusal(
                 f"{file} is missing. It encrypts the secrets in this folder's database. "

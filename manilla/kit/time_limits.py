@@ -70,6 +70,9 @@ class TimeLimits(msgspec.Struct, frozen=True):
     smtp_step_seconds: float = 15
     mail_hook_seconds: float = 10
 
+    # A command that prints a secret when a process starts
+    secret_command_seconds: float = 20
+
     # `manilla up`
     postgres_ready_seconds: float = 60
     # How long the server may take to stop after a signal. Then a stronger signal is sent.

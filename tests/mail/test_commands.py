@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,18 @@ async def test_the_check_warns_about_production_mode_without_email(
     assert "MANILLA_SMTP_URL" in without["mail"]["detail"]
     in_development = await _checked(environment, MANILLA_SMTP_URL="", MANILLA_MODE="development")
     assert in_development["mail"]["result"] == "ok"
+
+
+async def test_the_check_shows_where_secrets_come_from_and_not_the_secrets(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "key"
+    file.touch(0o600)
+    file.write_text(environment["MANILLA_MASTER_KEY"])
+    checked = await _checked(environment, MANILLA_MASTER_KEY="", MANILLA_MASTER_KEY_FILE=str(file))
+    assert f"MANILLA_MASTER_KEY: file {file}" in checked["secrets"]["detail"]
+    assert "MANILLA_DATABASE_URL: set directly" in checked["secrets"]["detail"]
+    assert environment["MANILLA_MASTER_KEY"] not in str(checked)
 
 
 async def test_the_check_fails_where_manilla_cannot_start(environment: dict[str, str]) -> None:

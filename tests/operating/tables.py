@@ -28,7 +28,14 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def variables() -> str:
-    rows = [(f"`{each.name}`", each.default, each.meaning) for each in VARIABLES]
+    rows = [
+        (
+            f"`{each.name}`" + (" ([secret](#secrets))" if each.is_secret else ""),
+            each.default,
+            each.meaning,
+        )
+        for each in VARIABLES
+    ]
     return _table(("Variable", "Default", "Meaning"), rows)
 
 

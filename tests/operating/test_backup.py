@@ -26,8 +26,8 @@ def _recording(real: Path, folder: Path) -> Path:
     return folder
 
 
-async def _back_up(project: Path, programs: Path, url: str, file: Path) -> str:
-    environment = {**os.environ, "PG_BIN": str(programs), "MANILLA_MIGRATION_URL": url}
+async def _back_up(project: Path, programs: Path, file: Path, **variables: str) -> str:
+    environment = {**os.environ, "PG_BIN": str(programs), **variables}
     environment["TMPDIR"] = str(file.parent)
     done = await asyncio.to_thread(
         subprocess.run,
@@ -56,10 +56,20 @@ async def test_the_password_is_passed_in_a_file_that_is_deleted_afterwards(
         else f"postgresql://backup_test:{escaped}@/{postgres.NAME}?host={host}"
     )
     programs = _recording(cluster.binaries, tmp_path / "bin")
-    called = await _back_up(project, programs, url, tmp_path / "backup")
+    called = await _back_up(project, programs, tmp_path / "backup", MANILLA_MIGRATION_URL=url)
     assert "backup_test@" in called
     assert escaped not in called.replace(str(tmp_path), "")
     assert sorted(os.listdir(tmp_path)) == ["backup", "bin"]
+
+
+@pytest.mark.usefixtures("settings")  # creates the database
+async def test_the_url_can_be_in_a_file(cluster: Cluster, project: Path, tmp_path: Path) -> None:
+    url_file = tmp_path / "url"
+    url_file.write_text(f"{cluster.url(postgres.OWNER)}\n")
+    programs = _recording(cluster.binaries, tmp_path / "bin")
+    variables = {"MANILLA_MIGRATION_URL_FILE": str(url_file)}
+    assert "--dbname=" in await _back_up(project, programs, tmp_path / "backup", **variables)
+    assert (tmp_path / "backup").stat().st_size > 0
 
 
 async def _set_password(cluster: Cluster, password: str) -> None:

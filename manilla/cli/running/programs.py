@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from manilla import development, program
+from manilla import development, program, secret_sources
 from manilla.cli.instance import Data, InstanceRefusal, environment_of
 from manilla.cli.output import Json, Output
 from manilla.kit import logs, time_limits
@@ -80,7 +80,7 @@ def migrate(data: Data = None, as_json: Json = False) -> None:
 def _settings(data: Path | None) -> Settings:
     """Reads settings from environment variables or, with --data, from an instance's folder."""
     if data is not None:
-        os.environ.update(environment_of(data))
+        secret_sources.override(os.environ, environment_of(data))
     settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
     apply_limits(os.environ, settings.mode)
     return settings

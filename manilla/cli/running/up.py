@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from manilla import development, program
+from manilla import development, program, secret_sources
 from manilla.cli import instance
 from manilla.cli.instance import Data, InstanceRefusal, Running
 from manilla.cli.output import Json, print_json
@@ -135,9 +135,9 @@ async def _start_programs(plan: _Plan, supervisor: Supervisor) -> None:
         "MANILLA_BASE_URL": os.environ.get("MANILLA_BASE_URL")
         or local_address(plan.host, listener.getsockname()[1]),
         "PROMETHEUS_MULTIPROC_DIR": str(plan.folder / "metrics"),
-        **_master_key(plan),
-        **await _database(plan, supervisor, log_folder),
     }
+    secret_sources.override(environment, _master_key(plan))
+    secret_sources.override(environment, await _database(plan, supervisor, log_folder))
     settings = Settings.read(environment, assumed_mode=plan.mode)
     await _migrate(settings)
     await _prove_master_key(settings)
@@ -203,10 +203,9 @@ def _fresh_folders(folder: Path) -> Path:
 
 
 async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> dict[str, str]:
-    """Returns the database URLs. Starts PostgreSQL unless MANILLA_DATABASE_URL is set."""
-    named = os.environ.get("MANILLA_DATABASE_URL")
-    if named:
-        return {"MANILLA_DATABASE_URL": named}
+    """Starts PostgreSQL and returns its URLs, unless the database's URL is given."""
+    if secret_sources.is_given(os.environ, "MANILLA_DATABASE_URL"):
+        return {}
     binaries, cache = _named_folder("MANILLA_POSTGRES_BIN"), _named_folder("MANILLA_POSTGRES_CACHE")
     cluster = await asyncio.to_thread(postgres.prepare, plan.folder, binaries, cache)
     log_file = log_folder / "postgres.log"
@@ -225,7 +224,7 @@ def _named_folder(variable: str) -> Path | None:
 
 
 def _master_key(plan: _Plan) -> dict[str, str]:
-    if os.environ.get("MANILLA_MASTER_KEY"):
+    if secret_sources.is_given(os.environ, "MANILLA_MASTER_KEY"):
         return {}
     instance.ensure_master_key(plan.folder)
     return {"MANILLA_MASTER_KEY": (plan.folder / "master.key").read_text()}
