@@ -84,8 +84,10 @@ bench-growth: installed-dev $(VENV)-baseline/.installed ## measure what a long h
 lock: ## update the pinned requirements (needs uv)
 	uv pip compile pyproject.toml --extra embedded --group build --group simulator --universal --generate-hashes \
 	  --no-header --python-version 3.11 --output-file requirements.txt
-	uv pip compile pyproject.toml --extra embedded --group build --group simulator --group dev --universal --generate-hashes \
-	  --no-header --python-version 3.11 --constraint requirements.txt --output-file requirements-dev.txt
+	uv pip compile pyproject.toml --extra embedded --extra tracing --group build --universal --generate-hashes \
+	  --no-header --python-version 3.11 --constraint requirements.txt --output-file requirements-tracing.txt
+	uv pip compile pyproject.toml --extra embedded --extra tracing --group build --group simulator --group dev --universal --generate-hashes \
+	  --no-header --python-version 3.11 --constraint requirements-tracing.txt --constraint requirements.txt --output-file requirements-dev.txt
 	uv pip compile bench/baseline/requirements.in --universal --generate-hashes \
 	  --no-header --python-version 3.11 --output-file bench/baseline/requirements.txt
 

@@ -42,24 +42,26 @@ def serve(fd: str) -> None:
     import socket
 
     from manilla import app
-    from manilla.kit import logs
+    from manilla.kit import logs, tracing
     from manilla.settings import Mode, Settings, apply_limits
 
     logs.configure("api")
     settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
     apply_limits(os.environ, settings.mode)
-    _run(app.serve(settings, socket.socket(fileno=int(fd))))
+    with tracing.export("api", settings.otlp_url):
+        _run(app.serve(settings, socket.socket(fileno=int(fd))))
 
 
 def worker() -> None:
-    from manilla.kit import logs
+    from manilla.kit import logs, tracing
     from manilla.settings import Mode, Settings, apply_limits
     from manilla.worker import work
 
     logs.configure("worker")
     settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
     apply_limits(os.environ, settings.mode)
-    _run(work(settings))
+    with tracing.export("worker", settings.otlp_url):
+        _run(work(settings))
 
 
 def simulator(fd: str, base_url: str, platform_url: str) -> None:

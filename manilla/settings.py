@@ -44,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True):
     mail_from: Sender = Sender("no-reply@localhost")
     data_folder: Path | None = None  # None if the database runs on another host
     drain_seconds: int = 0  # how long connections are accepted after the stop signal
+    otlp_url: str | None = None  # the collector of traces; None if tracing is off
     # Where each secret comes from, without the secret.
     secret_sources: tuple[str, ...] = ()
 
@@ -76,6 +77,7 @@ class Settings(msgspec.Struct, frozen=True):
             mail_from=_mail_from(environment, problems),
             data_folder=_data_folder(environment),
             drain_seconds=_drain_seconds(environment, mode, problems),
+            otlp_url=_otlp_url(environment, problems),
             secret_sources=tuple(f"{name}: {source}" for name, source in sources.items()),
         )
         _raise_if_any(problems, mode)
@@ -145,6 +147,13 @@ def _base_url(environment: Mapping[str, str], problems: list[str]) -> str:
     if url and (not is_web_address(url) or "?" in url):
         problems.append("MANILLA_BASE_URL is not a URL such as https://pay.example.com")
     return url
+
+
+def _otlp_url(environment: Mapping[str, str], problems: list[str]) -> str | None:
+    url = environment.get("MANILLA_OTLP_URL", "").rstrip("/")
+    if url and (not is_web_address(url) or "?" in url or "@" in url):
+        problems.append("MANILLA_OTLP_URL is not a URL such as http://127.0.0.1:4318")
+    return url or None
 
 
 def _crash_folder(environment: Mapping[str, str], mode: Mode) -> Path | None:

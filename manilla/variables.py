@@ -85,6 +85,13 @@ VARIABLES = (
         "[mail hook](operating/email.md#mail-hook)",
     ),
     Variable(
+        "MANILLA_OTLP_URL",
+        "none",
+        "the URL of an OpenTelemetry collector (OTLP over HTTP, without `/v1/traces`) that "
+        "receives traces, for example `http://127.0.0.1:4318`; see "
+        "[traces](operating/monitoring.md#traces). If it is not set, tracing is off",
+    ),
+    Variable(
         "MANILLA_DRAIN_SECONDS",
         "5 in production mode, 0 in development mode",
         "how long an API process keeps serving after the signal to stop: `/readyz` returns 503 "

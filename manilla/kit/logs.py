@@ -63,6 +63,7 @@ class RequestLine(msgspec.Struct, frozen=True, kw_only=True):
     environment: str | None
     address: str
     milliseconds: float
+    trace_id: str | msgspec.UnsetType = msgspec.UNSET  # omitted if tracing is off
 
 
 _encode_lines = msgspec.json.Encoder().encode_lines

@@ -70,6 +70,9 @@ class TimeLimits(msgspec.Struct, frozen=True):
     smtp_step_seconds: float = 15
     mail_hook_seconds: float = 10
 
+    # Spans that are sent to a collector of traces
+    trace_export_seconds: float = 5
+
     # A command that prints a secret when a process starts
     secret_command_seconds: float = 20
 

@@ -19,6 +19,7 @@ PAGES = {"manilla.checkout", "manilla.dashboard", "manilla.console", "manilla.pa
 COMMAND_LINE = {"typer", "pydantic", "rich", "manilla.cli"}
 # Only the simulator uses aiohttp. The tables of idna are needed only for non-ASCII host names.
 HTTP_LIBRARIES = {"aiohttp", "yarl", "multidict", "idna"}
+TRACING = {"opentelemetry", "requests", "google.protobuf"}  # loaded only if tracing is on
 
 
 def loaded(*words: str, options: Sequence[str] = ()) -> set[str]:
@@ -69,10 +70,10 @@ def test_the_api_process_loads_the_pages_and_not_the_command_line() -> None:
     assert not modules & {*COMMAND_LINE, *HTTP_LIBRARIES}
 
 
-def test_neither_the_api_process_nor_the_worker_loads_an_http_library() -> None:
+def test_the_api_process_and_the_worker_load_no_libraries_for_http_or_tracing() -> None:
     modules = "import sys, manilla.app, manilla.worker; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", modules], capture_output=True, text=True, check=True
     )
     assert "manilla.kit.http_client.client" in done.stdout.split()
-    assert not HTTP_LIBRARIES & set(done.stdout.split())
+    assert not {*HTTP_LIBRARIES, *TRACING} & set(done.stdout.split())

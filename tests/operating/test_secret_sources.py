@@ -209,3 +209,11 @@ def test_an_instances_values_replace_every_source() -> None:
     running = {"MANILLA_DATABASE_URL": DATABASE, "MANILLA_MIGRATION_URL": DATABASE}
     secret_sources.override(environment, running)
     assert environment == {**running, "MANILLA_MASTER_KEY_FILE": "/run/secrets/key"}
+
+
+def test_the_collectors_url_contains_no_credentials() -> None:
+    """The variable is not a secret. The variables of OpenTelemetry set the credentials."""
+    assert read({"MANILLA_OTLP_URL": "http://127.0.0.1:4318/"}).otlp_url == "http://127.0.0.1:4318"
+    text = refused({"MANILLA_OTLP_URL": "https://user:pässword@otlp.example.com"})
+    assert "MANILLA_OTLP_URL" in text
+    assert "pässword" not in text

@@ -2,14 +2,16 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Coroutine, Mapping
+from typing import Any, Self
 
+from manilla.kit import tracing
 from manilla.kit.http_client import urls
 from manilla.kit.http_client.connecting import HttpConnector
 from manilla.kit.http_client.connection import HttpConnection, HttpReply
 from manilla.kit.http_client.errors import Disconnected, NotConnected
 from manilla.kit.http_client.urls import Origin, Target
+from manilla.kit.tracing import SpanKind
 
 METHODS = ("GET", "POST")
 FORBIDDEN = re.compile(r"[\r\n\0]")
@@ -60,7 +62,7 @@ class HttpClient:
         for connection in connections:
             await connection.wait_closed()
 
-    async def request(
+    def request(
         self,
         method: str,
         url: str,
@@ -69,15 +71,46 @@ class HttpClient:
         body: bytes | None = None,
         body_max: int,
         reply: HttpReply | None = None,
-    ) -> HttpReply:
+    ) -> Coroutine[Any, Any, HttpReply]:
         """Sends a request and returns the response.
 
         If the caller passes `reply`, the response is stored there. If the call ends early, `reply`
         contains the part of the response that has arrived.
         """
+        send = self._send_traced if tracing.is_on() else self._send
+        return send(
+            method, url, headers or {}, body, body_max, HttpReply() if reply is None else reply
+        )
+
+    async def _send_traced(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        body_max: int,
+        reply: HttpReply,
+    ) -> HttpReply:
+        """Sends the request in a span of the current trace. A header names the span."""
+        with tracing.step(f"{method} {urls.parse(url).host}", SpanKind.CLIENT) as span:
+            if span is not None:
+                headers = {**headers, tracing.HEADER: str(tracing.current())}
+            await self._send(method, url, headers, body, body_max, reply)
+            if span is not None and reply.status is not None:
+                span.set_attribute("http.response.status_code", reply.status)
+        return reply
+
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        body_max: int,
+        reply: HttpReply,
+    ) -> HttpReply:
         target = urls.parse(url)
-        data = _encode(method, target, {**self._headers, **(headers or {})}, body)
-        reply = HttpReply() if reply is None else reply
+        data = _encode(method, target, {**self._headers, **headers}, body)
         async with self._calls:
             kept = self._take(target.origin)
             if kept is None:

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import uvicorn
 
+from manilla.kit import tracing
+
 POLL_SECONDS = 0.1
 
 
@@ -39,6 +41,9 @@ class DrainingServer(uvicorn.Server):
             await self.on_tick(tick)  # keeps the responses' Date header current
             await asyncio.sleep(POLL_SECONDS)
         await super().shutdown(sockets)
+        if tracing.is_on():
+            # After this function, uvicorn raises the stop signal again, which ends the process.
+            await asyncio.to_thread(tracing.flush)
 
 
 def _closing(asgi: Any, drain: Drain) -> Any:
