@@ -14,11 +14,14 @@ from manilla.approvals import queries as approvals
 from manilla.bulk.names import NameTasks
 from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
-from manilla.kit import ratelimit, time_limits
+from manilla.kit import ratelimit, time_limits, tracing
+from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.jobs import Work
+from manilla.kit.jobs import Job, Work
 from manilla.kit.jobs.runner import Runner
+from manilla.kit.tracing import SpanKind
 from manilla.ledger import idempotency
+from manilla.lookup import traces
 from manilla.mail import queries as mail
 from manilla.mail.delivery import MailDelivery
 from manilla.mail.kinds import MailKind
@@ -201,10 +204,27 @@ async def run(
             **NotificationDelivery(ipn, client).works(),
             **NotificationDelivery(endpoints, client).works(),
         }
+        if tracing.is_on():
+            kinds = {kind: _traced(services.db, work) for kind, work in kinds.items()}
         await Runner(services.db, {kind: adapt(work) for kind, work in kinds.items()}).run(stop)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _traced(db: Database, work: Work) -> Work:
+    """Runs each job in a span of its transaction's trace."""
+
+    async def handle(job: Job) -> float | None:
+        parent = await traces.find_parent(db, job)
+        with tracing.begin(f"job {job.kind}", parent, SpanKind.CONSUMER) as span:
+            assert span is not None
+            # The subject of other jobs can be an email address, which no span may contain.
+            if (trx_id := traces.find_transaction(job)) is not None:
+                span.set_attribute("trx_id", trx_id)
+            return await work.handler(job)
+
+    return msgspec.structs.replace(work, handler=handle)
 
 
 async def _repeat(task: PeriodicTask) -> None:

@@ -260,7 +260,9 @@ def _is_required(table: str, column: str, history: History) -> bool:
 def _remember(statement: str, history: History) -> None:
     if domain := re.match(r"create domain (\w+) .*\bcheck\b", statement):
         history.constrained_domains.add(domain[1])
-    elif trigger := re.match(r"create trigger \w+ before insert.* on (\w+)", statement):
+    elif trigger := re.match(
+        r"create (?:or replace )?trigger \w+ before insert.* on (\w+)", statement
+    ):
         history.filled.add(trigger[1])
     elif table := _ALTERED.match(statement):
         for action in split_actions(table["actions"]):

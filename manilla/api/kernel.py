@@ -25,11 +25,12 @@ from manilla.api.refusals import (
     ValidationFailed,
 )
 from manilla.api.request import NO_ENDPOINT, OF_ADDRESS, ApiRequest, first_lines, read_repeat_key
-from manilla.kit import deadline, http, ids, strict_json
+from manilla.kit import deadline, http, ids, strict_json, tracing
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
 from manilla.kit.server import direct
 from manilla.kit.server.direct import HttpRequest, HttpResponse
+from manilla.kit.tracing import SpanKind
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
 from manilla.merchants import availability, limits, rights
@@ -44,10 +45,10 @@ log = structlog.get_logger(__name__)
 READ_HEADERS = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
     b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
-    b" x-forwarded-for user-agent".split()
+    b" x-forwarded-for user-agent traceparent".split()
 )
 PREFIX = "/api/"
-FORWARDED_FOR = b"x-forwarded-for"
+FORWARDED_FOR, TRACEPARENT = b"x-forwarded-for", b"traceparent"
 FIXED_LINES = direct.lines(
     (
         (b"content-type", http.JSON),
@@ -84,7 +85,7 @@ class MerchantApi:
         proxies, forwarded = self._services.trusted_proxies, sent.headers.get(FORWARDED_FOR)
         request = ApiRequest(sent, http.client_address(sent.peer, forwarded, proxies))
         with deadline.limited(waited_seconds=sent.waited_seconds):
-            answer = await self._answer(request)
+            answer = await (self._trace(request) if tracing.is_on() else self._answer(request))
         request.end(answer.status)
         if not self._ended:
             asyncio.get_running_loop().call_soon(self._log_ended)
@@ -99,6 +100,23 @@ class MerchantApi:
         lines = first_lines(ids.new_request_id(), OF_ADDRESS, limit).encode()
         head = FIXED_LINES + lines + direct.lines(refusals.headers(refusal))
         return HttpResponse(refusal.status, refusals.body(refusal), head)
+
+    async def _trace(self, request: ApiRequest) -> ApiAnswer:
+        """Responds to the request in a span of the caller's trace, or of a new trace."""
+        sent = request.sent
+        parent = sent.headers.get(TRACEPARENT, b"").decode("latin-1")
+        with tracing.begin("api", parent, SpanKind.SERVER) as span:
+            assert span is not None
+            answer = await self._answer(request)
+            request.trace_id = f"{span.get_span_context().trace_id:032x}"
+            span.update_name(f"{sent.method} {request.endpoint}")
+            span.set_attribute("http.response.status_code", answer.status)
+            span.set_attribute("request_id", request.id)
+            if request.caller is not None:
+                span.set_attribute("merchant_id", request.caller.merchant_id)
+            if request.trx_id is not None:
+                span.set_attribute("trx_id", request.trx_id)
+            return answer
 
     async def _answer(self, request: ApiRequest) -> ApiAnswer:
         try:

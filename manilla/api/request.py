@@ -55,6 +55,7 @@ class ApiRequest(msgspec.Struct):
     refusal: Refusal | None = None
     status: int = 0  # the response's HTTP status
     seconds: float = 0
+    trace_id: str | msgspec.UnsetType = msgspec.UNSET
 
     def end(self, status: int) -> None:
         self.status, self.seconds = status, time.perf_counter() - self.began
@@ -142,6 +143,7 @@ class ApiRequest(msgspec.Struct):
             environment=caller.environment if caller else None,
             address=self.address,
             milliseconds=self._milliseconds,
+            trace_id=self.trace_id,
         )
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from manilla.job_kinds import JobKind
-from manilla.kit import jobs, time_limits
+from manilla.kit import jobs, time_limits, tracing
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
@@ -139,7 +139,8 @@ class ChargeService:
         charge, is_new = await self._reserve(payment, wish, method, number)
         if not is_new:
             return charge
-        answer = await self._send(adapter, payment, method, caller, charge)
+        with tracing.begin("create charge", payment.traceparent):
+            answer = await self._send(adapter, payment, method, caller, charge)
         saved = await self._save(charge, answer)
         # If a status query has already decided the charge, load the charge as it is now.
         saved = saved or await store.charge(self._db, charge.merchant_id, charge.reference)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from manilla.kit import crash
+from manilla.kit import crash, tracing
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.ledger.posting import Posting
@@ -49,7 +49,9 @@ class CreditedPayments:
         if payment is None or merchant is None or not _is_usual(payment, charge):
             return False
         crash.point("before_payment_commit")
-        is_credited = await self._batcher.submit(PaidCharge(payment, charge, state, merchant.name))
+        paid = PaidCharge(payment, charge, state, merchant.name)
+        with tracing.step("settle"):
+            is_credited = await self._batcher.submit(paid)
         if is_credited:
             crash.point("after_payment_commit")
         return is_credited

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from manilla.job_kinds import JobKind
-from manilla.kit import strict_json
+from manilla.kit import strict_json, tracing
 from manilla.kit.db import Database, common_fields
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -196,6 +196,7 @@ def _row(
         commission_minor=quote.commission.minor,
         commission_bearer=quote.bearer,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
+        traceparent=tracing.current(),
         **times,
     )
 

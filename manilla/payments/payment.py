@@ -65,6 +65,7 @@ class NewPayment(PaymentTerms, frozen=True, kw_only=True, omit_defaults=True):
     remarks: str | None
     created_at: datetime
     expires_at: datetime
+    traceparent: str | None = None  # the trace of the request, or None if tracing was off
 
 
 class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):

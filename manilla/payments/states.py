@@ -11,7 +11,7 @@ import msgspec
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
-from manilla.kit import crash, jobs
+from manilla.kit import crash, jobs, tracing
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
@@ -150,6 +150,7 @@ async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
         return await _fail(connection, payment, PaymentEvent.EXPIRED, code)
 
 
+@tracing.as_step("settle")
 async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
     """Applies the status that a provider reports for a charge."""
     async with db.transaction() as connection:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from manilla import metrics
-from manilla.kit import crash
+from manilla.kit import crash, tracing
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.notify import outbox
@@ -39,7 +39,8 @@ class DeliveredPayouts:
         # A crash during the SQL statement leaves nothing, like a crash before it.
         crash.point("between_status_and_refund")
         crash.point("before_payout_commit")
-        is_completed = await self._batcher.submit(ReportedDelivery(payout, event))
+        with tracing.step("settle"):
+            is_completed = await self._batcher.submit(ReportedDelivery(payout, event))
         if is_completed:
             crash.point("after_payout_commit")
         return is_completed

@@ -12,7 +12,7 @@ from manilla.beneficiaries.accounts import SavedAccount
 from manilla.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.beneficiaries.methods import BANK_CODE, processing_type
 from manilla.job_kinds import JobKind
-from manilla.kit import strict_json
+from manilla.kit import strict_json, tracing
 from manilla.kit.db import Database, common_fields
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -345,6 +345,7 @@ def _row(
         method_name=method.name,
         **columns,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
+        traceparent=tracing.current(),
     )
 
 

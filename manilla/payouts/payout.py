@@ -95,6 +95,7 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
     created_at: datetime
     # The provider's bank code: None if the merchant chose the provider, empty if it is unknown.
     rail_bank_code: str | None = None
+    traceparent: str | None = None  # the trace of the request, or None if tracing was off
 
 
 class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):

@@ -11,7 +11,7 @@ import msgspec
 
 from manilla import metrics
 from manilla.cases.cases import CaseKind
-from manilla.kit import crash, jobs
+from manilla.kit import crash, jobs, tracing
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
@@ -76,6 +76,7 @@ def fits(payout: Payout, said: TransferStatus) -> bool:
     return was_delivered or said in FITS.get(payout.status, frozenset())
 
 
+@tracing.as_step("settle")
 async def settle(
     db: Database,
     merchant_id: int,

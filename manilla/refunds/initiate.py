@@ -8,7 +8,7 @@ money returns to the wallet.
 import msgspec
 
 from manilla.audit import actor
-from manilla.kit import crash, jobs
+from manilla.kit import crash, jobs, tracing
 from manilla.kit.amount_input import parse_amount
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
@@ -185,4 +185,5 @@ def refund_of(payment: Payment, charge: Charge | None, amount: Money, reason: st
         sent_at=None,
         detail=None,
         created_at=created_at,
+        traceparent=tracing.current(),
     )

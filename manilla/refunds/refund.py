@@ -48,6 +48,7 @@ class Refund(msgspec.Struct, frozen=True):
     updated_at: datetime | None = None
     # The part of the amount that is customer credit: a surplus, or a partial payment.
     customer_credit_minor: int = 0
+    traceparent: str | None = None  # the trace of the request, or None if tracing was off
 
     @property
     def amount(self) -> Money:

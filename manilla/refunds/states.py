@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.cases.cases import CaseKind
-from manilla.kit import crash, jobs
+from manilla.kit import crash, jobs, tracing
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
@@ -31,6 +31,7 @@ NEXT: dict[tuple[RefundStatus, TransferEvent], RefundStatus] = {
 }
 
 
+@tracing.as_step("settle")
 async def settle(
     db: Database,
     refund: Refund,

@@ -59,14 +59,14 @@ async def insert(connection: Connection, new: Refund) -> bool:
         INSERT INTO refund (merchant_id, trx_id, payment_trx_id, environment, currency,
                             amount_minor, reason, provider, charge_reference, on_behalf,
                             commission_minor, ref_trx, scenario, created_at, by_operator, detail,
-                            customer_credit_minor)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+                            customer_credit_minor, traceparent)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
             ON CONFLICT (merchant_id, environment, ref_trx) WHERE ref_trx IS NOT NULL DO NOTHING
         RETURNING true""",
         *(new.merchant_id, new.trx_id, new.payment_trx_id, new.environment, new.currency),
         *(new.amount_minor, new.reason, new.provider, new.charge_reference),
         *(new.on_behalf, new.commission_minor, new.ref_trx, new.scenario, new.created_at),
-        *(new.by_operator, new.detail, new.customer_credit_minor),
+        *(new.by_operator, new.detail, new.customer_credit_minor, new.traceparent),
     )
 
 

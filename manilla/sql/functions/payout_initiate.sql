@@ -229,21 +229,22 @@ BEGIN
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
                method_id, method_code, method_name, provider, beneficiary, account_name,
                description, ipn_url, scenario, remarks, ordered_by, rail_bank_code, accepted_note,
-               created_at)
+               created_at, traceparent)
         SELECT merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
                method_id, method_code, method_name, provider, beneficiary, account_name,
                description, ipn_url, scenario, remarks, ordered_by, rail_bank_code,
                -- The previous version of the code sends `note`. If the rail was chosen automatically,
                -- `note` names the rail, which merchants must not see.
                coalesce(accepted, CASE WHEN route IS NULL THEN note END, ''),
-               coalesce(created_at, now())  -- the previous version of the code sends no time
+               coalesce(created_at, now()),  -- the previous version of the code sends no time
+               traceparent
           FROM jsonb_to_recordset(p_items) AS g (
                item integer, merchant_id bigint, trx_id text, environment text,
                ref_trx text, currency text, amount_minor bigint, fee_minor bigint,
                method_id integer, method_code text, method_name text, provider text,
                beneficiary jsonb, account_name text, description text, ipn_url text,
                scenario text, remarks text, ordered_by text, rail_bank_code text, note text,
-               accepted text, route jsonb, created_at timestamptz)
+               accepted text, route jsonb, created_at timestamptz, traceparent text)
          WHERE item = ANY (created)
          ORDER BY merchant_id, environment, ref_trx;
 
