@@ -17,6 +17,8 @@ WEAK = [
     "adaeze.obi@example.com",
     "Adaeze Nkem Obi",
     "adaezenkem.obi",
+    "123qweasdzxc",
+    "CartoonNetwork",
 ]
 
 
@@ -30,6 +32,19 @@ def test_a_weak_password_is_rejected(password: str) -> None:
 def test_a_long_phrase_in_any_script_is_accepted() -> None:
     for password in (PASSWORD, "ọ̀rọ̀ aṣínà mi gùn", "密码密码一二三四五六七八", "x" * 8 + "yzuvw!"):
         passwords.check(password, email="ada@example.com", name="Ada")
+
+
+def test_the_3000_most_common_passwords_of_the_minimum_length_are_known() -> None:
+    assert len(passwords.common()) >= 3000
+    assert min(map(len, passwords.common())) == passwords.LENGTH_MIN
+
+
+async def test_a_password_is_never_compared_only_in_part() -> None:
+    longest = "a long phrase " * 18 + "1234"
+    assert len(longest) == passwords.LENGTH_MAX
+    kept = await passwords.hash_of(longest)
+    assert (await passwords.verify(kept, longest)).is_right
+    assert not (await passwords.verify(kept, longest + "5")).is_right
 
 
 @pytest.mark.usefixtures("production_hasher")
