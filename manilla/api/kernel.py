@@ -54,6 +54,7 @@ FIXED_LINES = direct.lines(
         (b"content-type", http.JSON),
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),
+        (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
         (b"cross-origin-resource-policy", b"same-origin"),
     )
 )

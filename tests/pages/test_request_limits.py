@@ -74,3 +74,4 @@ async def test_api_responses_cannot_be_embedded_by_other_sites(site: Site) -> No
     for path in ("/api/v1/site-info", "/api/openapi.json", "/webhooks/a"):
         headers = (await site.send("GET", path)).headers
         assert headers["cross-origin-resource-policy"] == "same-origin"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
