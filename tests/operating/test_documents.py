@@ -232,3 +232,16 @@ def test_the_tour_names_buttons_that_exist_and_an_account_without_a_warning(proj
         assert re.search(rf"[ >]{name}[ <]", pages), f"no page has the button {name}"
     [account] = re.findall(r"account `(\d{10})`", tour)
     assert beneficiary.check_digit_fits("058", account)
+
+
+def test_the_proxies_redirect_only_pages_to_tls(project: Path) -> None:
+    """A redirected API call would already have sent its keys without TLS."""
+    nginx = (project / "deploy/proxy/nginx.conf").read_text()
+    [plain] = re.findall(r"listen 80;.*?\n}", nginx, re.DOTALL)
+    assert "location /api/ { return 403; }" in plain
+    assert "location /webhooks/ { return 403; }" in plain
+    caddy = (project / "deploy/proxy/Caddyfile").read_text()
+    [plain] = re.findall(r"^http://.*?\n}", caddy, re.DOTALL | re.MULTILINE)
+    assert "@programs path /api/* /webhooks/*" in plain
+    for proxy in (nginx, caddy):
+        assert '"max-age=31536000; includeSubDomains"' in proxy
