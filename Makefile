@@ -53,13 +53,14 @@ faults: installed-dev ## the faults alone, and 7,000 random stories of payouts (
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
 	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/reference/test_schemathesis.py -s
 
-check: installed-dev ## format, lint, types, import contracts, structure, migrations, words
+check: installed-dev ## format, lint, types, import contracts, structure, migrations, ASVS table, words
 	@$(RUN) ruff format --check .
 	@$(RUN) ruff check .
 	@$(RUN) mypy
 	@$(BIN)/python $(BIN)/lint-imports
 	@$(RUN) tools.structure
 	@$(RUN) tools.migrations
+	@$(RUN) tools.asvs
 	@$(RUN) tools.language
 	@$(RUN) tools.package_map --check
 
