@@ -293,6 +293,9 @@ async def test_every_response_has_a_request_id_and_the_rate_limit(caller: Mercha
         b"GET /api/v1/\xff HTTP/1.1\r\nHost: m\r\n\r\n",
         b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nContent-Length: -5\r\n\r\n",
         b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        # Two lengths could end the request at different places in the proxy and in the API.
+        b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nContent-Length: 5\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"GET /api/v1/order HTTP/1.1\r\nHost: m\r\nX-Big: " + b"x" * 100_000 + b"\r\n\r\n",
         b"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n",
         b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"

@@ -142,9 +142,11 @@ async def test_a_path_finds_its_handler(client: Client, path: str, found: Any) -
 
 async def test_other_methods_are_rejected_and_listed(client: Client) -> None:
     for path, allowed in (("/", b"GET, OPTIONS"), ("/docs/search", b"GET, OPTIONS, POST")):
-        refused, options = await client("PUT", path), await client("OPTIONS", path)
-        assert refused is not None
-        assert (refused.status, refused.headers[0]) == (405, (b"allow", allowed))
+        for method in ("PUT", "TRACE"):
+            refused = await client(method, path)
+            assert refused is not None
+            assert (refused.status, refused.headers[0]) == (405, (b"allow", allowed))
+        options = await client("OPTIONS", path)
         assert options == Answer(204, [(b"allow", allowed)], b"")
 
 
