@@ -102,34 +102,42 @@ class ProviderSimulator:
 
 
 @contextlib.asynccontextmanager
-async def running_simulator(
-    services: Services, rails: Sequence[str] = kinds.SEEDED
-) -> AsyncIterator[ProviderSimulator]:
-    """Runs the simulator, and configures these provider kinds to use it."""
+async def serving_providers(webhook_base_url: str) -> AsyncIterator[str]:
+    """Serves the simulated providers, and yields their URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     settings = SimulatorSettings(
         mode="development",
         base_url=url,
-        webhook_base_url=services.base_url,
+        webhook_base_url=webhook_base_url,
         settle_seconds=0.02,
         webhook_retry_seconds=(0.05, 0.05, 0.05),
     )
-    tested = [kinds.BY_RAIL[rail] for rail in rails]
     runner = web.AppRunner(build(settings), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.SockSite(runner, listener).start()
+    try:
+        yield url
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def running_simulator(
+    services: Services, rails: Sequence[str] = kinds.SEEDED
+) -> AsyncIterator[ProviderSimulator]:
+    """Runs the simulator, and configures these provider kinds to use it."""
+    tested = [kinds.BY_RAIL[rail] for rail in rails]
     added = [kind.provider for kind in tested if kind.rail not in kinds.SEEDED]
     try:
         await _activate_methods(services, added, active=True)
-        async with aiohttp.ClientSession() as session:
+        async with serving_providers(services.base_url) as url, aiohttp.ClientSession() as session:
             simulator = ProviderSimulator(services, session, url, tested)
             await simulator.reset()
             yield simulator
     finally:
-        await runner.cleanup()
         await _activate_methods(services, added, active=False)
-        await _configure(services, [], url)
+        await _configure(services, [], "")
         await services.rails.load()
 
 
