@@ -6,19 +6,16 @@
 #   MANILLA_DATABASE_URL=postgresql://manilla_app:...@db.internal/manilla_restored \
 #   MANILLA_MASTER_KEY=... [AUDIT_KEPT=ID:HASH] deploy/drill.sh FILE
 #
-# AUDIT_KEPT is the `last id` and `last hash` that `manilla audit verify` printed before the backup.
 # Exits with 0 if the database is restored, payouts are held and no payout is in doubt. Otherwise
-# exits with 1; the last lines of the output say why.
+# exits with 1; the last lines of the output say why. recovered.sh explains AUDIT_KEPT.
 set -eu
 
 file=${1:?usage: drill.sh FILE}
 : "${MANILLA_MIGRATION_URL:?must be the URL of the owner of the database to restore into}"
 : "${MANILLA_DATABASE_URL:?must be the URL of the application role for the same database}"
 : "${MANILLA_MASTER_KEY:?must be the master key that encrypts the secrets in the backup}"
-export MANILLA_BASE_URL="${MANILLA_BASE_URL:-http://127.0.0.1}"
 PATH=${PG_BIN:+$PG_BIN:}$PATH
 . "$(dirname "$0")/connection.sh"
-manilla=${MANILLA:-manilla}
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -30,23 +27,7 @@ pg_restore --exit-on-error --single-transaction --no-owner \
 step "Collect planner statistics: without them, the first queries read far more rows than they need"
 vacuumdb --analyze-only --quiet --dbname="$database"
 
-step "Migrate to this version and grant the application's rights"
-$manilla migrate
-
-step "Hold payouts and refunds: no worker sends any until they are released"
-$manilla payout hold
-
-step "Check the ledger"
-$manilla ledger check
-
-step "Verify the audit log${AUDIT_KEPT:+, and that it still contains the entry stored elsewhere}"
-$manilla audit verify ${AUDIT_KEPT:+--kept "$AUDIT_KEPT"}
-
-step "Ask the providers about all open payouts and refunds"
-$manilla restore-check || {
-  echo "drill: the restore check did not pass, see above. Payouts stay held." >&2
-  exit 1
-}
+"$(dirname "$0")/recovered.sh"
 
 cat <<'NEXT'
 

@@ -1,10 +1,5 @@
 """The restore drill: after restoring an older backup, no transfer is sent twice."""
 
-import asyncio
-import base64
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -13,48 +8,20 @@ import pytest
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.ledger import invariants
+from manilla.platform import settings as platform
 from manilla.proofs import restored
 from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.client import Merchant, Site, new_merchant
 from tests.databases import database, running
 from tests.invariants import ALL
-from tests.payouts.payout_merchant import PayoutMerchant
+from tests.operating.hosts import ManillaHost
+from tests.payouts.payout_merchant import PayoutMerchant, see_changes
 from tests.provider_simulator import ProviderSimulator, running_simulator
-from tests.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long
 
 SLOW = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
-
-
-async def script(project: Path, name: str, file: Path, cluster: Cluster, on: Settings) -> str:
-    """Runs a script from `deploy/` as an operator does, and returns its output."""
-    program = file.with_name("programs") / "manilla"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m manilla "$@"\n')
-    program.chmod(0o755)
-    environment = {
-        **os.environ,
-        "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "PG_BIN": str(cluster.binaries),
-        "MANILLA_MODE": "production",
-        "MANILLA_DATABASE_URL": on.database_url,
-        "MANILLA_MIGRATION_URL": on.migration_url,
-        "MANILLA_MASTER_KEY": base64.b64encode(on.master_keys[0]).decode(),
-    }
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [project / "deploy" / name, file],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT_SECONDS,
-        env=environment,
-        cwd=project,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 async def sent(simulator: ProviderSimulator) -> list[str]:
@@ -77,7 +44,8 @@ async def test_nothing_is_paid_twice_after_restoring_an_older_backup(
         under_way = await payer.pay_out()
         await simulator.run_jobs()
         taken, waiting = await payer.pay_out(), await payer.pay_out()
-        await script(project, "backup.sh", tmp_path / "backup", cluster, before)
+        first = ManillaHost(project, tmp_path, cluster.binaries, before)
+        await first.run(f"'{project}/deploy/backup.sh' backup")
 
         # Two payouts are sent after the backup, and the backup contains only one of them.
         await old.db.execute("UPDATE job SET due_at = 'infinity' WHERE subject = $1", waiting)
@@ -86,12 +54,13 @@ async def test_nothing_is_paid_twice_after_restoring_an_older_backup(
         await simulator.run_job_now("transfer", lost)
         made = await sent(simulator)
 
-        said = await script(project, "drill.sh", tmp_path / "backup", cluster, after)
+        second = ManillaHost(project, tmp_path, cluster.binaries, after)
+        said = await second.run(f"'{project}/deploy/drill.sh' backup")
         async with running(after) as (new, new_site):
             await check_restored(
                 PayoutMerchant(
                     new,
-                    ProviderSimulator(new, simulator._session, simulator.url, simulator._tested),
+                    simulator.used_by(new),
                     _moved(merchant, new_site),
                 ),
                 *(under_way, taken, waiting, lost),
@@ -119,7 +88,10 @@ async def check_restored(
     assert line_of[taken][-3:] == ["will", "be", "queried"]
     assert line_of[waiting][-4:] == ["will", "be", "sent", "on", "release"][-4:]
 
-    # During the hold, new payouts are accepted but not sent, and sent payouts are queried.
+    # During the hold, new payouts can be accepted but are not sent, and sent payouts are queried.
+    assert (await payer.ask()).json["error_code"] == "merchant_payout_disabled"
+    await platform.change(services.db, "withdrawals_enabled", "true")
+    await see_changes(services)
     new = await payer.pay_out()
     for reference in (under_way, taken):
         await payer.settle("a", reference, "success")
