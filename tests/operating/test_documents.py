@@ -174,7 +174,7 @@ def test_systemd_verifies_the_units(project: Path, tmp_path: Path) -> None:
         text = unit.read_text().replace("/opt/manilla/.venv/bin/manilla", "/usr/bin/env")
         (tmp_path / unit.name.replace("@", "@8000")).write_text(text)
     units = sorted(tmp_path.iterdir())
-    assert len(units) == 5
+    assert len(units) == 8
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *units],
         capture_output=True,
