@@ -7,6 +7,8 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 
+EXAMPLES_MAX = 5
+
 
 class Invariant(msgspec.Struct, frozen=True):
     name: str
@@ -92,13 +94,24 @@ async def check(db: Database, invariants: Sequence[Invariant]) -> list[Finding]:
     """Checks all invariants in one snapshot, so that concurrent postings cause no false reports."""
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        return [await _find(connection, invariant) for invariant in invariants]
+        return [await find(connection, invariant) for invariant in invariants]
 
 
-async def _find(connection: Connection, invariant: Invariant) -> Finding:
+async def find(
+    connection: Connection,
+    invariant: Invariant,
+    examples_max: int = EXAMPLES_MAX,
+    tables: str = "",
+    values: Sequence[Any] = (),
+) -> Finding:
+    """Finds violations. `tables` is a `WITH` clause that can replace tables by some of their rows.
+
+    `values` are the parameters of this clause.
+    """
     rows = await connection.records(
-        f"SELECT count(*) OVER () AS count, to_jsonb(broken) AS row"
-        f" FROM ({invariant.violations}) AS broken LIMIT 5"
+        f"{tables} SELECT count(*) OVER () AS count, to_jsonb(broken) AS row"
+        f" FROM ({invariant.violations}) AS broken LIMIT {examples_max}",
+        *values,
     )
     count = rows[0]["count"] if rows else 0
     examples = [msgspec.json.decode(row["row"]) for row in rows]

@@ -20,16 +20,20 @@ PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "commission_follows_its_rule_once",
         "Each successful payment's commission is posted exactly once, according to who pays it.",
-        """SELECT p.merchant_id, p.trx_id, p.commission_bearer, p.commission_minor, c.booked
+        """WITH booked AS (
+             SELECT g.merchant_id, g.trx_id, g.kind, sum(e.amount_minor) AS minor
+               FROM posting g
+               JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
+              WHERE g.kind IN ('payment', 'commission') AND e.account = 'commission'
+              GROUP BY g.merchant_id, g.trx_id, g.kind)
+           SELECT p.merchant_id, p.trx_id, p.commission_bearer, p.commission_minor,
+                  coalesce(w.minor, 0) + coalesce(s.minor, 0) AS booked
              FROM payment p
-            CROSS JOIN LATERAL (
-                  SELECT coalesce(sum(e.amount_minor), 0) AS booked
-                    FROM posting g
-                    JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
-                   WHERE g.merchant_id = p.merchant_id AND e.account = 'commission'
-                     AND ((g.trx_id, g.kind) = (p.trx_id, 'payment')
-                       OR (g.trx_id, g.kind) = (p.commission_trx_id, 'commission'))) AS c
-            WHERE c.booked <> CASE
+             LEFT JOIN booked w ON w.merchant_id = p.merchant_id AND w.trx_id = p.trx_id
+                  AND w.kind = 'payment'
+             LEFT JOIN booked s ON s.merchant_id = p.merchant_id
+                  AND s.trx_id = p.commission_trx_id AND s.kind = 'commission'
+            WHERE coalesce(w.minor, 0) + coalesce(s.minor, 0) <> CASE
                   WHEN p.status <> 'success' THEN 0
                   WHEN p.commission_bearer = 'merchant' AND p.environment = 'sandbox' THEN 0
                   ELSE p.commission_minor END""",
@@ -37,12 +41,12 @@ PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "no_charge_is_credited_twice",
         "No charge is credited to two payments, or both credited and in the suspense account.",
-        """SELECT c.merchant_id, c.reference, c.status, count(p) AS payments
+        """SELECT c.merchant_id, c.reference, c.status, coalesce(p.payments, 0) AS payments
              FROM charge c
-             LEFT JOIN payment p ON p.merchant_id = c.merchant_id
-                  AND p.credited_charge = c.reference
-            GROUP BY c.merchant_id, c.reference, c.status
-           HAVING count(p) <> (c.status = 'paid')::integer""",
+             LEFT JOIN (SELECT merchant_id, credited_charge, count(*) AS payments
+                          FROM payment GROUP BY merchant_id, credited_charge) AS p
+                  ON p.merchant_id = c.merchant_id AND p.credited_charge = c.reference
+            WHERE coalesce(p.payments, 0) <> (c.status = 'paid')::integer""",
     ),
     Invariant(
         "suspense_is_what_charges_left_there",

@@ -50,7 +50,7 @@ PAYOUTS: tuple[Invariant, ...] = (
                     WHERE account = 'in_flight' GROUP BY merchant_id, environment, currency) AS e
              FULL JOIN (SELECT merchant_id, environment, currency, sum(amount_minor) AS sum
                           FROM (SELECT merchant_id, environment, currency, amount_minor
-                                  FROM payout WHERE status = 'pending'
+                                  FROM payout WHERE (status || '') = 'pending'
                                  UNION ALL
                                 SELECT merchant_id, environment, currency, amount_minor
                                   FROM refund WHERE status = 'pending') AS open

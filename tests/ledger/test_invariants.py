@@ -41,7 +41,7 @@ async def test_an_invariant_finds_its_violation(
             await connection.execute(
                 DAMAGE[name].format(here=here, merchant=merchant_id, posting=posting)
             )
-            found = [await invariants._find(connection, invariant) for invariant in LEDGER]
+            found = [await invariants.find(connection, invariant) for invariant in LEDGER]
             raise _Undo
     broken = {finding.name: finding for finding in found if finding.count}
     assert name in broken
