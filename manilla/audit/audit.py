@@ -147,6 +147,15 @@ class SavedHead(msgspec.Struct, frozen=True):
     id: int
     hash: str
 
+    def __str__(self) -> str:
+        return f"{self.id}:{self.hash}"
+
+
+async def head(db: Database | Connection) -> SavedHead:
+    """Returns the log's last entry, to be saved outside of the database."""
+    found = await db.record("SELECT id, hash FROM audit_head")
+    return SavedHead(found["id"], found["hash"].hex())
+
 
 async def verify(db: Database, kept: SavedHead | None = None) -> AuditVerification:
     """Verifies the hash chain in one snapshot, up to the first broken entry.
@@ -156,19 +165,22 @@ async def verify(db: Database, kept: SavedHead | None = None) -> AuditVerificati
     """
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        head = await connection.row(_Head, "SELECT id, hash FROM audit_head")
-        if head is None:
-            return AuditVerification(0, 0, "", 0, "The head of the log is missing.")
-        verdict = await _walk(connection, head)
-        if kept is None or not verdict.is_whole:
-            return verdict
-        found = await connection.value("SELECT hash FROM audit WHERE id = $1", kept.id)
-        if found is not None and found.hex() == kept.hash:
-            return verdict
-        reason = (
-            "The entry was removed." if found is None else "The entry differs from the saved hash."
-        )
-        return msgspec.structs.replace(verdict, broken_id=kept.id, reason=reason)
+        return await verify_in(connection, kept)
+
+
+async def verify_in(connection: Connection, kept: SavedHead | None = None) -> AuditVerification:
+    """Verifies the hash chain in the connection's transaction, which must have one snapshot."""
+    head = await connection.row(_Head, "SELECT id, hash FROM audit_head")
+    if head is None:
+        return AuditVerification(0, 0, "", 0, "The head of the log is missing.")
+    verdict = await _walk(connection, head)
+    if kept is None or not verdict.is_whole:
+        return verdict
+    found = await connection.value("SELECT hash FROM audit WHERE id = $1", kept.id)
+    if found is not None and found.hex() == kept.hash:
+        return verdict
+    reason = "The entry was removed." if found is None else "The entry differs from the saved hash."
+    return msgspec.structs.replace(verdict, broken_id=kept.id, reason=reason)
 
 
 async def _walk(connection: Connection, head: _Head) -> AuditVerification:

@@ -17,7 +17,7 @@ app = typer.Typer(no_args_is_help=True)
 COLUMNS = listing.FIELDS.select("id at actor_kind actor action subject merchant_id detail")
 
 
-def _read_kept(text: str) -> SavedHead:
+def read_kept(text: str) -> SavedHead:
     known = re.fullmatch(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", text)
     if known is None:
         raise typer.BadParameter("is last_id:last_hash.", param_hint="--kept")
@@ -31,7 +31,7 @@ async def verify(
         SavedHead | None,
         typer.Option(
             "--kept",
-            parser=_read_kept,
+            parser=read_kept,
             metavar="ID:HASH",
             help="last_id and last_hash of an earlier run, which the log must still contain.",
         ),

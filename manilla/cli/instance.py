@@ -154,6 +154,11 @@ async def _verify_key(db: Database, keyring: Keyring) -> None:
         raise NotMigrated from error
 
 
+def locate(data: Path | None) -> Settings:
+    """Returns the instance's settings, for commands that do not use the master key."""
+    return _locate(data)[0]
+
+
 def _locate(data: Path | None) -> tuple[Settings, str]:
     """Returns the instance's settings, and the error message for an unavailable database."""
     folder = data_folder(data)

@@ -41,10 +41,10 @@ def as_rows(columns: Columns[Record], records: Iterable[Record]) -> list[dict[st
 
 
 def print_json(value: Any) -> None:
-    print(strict_json.encode(_plain(value)).decode(), flush=True)
+    print(strict_json.encode(plain(value)).decode(), flush=True)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Converts amounts to major units, and times to the format of the API."""
     match value:
         case Money():
@@ -52,9 +52,9 @@ def _plain(value: Any) -> Any:
         case datetime():
             return iso(value)
         case Mapping():
-            return {key: _plain(item) for key, item in value.items()}
+            return {key: plain(item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
     return value
 
 
@@ -78,12 +78,12 @@ def print_table(rows: Sequence[Mapping[str, Any]], empty: str = "") -> None:
 def print_csv(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> None:
     writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _csv_cell(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
 
 
-def _csv_cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
     """Formats a value for CSV, and escapes text that a spreadsheet would run as a formula."""
-    value = _plain(value)
+    value = plain(value)
     if not isinstance(value, str):
         return value
     return f"'{printable(value)}" if value.startswith(FORMULA_STARTS) else printable(value)
@@ -147,7 +147,7 @@ def _flattened(fields: Mapping[str, Any], prefix: str = "") -> list[tuple[str, A
 
 
 def _cell(value: Any) -> str:
-    value = _plain(value)
+    value = plain(value)
     if value is None or value == []:
         return "-"
     if isinstance(value, bool):

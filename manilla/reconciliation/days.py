@@ -117,7 +117,10 @@ DAY = f"""
 
 
 async def days(
-    db: Database, provider: str | None = None, day: date | None = None, limit: int = DAYS_MAX
+    db: Database | Connection,
+    provider: str | None = None,
+    day: date | None = None,
+    limit: int = DAYS_MAX,
 ) -> list[ReconciledDay]:
     return await db.rows(
         ReconciledDay,

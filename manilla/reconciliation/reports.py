@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.fields import Columns, Fields
 from manilla.reconciliation import days, signing
 from manilla.reconciliation.days import ReconciledDay
@@ -58,7 +58,10 @@ UNMATCHED_COLUMNS = Fields(Unmatched).select(
 
 
 async def reports(
-    db: Database, provider: str | None = None, day: date | None = None, limit: int = days.DAYS_MAX
+    db: Database | Connection,
+    provider: str | None = None,
+    day: date | None = None,
+    limit: int = days.DAYS_MAX,
 ) -> list[DayReport]:
     """Returns the reports of days with an imported provider statement, newest first."""
     found = await days.days(db, provider, day, limit)

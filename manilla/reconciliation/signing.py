@@ -128,7 +128,7 @@ async def _insert(connection: Connection, current: ReconciledDay, note: str) -> 
 
 
 async def latest(
-    db: Database, found: Sequence[ReconciledDay]
+    db: Database | Connection, found: Sequence[ReconciledDay]
 ) -> dict[tuple[str, str, date], SignOff]:
     """Maps each account, currency and day to the last sign-off."""
     rows = await db.rows(
