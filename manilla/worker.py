@@ -39,7 +39,7 @@ from manilla.payments.tasks import PaymentTasks
 from manilla.payouts.tasks import PayoutTasks
 from manilla.people import queries as people
 from manilla.people.tasks import ResetTasks
-from manilla.proofs import proofs
+from manilla.proofs import chain, proofs
 from manilla.providers import inbox
 from manilla.providers import queries as providers
 from manilla.reconciliation.balance_tasks import BalanceTasks
@@ -101,6 +101,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("probe_rails", 2, services.rails.probe),
         PeriodicTask("learn_banks", 300, services.banks.refresh),
         PeriodicTask("prove_books", 2, lambda: _prove_books(services)),
+        PeriodicTask("chain_postings", 10, lambda: chain.extend(db)),
     ]
 
 

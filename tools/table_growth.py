@@ -30,8 +30,10 @@ SMALL = frozenset(
     | {"audit", "audit_head", "approval", "day_sign_off"}
     # This table has one row per merchant.
     | {"dossier"}
-    # This table has one row.
-    | {"proof"}
+    # These tables have one row.
+    | {"proof", "posting_chain_head"}
+    # This table has at most one row per 10 seconds, or per 10,000 postings.
+    | {"posting_chain"}
     # These tables have one row per provider, currency and day.
     | {"statement_day", "reported_balance"}
     # This table has one row per provider and currency.

@@ -149,6 +149,10 @@ class Connection(Queries):
     def _session(self, _sql: str) -> AbstractAsyncContextManager[Any]:
         return nullcontext(self._raw)
 
+    async def copy_from_query(self, sql: str, *values: Any, output: Any) -> None:
+        """Passes the query's rows to `output`, as text in the format of COPY."""
+        await self._raw.copy_from_query(sql, *values, output=output)
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         try:

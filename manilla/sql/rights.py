@@ -62,6 +62,8 @@ RIGHTS = {
     "payout_threshold": KEEP,
     "person": KEEP,
     "posting": APPEND,
+    "posting_chain": APPEND,
+    "posting_chain_head": CHANGE,
     "proof": CHANGE,
     "provider_account": APPEND,
     "provider_bank": ALL,

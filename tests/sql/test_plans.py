@@ -16,6 +16,7 @@ from manilla.lookup import search
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
+from manilla.proofs import chain
 from manilla.refunds import initiate
 from manilla.settings import Settings
 from manilla.sql import migrate
@@ -304,6 +305,22 @@ async def test_a_page_of_the_statement_does_not_read_all_postings_of_the_merchan
     assert len(reply.json["data"]) == 1
     scans = [scan for scan in log.scans(start) if scan.table == "posting"]
     assert scans
+    assert sum(scan.rows_read for scan in scans) < POSTING_HISTORY / 2, scans
+
+
+async def test_a_link_of_the_hash_chain_does_not_read_earlier_postings(
+    cluster: Cluster, settings: Settings
+) -> None:
+    on, log = await _database(cluster, settings, _leave_new)
+    async with business(on) as shop:
+        await _add_postings(on, merchant_id=shop.payer.merchant.new.id, rows=POSTING_HISTORY)
+        await chain.extend(shop.db)
+        await shop.initiate()
+        start = log.position()
+        await chain.extend(shop.db)
+        assert await shop.db.number("SELECT sum(postings) FROM posting_chain") > POSTING_HISTORY
+    scans = [scan for scan in log.scans(start) if scan.table in ("posting", "entry")]
+    assert {scan.table for scan in scans} == {"posting", "entry"}
     assert sum(scan.rows_read for scan in scans) < POSTING_HISTORY / 2, scans
 
 

@@ -51,7 +51,8 @@ async def test_the_role_has_exactly_the_listed_privileges(owner: Database) -> No
 @pytest.mark.parametrize(
     "table",
     ["payment", "payout", "refund", "charge", "wallet", "posting", "entry", "timeline", "merchant"]
-    + ["notification", "operator_case", "case_event", "audit", "person", "setting", "payout_batch"],
+    + ["notification", "operator_case", "case_event", "audit", "person", "setting", "payout_batch"]
+    + ["posting_chain", "posting_chain_head"],
 )
 async def test_records_of_merchants_and_users_cannot_be_deleted(db: Database, table: str) -> None:
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -60,7 +61,9 @@ async def test_records_of_merchants_and_users_cannot_be_deleted(db: Database, ta
         await db.execute(f"TRUNCATE {table}")
 
 
-@pytest.mark.parametrize("table", ["posting", "entry", "timeline", "audit", "merchant_key"])
+@pytest.mark.parametrize(
+    "table", ["posting", "entry", "timeline", "audit", "merchant_key", "posting_chain"]
+)
 async def test_append_only_rows_cannot_be_changed(db: Database, table: str) -> None:
     column = await db.value(
         "SELECT column_name FROM information_schema.columns WHERE table_name = $1 LIMIT 1", table

@@ -30,7 +30,12 @@ TRIES = 20
 # With a shorter lock timeout, this transaction fails first, and other transactions continue.
 LOCK_SECONDS = 0.5
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
-APPEND_ONLY = ("posting", "timeline", "case_event")
+APPEND_ONLY = ("posting", "timeline", "case_event", "posting_chain")
+# The chain's hashes cover the times of postings, so the chain starts again after a move.
+_RESTART_CHAIN = """
+    UPDATE posting_chain_head
+       SET number = 0, last_id = 0, hash = decode(repeat('00', 32), 'hex');
+    DELETE FROM posting_chain"""
 
 _OF_TRANSACTION = "moved m", "t.merchant_id = m.merchant_id AND t.trx_id = m.subject"
 # Maps each table `t` to its timestamp columns and to its join with the moved subjects `m`.
@@ -119,6 +124,7 @@ async def _move(raw: Any, steps: Mapping[str, Sequence[ClockStep]]) -> None:
     await raw.execute(_INSERT_STEPS, *map(list, zip(*rows, strict=True)))
     await raw.execute(_SUBJECTS)
     await _switch_triggers(raw, "DISABLE")
+    await raw.execute(_RESTART_CHAIN)
     for table, (columns, (source, condition)) in _TABLES.items():
         await raw.execute(_statement(table, columns.split(), source, condition))
     await _switch_triggers(raw, "ENABLE")

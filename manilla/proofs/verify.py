@@ -1,0 +1,536 @@
+"""Recomputes every balance of a Manilla database, and verifies the hash chain over its postings.
+
+This program runs without Manilla. It needs Python 3.11, asyncpg, and a database user that can read:
+
+    python verify.py DATABASE_URL [--expect NUMBER:HASH] [--seal FILE] [--save-seal FILE]
+
+The exit code is 0 if everything is correct, and 1 otherwise. The program only reads, in one
+snapshot of the database.
+"""
+
+import argparse
+import asyncio
+import gc
+import hashlib
+import json
+import sys
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+GENESIS = bytes(32)  # the previous hash of the chain's first link
+LOWEST_ID = -(2**63)
+HIGHEST_ID = 2**63 - 1
+POSTINGS_AT_ONCE = 20_000
+FINDINGS_MAX = 1_000
+LAGOS = timezone(timedelta(hours=1))  # Nigeria has no daylight saving time
+# The worker links postings within seconds, unless it is stopped or a transaction hangs.
+LINKED_WITHIN = timedelta(minutes=30)
+
+# These queries select the postings with ids above $1 and up to $2, and their merchants' entries.
+POSTINGS = """
+    SELECT id, merchant_id, environment, currency, kind, trx_id, reason, posted_at
+      FROM public.posting WHERE id > $1 AND id <= $2 ORDER BY id, merchant_id"""
+ENTRIES = """
+    SELECT e.posting_id, e.line, e.merchant_id, e.environment, e.currency, e.account,
+           e.amount_minor, e.balance_minor
+      FROM (SELECT DISTINCT merchant_id FROM public.posting WHERE id > $1 AND id <= $2) AS p
+      JOIN public.entry e ON e.merchant_id = p.merchant_id
+           AND e.posting_id > $1 AND e.posting_id <= $2
+     ORDER BY e.posting_id, e.merchant_id, e.line"""
+NULL = rb"\N"
+# These settings determine the text of a time, and the way to find the entries of new postings.
+SETTINGS = """
+    SET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, MDY'; SET LOCAL jit = off;
+    SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off;
+    SET LOCAL enable_mergejoin = off; SET LOCAL max_parallel_workers_per_gather = 0;
+    SET LOCAL work_mem = '64MB'"""
+
+LINKS = """
+    SELECT number, first_id, last_id, postings, entries, content, linked_at, previous_hash, hash
+      FROM public.posting_chain ORDER BY number"""
+ENTRY_COUNT = "SELECT count(*) FROM public.entry"
+HEAD = "SELECT number, last_id, hash FROM public.posting_chain_head"
+WALLETS = "SELECT merchant_id, environment, currency, balance_minor FROM public.wallet"
+# A view or a row filter instead of a table could hide rows from this program.
+REPLACED_TABLES = """
+    SELECT relname::text AS name FROM pg_class
+     WHERE relnamespace = 'public'::regnamespace
+       AND (relkind IN ('v', 'm', 'f') OR relrowsecurity OR relhasrules)
+     UNION
+    SELECT name FROM unnest(ARRAY['posting', 'entry', 'wallet', 'posting_chain']) AS name
+     WHERE to_regclass('public.' || name) IS NULL"""
+
+Account = tuple[int, str, str, str]  # merchant id, environment, currency, ledger account
+Lines = list[bytes]  # rows in the text format of COPY, with tabs between the fields
+
+
+@dataclass(frozen=True)
+class Link:
+    """The chain's record of a range of postings. Its hash covers all other fields."""
+
+    number: int
+    first_id: int
+    last_id: int
+    postings: int
+    entries: int
+    content: bytes
+    linked_at: datetime
+    previous_hash: bytes
+    hash: bytes = b""
+
+    @property
+    def computed_hash(self) -> bytes:
+        microseconds = (self.linked_at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+            microseconds=1
+        )
+        fields = [
+            *(self.number, self.first_id, self.last_id, self.postings, self.entries),
+            *(self.content.hex(), microseconds, self.previous_hash.hex()),
+        ]
+        return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).digest()
+
+    @property
+    def day(self) -> str:
+        return self.linked_at.astimezone(LAGOS).date().isoformat()
+
+    @property
+    def anchor(self) -> str:
+        return anchor(self.number, self.hash)
+
+
+def anchor(number: int, link_hash: bytes) -> str:
+    """Returns the text with which a link can be recorded outside of the database."""
+    return f"{number}:{link_hash.hex()}"
+
+
+async def read(connection: Any, after_id: int, last_id: int) -> tuple[Lines, Lines]:
+    """Returns the postings in a range of ids, and their entries, in the order of the ids."""
+    return (
+        await _copy(connection, POSTINGS, after_id, last_id),
+        await _copy(connection, ENTRIES, after_id, last_id),
+    )
+
+
+async def _copy(connection: Any, sql: str, after_id: int, last_id: int) -> Lines:
+    parts: list[bytes] = []
+
+    async def add(data: bytes) -> None:
+        parts.append(data)
+
+    await connection.copy_from_query(sql, after_id, last_id, output=add)
+    return b"".join(parts).split(b"\n")[:-1]
+
+
+def digest(postings: Lines, entries: Lines) -> bytes:
+    """Returns the content of a link that covers these postings and entries."""
+    return hashlib.sha256(b"\n".join([*postings, *entries])).digest()
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    check: str
+    subject: str
+    detail: str
+
+
+@dataclass
+class Seal:
+    """What an earlier run verified: the last link, and each account's balance after that link."""
+
+    anchor: str
+    last_id: int
+    balances: dict[Account, int]
+    checked_at: datetime | None  # the time up to which `manilla prove` has checked transactions
+
+    @classmethod
+    def read(cls, text: str) -> "Seal":
+        stored = json.loads(text)
+        balances = {(row[0], row[1], row[2], row[3]): row[4] for row in stored["balances"]}
+        checked = stored["checked_at"]
+        checked_at = None if checked is None else datetime.fromisoformat(checked)
+        return cls(stored["anchor"], stored["last_id"], balances, checked_at)
+
+    @property
+    def number(self) -> int:
+        return int(self.anchor.partition(":")[0])
+
+
+@dataclass
+class Verification:
+    """The result of a run. `balances` contains every account's recomputed balance."""
+
+    links: list[Link] = field(default_factory=list)
+    balances: dict[Account, int] = field(default_factory=dict)
+    balances_at_date: dict[Account, int] | None = None
+    sealed_balances: dict[Account, int] = field(default_factory=dict)
+    postings: int = 0
+    entries: int = 0
+    unlinked_postings: int = 0
+    findings: list[Discrepancy] = field(default_factory=list)  # up to FINDINGS_MAX of each check
+    counts: Counter[str] = field(default_factory=Counter)  # the number of findings of each check
+
+    def find(self, check: str, subject: Any, detail: str) -> None:
+        self.counts[check] += 1
+        if self.counts[check] <= FINDINGS_MAX:
+            self.findings.append(Discrepancy(check, str(subject), detail))
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.findings
+
+    @property
+    def head(self) -> str:
+        return self.links[-1].anchor if self.links else anchor(0, GENESIS)
+
+    @property
+    def sealed_days(self) -> list[dict[str, Any]]:
+        """Each day's last link. The link's hash covers all postings up to the end of the link."""
+        days: dict[str, dict[str, Any]] = {}
+        for link in self.links:
+            before = days.get(link.day, {"postings": 0, "entries": 0})
+            days[link.day] = {
+                "day": link.day,
+                "anchor": link.anchor,
+                "postings": before["postings"] + link.postings,
+                "entries": before["entries"] + link.entries,
+            }
+        return list(days.values())
+
+    def seal(self, checked_at: datetime | None = None) -> str:
+        """Returns the file with which a later run skips the postings that this run verified."""
+        rows = [[*account, minor] for account, minor in sorted(self.sealed_balances.items())]
+        return json.dumps(
+            {
+                "anchor": self.head,
+                "last_id": self.links[-1].last_id if self.links else 0,
+                "checked_at": None if checked_at is None else checked_at.isoformat(),
+                "days": self.sealed_days,
+                "balances": rows,
+            },
+            indent=0,
+        )
+
+
+async def verify(
+    connection: Any,
+    *,
+    expected: Sequence[str] = (),
+    seal: Seal | None = None,
+    until: datetime | None = None,
+) -> Verification:
+    """Verifies the database in the connection's transaction, which must have one snapshot.
+
+    `expected`: anchors from earlier runs, which the chain must still contain. `until`: the time for
+    which balances are recomputed in addition to the current balances; a seal does not have them.
+    """
+    assert seal is None or until is None, "a seal has only the balances after its last link"
+    result = Verification()
+    # Functions and operators that the database's owner has defined are not in the search path.
+    await connection.execute(f"{SETTINGS}; SET LOCAL search_path = pg_catalog")
+    for row in await connection.fetch(REPLACED_TABLES):
+        result.find("tables", row["name"], "This is not a plain table, so rows may be hidden.")
+    result.links = [Link(**row) for row in await connection.fetch(LINKS)]
+    head = await connection.fetchrow(HEAD)
+    _verify_links(result, head)
+    _verify_anchors(result, [*expected, *([seal.anchor] if seal else [])])
+    gc.disable()  # The rows have no reference cycles, and the search for cycles takes long.
+    try:
+        await _verify_postings(connection, result, seal, until)
+    finally:
+        gc.enable()
+    if seal is None:
+        await _verify_count(connection, result)
+    await _verify_wallets(connection, result)
+    _verify_sums(result)
+    return result
+
+
+def _verify_links(result: Verification, head: Any) -> None:
+    previous_hash, next_number, next_id = GENESIS, 1, 1
+    for link in result.links:
+        if link.number != next_number:
+            result.find("chain", f"link {next_number}", "The link was removed.")
+        elif link.previous_hash != previous_hash or link.first_id != next_id:
+            result.find("chain", f"link {link.number}", "The link does not continue the chain.")
+        if link.computed_hash != link.hash:
+            result.find("chain", f"link {link.number}", "The link was changed.")
+        previous_hash, next_number, next_id = link.hash, link.number + 1, link.last_id + 1
+    if head is None:
+        result.find("chain", "head", "The head of the chain is missing.")
+    elif (head["number"], head["last_id"], head["hash"]) != (
+        *(next_number - 1, next_id - 1),
+        previous_hash,
+    ):
+        result.find(
+            "chain", "head", f"The chain ended with {anchor(head['number'], head['hash'])}."
+        )
+
+
+def _verify_anchors(result: Verification, anchors: Sequence[str]) -> None:
+    known = {anchor(0, GENESIS), *(link.anchor for link in result.links)}
+    for expected in anchors:
+        if expected not in known:
+            result.find("anchor", expected, "The chain does not contain this link.")
+
+
+async def _verify_postings(
+    connection: Any, result: Verification, seal: Seal | None, until: datetime | None
+) -> None:
+    """Recomputes the links' contents and all balances, in the order of the postings' ids."""
+    links = [link for link in result.links if seal is None or link.number > seal.number]
+    sums = _Sums(result, until, {} if seal is None else seal.balances)
+    start = LOWEST_ID if seal is None else seal.last_id
+    for last_id, group in _linked_ranges(links):
+        postings, entries = await read(connection, start, last_id)
+        _verify_contents(result, group, postings, entries)
+        sums.add(postings, entries)
+        start = last_id
+    result.sealed_balances = sums.balances
+    oldest = None
+    for last_id in await _unlinked_ranges(connection, start):
+        postings, entries = await read(connection, start, last_id)
+        sums.add(postings, entries)
+        result.unlinked_postings += len(postings)
+        oldest = oldest or next(iter(postings), None)
+        start = last_id
+    if oldest and _posted_at(oldest) < _text(datetime.now(UTC) - LINKED_WITHIN):
+        result.find(
+            "chain",
+            f"posting {_id(oldest)}",
+            f"The posting is older than {LINKED_WITHIN}, and is in no link of the chain.",
+        )
+    result.balances = sums.balances
+    result.balances_at_date = sums.balances_at_date
+
+
+def _id(line: bytes) -> int:
+    return int(line.partition(b"\t")[0])
+
+
+def _posted_at(posting: bytes) -> bytes:
+    return posting.rpartition(b"\t")[2]
+
+
+def _text(moment: datetime) -> bytes:
+    """Returns a time as the database returns it. The texts have the order of the times."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}+00".encode()
+
+
+def _linked_ranges(links: list[Link]) -> list[tuple[int, list[Link]]]:
+    """Returns ranges of about POSTINGS_AT_ONCE postings: the last id, and the range's links."""
+    groups: list[list[Link]] = []
+    size = POSTINGS_AT_ONCE
+    for link in links:
+        if size + link.postings > POSTINGS_AT_ONCE:
+            groups.append([])
+            size = 0
+        groups[-1].append(link)
+        size += link.postings
+    return [(group[-1].last_id, group) for group in groups]
+
+
+async def _unlinked_ranges(connection: Any, start: int) -> list[int]:
+    """Returns the last id of each range after the last link."""
+    first, last = await connection.fetchrow(
+        "SELECT min(id), max(id) FROM public.posting WHERE id > $1", start
+    )
+    return [] if first is None else [*range(first + POSTINGS_AT_ONCE, last, POSTINGS_AT_ONCE), last]
+
+
+def _verify_contents(
+    result: Verification, links: list[Link], postings: Lines, entries: Lines
+) -> None:
+    """Compares each link with its rows. The first link also covers all rows before it."""
+    first_posting = first_entry = 0
+    for link in links:
+        after_postings = bisect_right(postings, link.last_id, key=_id)
+        after_entries = bisect_right(entries, link.last_id, key=_id)
+        of_link = postings[first_posting:after_postings]
+        entries_of_link = entries[first_entry:after_entries]
+        counts = len(of_link), len(entries_of_link)
+        subject = f"postings {link.first_id} to {link.last_id}"
+        if counts != (link.postings, link.entries):
+            result.find(
+                "content",
+                subject,
+                f"Link {link.number} covers {link.postings} postings and {link.entries} entries. "
+                f"The database has {counts[0]} and {counts[1]}.",
+            )
+        elif digest(of_link, entries_of_link) != link.content:
+            result.find(
+                "content",
+                subject,
+                f"Link {link.number} has the digest of other contents, so a posting or an entry "
+                "was changed.",
+            )
+        first_posting, first_entry = after_postings, after_entries
+
+
+@dataclass(slots=True)
+class _Sum:
+    """The balance of one account."""
+
+    minor: int
+    place: tuple[bytes, bytes]  # environment and currency
+    at_date_minor: int = 0
+
+
+class _Sums:
+    """Adds up the entries of each account, and checks entries, postings and wallets' histories."""
+
+    def __init__(
+        self, result: Verification, until: datetime | None, balances: dict[Account, int]
+    ) -> None:
+        self._result = result
+        self._until = None if until is None else _text(until)
+        self._sums: dict[bytes, _Sum] = {}
+        for account, minor in balances.items():
+            self._open("\t".join(map(str, account)).encode()).minor = minor
+
+    @property
+    def balances(self) -> dict[Account, int]:
+        return {_account(key): each.minor for key, each in self._sums.items()}
+
+    @property
+    def balances_at_date(self) -> dict[Account, int] | None:
+        if self._until is None:
+            return None
+        return {_account(key): each.at_date_minor for key, each in self._sums.items()}
+
+    def add(self, postings: Lines, entries: Lines) -> None:
+        """Adds the postings of a range of ids, in the order of their ids."""
+        result, sums = self._result, self._sums
+        result.postings += len(postings)
+        result.entries += len(entries)
+        places: dict[bytes, tuple[bytes, bytes]] = {}  # of postings whose entries follow
+        for line in postings:
+            number, _, environment, currency, _ = line.split(b"\t", 4)
+            places[number] = environment, currency
+        late = self._late(postings)
+        current, place, total, count = b"", None, 0, 2
+        for line in entries:
+            posted, amount, history = line.rsplit(b"\t", 2)
+            number, _, key = posted.split(b"\t", 2)
+            if number != current:
+                if total or count < 2:
+                    self._find_sum(current, count, total)
+                current, place, total, count = number, places.pop(number, None), 0, 0
+            minor = int(amount)
+            total += minor
+            count += 1
+            account = sums.get(key) or self._open(key)
+            account.minor = after = account.minor + minor
+            if number not in late:
+                account.at_date_minor += minor
+            if history != NULL and (int(history) != after or after < 0):
+                detail = f"The wallet had {after}, the entry {history.decode()}."
+                result.find("history", f"posting {number.decode()}", detail)
+            if account.place != place:
+                self._find_place(number, account, place)
+        if total or count < 2:
+            self._find_sum(current, count, total)
+        for number in places:
+            self._find_sum(number, 0, 0)
+
+    def _open(self, key: bytes) -> _Sum:
+        _, environment, currency, _ = key.split(b"\t")
+        return self._sums.setdefault(key, _Sum(0, (environment, currency)))
+
+    def _late(self, postings: Lines) -> frozenset[bytes]:
+        """Returns the ids of the postings after the date for which balances are recomputed."""
+        if self._until is None:
+            return frozenset()
+        late = (line for line in postings if _posted_at(line) >= (self._until or b""))
+        return frozenset(line.partition(b"\t")[0] for line in late)
+
+    def _find_sum(self, number: bytes, count: int, total: int) -> None:
+        detail = f"{count} entries have the sum {total}."
+        self._result.find("sum", f"posting {number.decode()}", detail)
+
+    def _find_place(self, number: bytes, account: _Sum, place: tuple[bytes, bytes] | None) -> None:
+        subject = f"posting {number.decode()}"
+        if place is None:
+            self._result.find("orphans", subject, "An entry has no posting.")
+        else:
+            detail = f"It has an entry in {b' '.join(account.place).decode()}."
+            self._result.find("environment", subject, detail)
+
+
+def _account(key: bytes) -> Account:
+    merchant_id, environment, currency, account = key.decode().split("\t")
+    return int(merchant_id), environment, currency, account
+
+
+async def _verify_count(connection: Any, result: Verification) -> None:
+    """Checks that the entries of the postings are all entries."""
+    entries = await connection.fetchval(ENTRY_COUNT)
+    if entries != result.entries:
+        detail = f"The postings have {result.entries} of {entries} entries."
+        result.find("orphans", "entries", detail)
+
+
+async def _verify_wallets(connection: Any, result: Verification) -> None:
+    """Compares each wallet's balance with the sum of its entries."""
+    stored = {
+        (row["merchant_id"], row["environment"], row["currency"], "wallet"): row["balance_minor"]
+        for row in await connection.fetch(WALLETS)
+    }
+    computed = {key: minor for key, minor in result.balances.items() if key[3] == "wallet"}
+    for key in sorted(stored.keys() | computed.keys()):
+        if stored.get(key) != computed.get(key, 0):
+            result.find(
+                "wallet",
+                ":".join(map(str, key[:3])),
+                f"The wallet has {stored.get(key)}, its entries {computed.get(key, 0)}.",
+            )
+        result.balances.setdefault(key, 0)
+
+
+def _verify_sums(result: Verification) -> None:
+    """Checks that all accounts of an environment and currency sum to zero."""
+    totals: dict[tuple[str, str], int] = {}
+    for (_, environment, currency, _), minor in result.balances.items():
+        totals[environment, currency] = totals.get((environment, currency), 0) + minor
+    for (environment, currency), minor in totals.items():
+        if minor:
+            result.find("sum", f"{environment} {currency}", f"All accounts have the sum {minor}.")
+
+
+async def run(url: str, expected: Sequence[str], seal: Seal | None) -> Verification:
+    connection = await asyncpg.connect(url, command_timeout=3600)
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            return await verify(connection, expected=expected, seal=seal)
+    finally:
+        await connection.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("database_url")
+    parser.add_argument("--expect", action="append", default=[], metavar="NUMBER:HASH")
+    parser.add_argument("--seal", type=Path, help="seal.json of an earlier pack")
+    parser.add_argument("--save-seal", type=Path, help="the file for the next run's --seal")
+    options = parser.parse_args()
+    seal = Seal.read(options.seal.read_text()) if options.seal else None
+    result = asyncio.run(run(options.database_url, options.expect, seal))
+    print(f"{result.postings} postings and {result.entries} entries were verified.")
+    print(f"{result.unlinked_postings} of the postings are newer than the chain.")
+    print(f"The head of the chain is {result.head}")
+    for finding in result.findings:
+        print(f"WRONG {finding.check}: {finding.subject}: {finding.detail}")
+    if options.save_seal and result.is_sound:
+        options.save_seal.write_text(result.seal())
+    print("Everything is correct." if result.is_sound else "The database was changed.")
+    return 0 if result.is_sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
