@@ -39,7 +39,7 @@ from manilla.payments.tasks import PaymentTasks
 from manilla.payouts.tasks import PayoutTasks
 from manilla.people import queries as people
 from manilla.people.tasks import ResetTasks
-from manilla.proofs import chain, proofs
+from manilla.proofs import anchors, chain, proofs
 from manilla.providers import inbox
 from manilla.providers import queries as providers
 from manilla.reconciliation.balance_tasks import BalanceTasks
@@ -68,14 +68,15 @@ class PeriodicTask(msgspec.Struct, frozen=True):
 
 def periodic_tasks(services: Services) -> list[PeriodicTask]:
     db, kinds = services.db, works(services).keys()
-    # Reconciliation is skipped in development mode: simulated balances do not match the ledger.
+    # These tasks are skipped in development mode: simulated balances do not match the ledger.
     reconciliation = _reconciliation(services)
-    comparing = [
+    production = [
         PeriodicTask("schedule_reconciliation", 600, reconciliation.schedule),
         PeriodicTask("schedule_statements", 600, _statements(services).schedule),
+        PeriodicTask("mail_heads", 600, lambda: anchors.mail_heads(db)),
     ]
     return [
-        *([] if services.is_development else comparing),
+        *([] if services.is_development else production),
         PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.delete_ended_windows(db)),
         PeriodicTask("forget_answers", 60, lambda: idempotency.delete_old_answers(db)),
         PeriodicTask("forget_credentials", 3600, lambda: merchants.delete_expired_credentials(db)),

@@ -14,7 +14,7 @@ from manilla.ledger import balances, listing
 from manilla.ledger.balances import AccountBalance
 from manilla.ledger.listing import PostingFilter
 from manilla.ledger.scope import Everyone
-from manilla.proofs import proofs
+from manilla.proofs import anchors, proofs
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -39,6 +39,12 @@ async def check(tools: Tools) -> None:
         print_table(rows)
     if not is_sound:
         raise typer.Exit(1)
+
+
+@command(app)
+async def heads(tools: Tools) -> None:
+    """Show the heads of both hash chains, to be recorded outside of the database."""
+    tools.print_fields(msgspec.structs.asdict(await anchors.heads(tools.db)))
 
 
 @command(app)

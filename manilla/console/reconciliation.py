@@ -9,6 +9,8 @@ from manilla.console.providers import titles
 from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.people.roles import Permission
+from manilla.proofs import anchors
+from manilla.proofs.anchors import Heads
 from manilla.reconciliation import files, importing, lines, reports, signing, unmatched
 from manilla.reconciliation.files import BadStatement
 from manilla.reconciliation.lines import ImportResult
@@ -154,7 +156,8 @@ async def send_sheet(request: PageRequest) -> PageResponse:
     report = await _report(request)
     rows = await unmatched.of_day(request.db, report.day)
     title = titles(request).get(report.day.provider, report.day.provider)
-    content = await asyncio.to_thread(_draw, report, rows, title)
+    heads = await anchors.heads(request.db)
+    content = await asyncio.to_thread(_draw, report, rows, title, heads)
     name = f"reconciliation-{report.day.provider}-{report.day.currency}-{report.day.day}.pdf"
     return PageResponse(
         content,
@@ -163,11 +166,11 @@ async def send_sheet(request: PageRequest) -> PageResponse:
     )
 
 
-def _draw(report: DayReport, rows: list[Unmatched], title: str) -> bytes:
+def _draw(report: DayReport, rows: list[Unmatched], title: str, heads: Heads) -> bytes:
     # The PDF library loads slowly, so it is imported only when the first PDF is created.
     from manilla.console import sign_off
 
-    return sign_off.draw(report, rows, title, datetime.now(UTC))
+    return sign_off.draw(report, rows, title, heads, datetime.now(UTC))
 
 
 async def _report(request: PageRequest) -> DayReport:

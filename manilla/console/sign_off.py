@@ -10,6 +10,7 @@ from fpdf.enums import XPos, YPos
 from fpdf.fonts import FontFace, TTFFont
 
 from manilla.kit.clock import LAGOS
+from manilla.proofs.anchors import Heads
 from manilla.reconciliation.days import ReconciledDay
 from manilla.reconciliation.reports import DayReport
 from manilla.reconciliation.unmatched import LIST_MAX, Unmatched
@@ -24,7 +25,9 @@ NOTHING = "-"
 HEADINGS = ("Booked", "Transaction or line", "Finding", "Ledger", "Statement", "Difference")
 
 
-def draw(report: DayReport, rows: Sequence[Unmatched], title: str, now: datetime) -> bytes:
+def draw(
+    report: DayReport, rows: Sequence[Unmatched], title: str, heads: Heads, now: datetime
+) -> bytes:
     day = report.day
     pdf = FPDF(format="A4")
     pdf.add_font(FAMILY, "", FONTS / "DejaVuSans.ttf")
@@ -41,6 +44,9 @@ def draw(report: DayReport, rows: Sequence[Unmatched], title: str, now: datetime
     _unmatched(pdf, rows)
     pdf.ln(4)
     _sign_off(pdf, report)
+    pdf.ln(4)
+    _write(pdf, f"Head of the ledger's hash chain: {heads.chain_head}", 7)
+    _write(pdf, f"Head of the audit log: {heads.audit_head}", 7)
     return bytes(pdf.output())
 
 

@@ -30,6 +30,7 @@ class MailKind(StrEnum):
     APPROVAL_REQUESTED = "approval_requested"
     CASE_OPENED = "case_opened"
     BALANCE_LOW = "balance_low"
+    LEDGER_HEADS = "ledger_heads"
     RECEIPT = "receipt"
     TEST = "test"
 
@@ -214,6 +215,12 @@ RULES: dict[MailKind, MailRule] = {
         roles=OPERATIONS,
         facts=_facts("provider balance wanted"),
         gathered_for=timedelta(hours=6),
+    ),
+    MailKind.LEDGER_HEADS: MailRule(
+        title="Daily anchors of ledger and audit log",
+        audience=Audience.CONSOLE,
+        roles=ADMINISTRATORS,
+        facts=_facts("day chain_head audit_head"),
     ),
     MailKind.RECEIPT: MailRule(
         title="Receipts",

@@ -11,6 +11,7 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
+from manilla.proofs import anchors
 from manilla.providers.rails import Rails
 from manilla.reconciliation import days, importing, unmatched
 from manilla.reconciliation.lines import day_of
@@ -54,7 +55,8 @@ async def test_a_day_is_imported_and_differs_from_an_empty_ledger(
     assert len(listed) == len(sent)
     assert {each.finding for each in listed} == {"only on the statement"}
     assert day.lines_minor == sum(each.statement_minor or 0 for each in found)
-    sheet = sign_off.draw(DayReport(day, None), found, "An account", datetime.now(UTC))
+    heads = await anchors.heads(db)
+    sheet = sign_off.draw(DayReport(day, None), found, "An account", heads, datetime.now(UTC))
     assert sheet.startswith(b"%PDF")
 
 
