@@ -62,6 +62,7 @@ COMMANDS = {
     "mail": Command("mail:app", "Emails to users and customers."),
     "user": Command("user:app", "Users of the dashboard and the console."),
     "ledger": Command("ledger:app", "The ledger."),
+    "prove": Command("prove:prove", "Write a pack of files for an auditor."),
 }
 
 

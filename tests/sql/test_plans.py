@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 
 import asyncpg
 import pytest
@@ -16,7 +17,9 @@ from manilla.lookup import search
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
-from manilla.proofs import chain
+from manilla.proofs import chain, pack, verify
+from manilla.proofs.pack import PackOptions
+from manilla.proofs.verify import Seal
 from manilla.refunds import initiate
 from manilla.settings import Settings
 from manilla.sql import migrate
@@ -322,6 +325,25 @@ async def test_a_link_of_the_hash_chain_does_not_read_earlier_postings(
     scans = [scan for scan in log.scans(start) if scan.table in ("posting", "entry")]
     assert {scan.table for scan in scans} == {"posting", "entry"}
     assert sum(scan.rows_read for scan in scans) < POSTING_HISTORY / 2, scans
+
+
+async def test_a_pack_with_a_seal_does_not_read_earlier_transactions(
+    cluster: Cluster, settings: Settings
+) -> None:
+    on, log = await _database(cluster, settings, _leave_new)
+    async with business(on) as shop:
+        await _add_postings(on, merchant_id=shop.payer.merchant.new.id, rows=POSTING_HISTORY)
+        await chain.extend(shop.db)
+        seal = Seal.read((await verify.run(on.database_url, [], None)).seal(datetime.now(UTC)))
+        await shop.complete_a_payout()
+        await chain.extend(shop.db)
+        start = log.position()
+        found = await pack.collect(on.database_url, PackOptions(seal=seal))
+        assert found.facts["postings_verified"] < BLOCKS
+    scans = [scan for scan in log.scans(start) if scan.table in GROWING]
+    assert {"posting", "entry", "payout", "timeline"} <= {scan.table for scan in scans}
+    read_fully = [scan for scan in scans if scan.rows_read > POSTING_HISTORY / 2]
+    assert read_fully == []
 
 
 async def _add_postings(on: Settings, *, merchant_id: int, rows: int) -> None:

@@ -1,0 +1,207 @@
+"""`manilla prove`: writes a pack of files with which an auditor verifies the ledger."""
+
+import asyncio
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import asyncpg
+import typer
+
+from manilla.audit.audit import SavedHead
+from manilla.cli.audit import read_kept
+from manilla.cli.instance import Data, locate
+from manilla.cli.output import Json, Output, csv_cell, plain
+from manilla.kit import strict_json
+from manilla.kit.errors import Refusal
+from manilla.proofs import pack
+from manilla.proofs.pack import Pack, PackOptions, PackSection, PackTable
+from manilla.proofs.verify import Seal
+from manilla.sql import migrate
+
+ANCHOR = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
+
+
+class NotProved(Refusal):
+    message = "The pack cannot be written."
+
+
+def prove(
+    out: Annotated[Path, typer.Option("--out", help="A new or empty folder for the pack.")],
+    day: Annotated[
+        datetime | None,
+        typer.Option("--date", formats=["%Y-%m-%d"], help="The last day of the pack."),
+    ] = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option("--expect", metavar="HEAD", help="The chain_head of an earlier pack."),
+    ] = None,
+    audit_kept: Annotated[
+        SavedHead | None,
+        typer.Option(
+            "--audit-kept",
+            parser=read_kept,
+            metavar="ID:HASH",
+            help="The audit_head of an earlier pack.",
+        ),
+    ] = None,
+    seal: Annotated[
+        Path | None,
+        typer.Option("--seal", help="seal.json of an earlier pack: verify only newer postings."),
+    ] = None,
+    term_days: Annotated[
+        int, typer.Option("--term-days", min=0, help="The providers' settlement term in days.")
+    ] = 3,
+    database_url: Annotated[
+        str | None,
+        typer.Option("--database-url", help="Connect as a database user that can only read."),
+    ] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Write a pack of files for an auditor. Exits with 1 if a check finds something.
+
+    The command only reads, in one snapshot of the database.
+    """
+    options = PackOptions(
+        day=None if day is None else day.date(),
+        expected=tuple(map(_read_anchor, expect or ())),
+        audit_head=audit_kept,
+        seal=None if seal is None else _read_seal(seal),
+        term_days=term_days,
+    )
+    if options.day is not None and options.seal is not None:
+        raise NotProved("A seal does not have the balances at a date. Use --date without --seal.")
+    _prepare(out)
+    url = database_url or locate(data).database_url
+    collected = asyncio.run(_collect(url, options))
+    _write(out, collected)
+    Output(as_json).print_fields(
+        {
+            "ok": collected.is_sound,
+            "checks": len(collected.checks),
+            "broken": [check.name for check in collected.checks if check.count],
+            "chain_head": collected.facts["chain_head"],
+            "audit_head": collected.facts["audit_head"],
+            "report": str(out / "report.md"),
+        }
+    )
+    if not collected.is_sound:
+        raise typer.Exit(1)
+
+
+async def _collect(url: str, options: PackOptions) -> Pack:
+    await migrate.check_ready(url)
+    try:
+        return await pack.collect(url, options)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise NotProved(f"{error}. Use a role with GRANT pg_read_all_data.") from error
+
+
+def _read_anchor(text: str) -> str:
+    if ANCHOR.fullmatch(text) is None:
+        raise typer.BadParameter("is NUMBER:HASH.", param_hint="--expect")
+    return text
+
+
+def _read_seal(file: Path) -> Seal:
+    try:
+        return Seal.read(file.read_text())
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise NotProved(f"{file} is not the seal of a pack: {error}.") from error
+
+
+def _prepare(out: Path) -> None:
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_empty = not any(out.iterdir())
+    except OSError as error:
+        raise NotProved(f"{out} cannot be used: {error.strerror}.") from error
+    if not is_empty:
+        raise NotProved(f"{out} is not empty. Choose a new folder for each pack.")
+
+
+def _write(out: Path, collected: Pack) -> None:
+    (out / "sql").mkdir()
+    for each in collected.tables:
+        (out / "sql" / f"{each.name}.sql").write_text(f"{each.sql.strip()};\n")
+        if each.rows:
+            _write_csv(out / f"{each.name}.csv", each.rows)
+    (out / "verify.py").write_text(pack.PROGRAM.read_text())
+    if collected.is_sound:
+        (out / "seal.json").write_text(collected.seal)
+    (out / "report.json").write_bytes(strict_json.encode(_as_json(collected)))
+    (out / "report.md").write_text("\n".join(_report(collected)))
+
+
+def _write_csv(file: Path, rows: Sequence[dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with file.open("w", newline="") as target:
+        writer = csv.DictWriter(target, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
+
+
+def _as_json(collected: Pack) -> Any:
+    return plain(
+        {
+            "ok": collected.is_sound,
+            **collected.facts,
+            "checks": [
+                {
+                    "section": check.section,
+                    "name": check.name,
+                    "promise": check.description,
+                    "count": check.count,
+                }
+                for check in collected.checks
+            ],
+            "lists": {listed.name: len(listed.rows) for listed in collected.lists},
+        }
+    )
+
+
+def _report(collected: Pack) -> Iterator[str]:
+    broken = [check for check in collected.checks if check.count]
+    yield "# Proof of the ledger"
+    yield ""
+    yield (
+        f"All {len(collected.checks)} checks found nothing."
+        if not broken
+        else f"**{len(broken)} of {len(collected.checks)} checks found something.**"
+    )
+    yield ""
+    yield "Keep the values of `chain_head` and `audit_head` outside of this installation."
+    yield "Run `python verify.py DATABASE_URL` to recompute balances and chain without Manilla."
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    for name, value in collected.facts.items():
+        yield f"| {name} | {_cell(value)} |"
+    for section in PackSection:
+        yield from _section(collected, section)
+
+
+def _section(collected: Pack, section: PackSection) -> Iterator[str]:
+    yield f"\n## {section}\n"
+    checks = [check for check in collected.checks if check.section is section]
+    if checks:
+        yield "| Result | Findings | Rule | File |"
+        yield "|---|---|---|---|"
+    for check in checks:
+        result = "WRONG" if check.count else "ok"
+        yield f"| {result} | {check.count} | {check.description} | {_file(check)} |"
+    for listed in collected.lists:
+        if listed.section is section:
+            yield f"\n{listed.description}: {len(listed.rows)} rows. {_file(listed)}"
+
+
+def _file(written: PackTable) -> str:
+    return f"`{written.name}.csv`" if written.rows else ""
+
+
+def _cell(value: Any) -> str:
+    return strict_json.encode(plain(value)).decode().replace("|", "\\|")

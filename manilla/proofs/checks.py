@@ -1,0 +1,325 @@
+"""The rules and lists of an auditor's pack, in addition to the invariants of the ledger.
+
+The invariants find transactions without postings. The rules here find postings without a
+transaction, and verify references, approvals and cover.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from manilla.ledger.invariants import Invariant
+from manilla.ledger.posting import PostingKind
+
+KINDS = ", ".join(f"'{kind}'" for kind in PostingKind)
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """Rows that an auditor reads. The rows are no findings."""
+
+    name: str
+    title: str
+    query: str
+
+
+_KEY = "s.merchant_id = p.merchant_id AND s.trx_id = p.trx_id"
+_AUDIT_ACTION = """CASE p.kind WHEN 'funding' THEN 'wallet.fund'
+                        WHEN 'adjustment' THEN 'wallet.adjust'
+                        ELSE 'settle.' || substr(p.kind, 8) END"""
+
+COMPLETENESS: tuple[Invariant, ...] = (
+    Invariant(
+        "postings_have_their_transaction",
+        "Each posting belongs to a payment, charge, payout, refund or case. If an administrator "
+        "made the posting in production, it has an audit entry.",
+        f"""
+        SELECT p.merchant_id, p.id, p.kind, p.trx_id, p.posted_at FROM posting p
+         WHERE NOT CASE
+               WHEN split_part(p.kind, ':', 1) NOT IN ({KINDS}) THEN false
+               WHEN p.kind = 'payment' THEN EXISTS (SELECT FROM payment s WHERE {_KEY})
+               WHEN p.kind = 'commission' THEN EXISTS (
+                    SELECT FROM payment s
+                     WHERE s.merchant_id = p.merchant_id AND s.commission_trx_id = p.trx_id)
+               WHEN p.kind LIKE 'payout%' THEN EXISTS (SELECT FROM payout s WHERE {_KEY})
+               WHEN p.kind LIKE 'refund%' THEN EXISTS (SELECT FROM refund s WHERE {_KEY})
+               WHEN p.kind IN ('provider_fee', 'surplus', 'part', 'part_used', 'suspense',
+                               'suspense_released') THEN EXISTS (
+                    SELECT FROM charge s
+                     WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)
+               WHEN p.kind LIKE 'case%' THEN EXISTS (
+                    SELECT FROM operator_case s
+                     WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)
+               -- Only administrators make the other postings, and an audit entry records each one.
+               ELSE p.environment <> 'production' OR EXISTS (
+                    SELECT FROM audit s
+                     WHERE s.action = {_AUDIT_ACTION} AND s.detail ->> 'trx_id' = p.trx_id)
+               END""",
+    ),
+    Invariant(
+        "administrators_movements_were_posted",
+        "Each audit entry of a funding, an adjustment or a provider settlement has its posting.",
+        """
+        SELECT a.id, a.action, a.subject, a.detail ->> 'trx_id' AS trx_id FROM audit a
+         WHERE (a.action IN ('wallet.fund', 'wallet.adjust') OR a.action LIKE 'settle.%')
+           AND NOT EXISTS (SELECT FROM posting p
+                            WHERE p.trx_id = a.detail ->> 'trx_id'
+                              AND p.merchant_id = coalesce(a.merchant_id, 0))""",
+    ),
+    Invariant(
+        "settlements_have_their_payout",
+        "Each paid settlement has a completed payout of the same amount.",
+        """
+        SELECT s.merchant_id, s.id, s.amount_minor, s.trx_id, p.status, p.amount_minor AS paid_minor
+          FROM settlement s
+          LEFT JOIN payout p ON p.merchant_id = s.merchant_id AND p.trx_id = s.trx_id
+         WHERE s.state = 'paid'
+           AND (p.status, p.amount_minor) IS DISTINCT FROM ('completed', s.amount_minor)
+           -- A provider can return a payout after the settlement was paid.
+           AND NOT coalesce(p.is_reversed, false)""",
+    ),
+    Invariant(
+        "clearing_movements_equal_their_entries",
+        "Each movement that is compared with provider statements equals its ledger entry.",
+        """
+        SELECT m.merchant_id, m.posting_id, m.provider, m.trx_id, m.amount_minor,
+               -e.amount_minor AS ledger_minor, m.booked_at, p.posted_at
+          FROM clearing_movement m
+          LEFT JOIN posting p ON p.merchant_id = m.merchant_id AND p.id = m.posting_id
+          LEFT JOIN entry e ON e.merchant_id = m.merchant_id AND e.posting_id = m.posting_id
+               AND e.account = 'clearing:' || m.provider
+         WHERE (m.amount_minor, m.currency::text, m.booked_at)
+               IS DISTINCT FROM (-e.amount_minor, e.currency::text, p.posted_at)""",
+    ),
+)
+
+# All references under which a transfer was sent to a provider, or can be sent.
+_REFERENCES = """
+        SELECT merchant_id, trx_id, provider, coalesce(sent_reference, trx_id) AS reference
+          FROM payout WHERE provider IS NOT NULL AND environment = 'production'
+         UNION ALL
+        SELECT merchant_id, trx_id, provider, coalesce(sent_reference, trx_id)
+          FROM payout_attempt
+         UNION ALL
+        SELECT merchant_id, trx_id, provider, trx_id
+          FROM refund WHERE provider IS NOT NULL AND environment = 'production'"""
+
+TRANSFERS: tuple[Invariant, ...] = (
+    Invariant(
+        "transfer_references_are_unique",
+        "No two transfers have the same reference, on any rail.",
+        f"""
+        WITH sent AS ({_REFERENCES}),
+        shared AS (SELECT reference FROM sent GROUP BY reference
+                   HAVING count(*) > 1 AND (min(trx_id), min(merchant_id))
+                                           <> (max(trx_id), max(merchant_id)))
+        SELECT reference, count(DISTINCT (merchant_id, trx_id)) AS transfers,
+               array_agg(DISTINCT provider || ':' || trx_id) AS sent
+          FROM sent JOIN shared USING (reference) GROUP BY reference""",
+    ),
+)
+UNKNOWN_OUTCOMES = Listing(
+    "transfers_with_unknown_outcome",
+    "Transfers that were sent and have no final result yet",
+    """
+    SELECT 'payout' AS type, t.merchant_id, t.trx_id, t.provider,
+           coalesce(t.sent_reference, t.trx_id) AS reference, t.currency::text, t.amount_minor,
+           t.began_at AS sent_at, date_trunc('second', now() - t.began_at)::text AS age,
+           EXISTS (SELECT FROM operator_case c
+                    WHERE c.merchant_id = t.merchant_id AND c.trx_id = t.trx_id
+                      AND c.status = 'open') AS has_open_case
+      FROM payout t
+     WHERE (t.status || '') = 'pending' AND t.began_at IS NOT NULL AND t.environment = 'production'
+     UNION ALL
+    SELECT 'refund', t.merchant_id, t.trx_id, t.provider, t.trx_id, t.currency::text,
+           t.amount_minor, t.sent_at, date_trunc('second', now() - t.sent_at)::text,
+           EXISTS (SELECT FROM operator_case c
+                    WHERE c.merchant_id = t.merchant_id AND c.reference = t.trx_id
+                      AND c.status = 'open')
+      FROM refund t
+     WHERE t.status = 'pending' AND t.sent_at IS NOT NULL AND t.environment = 'production'
+     ORDER BY sent_at""",
+)
+
+PEOPLE = Listing(
+    "people",
+    "People who could act, with their roles",
+    """
+    SELECT p.id, p.realm::text, p.email, p.name, p.status,
+           coalesce(p.console_role, m.role) AS role, m.merchant_id, m.approves_from,
+           p.totp_confirmed_at IS NOT NULL AS has_second_factor, p.created_at, p.last_login_at
+      FROM person p LEFT JOIN membership m ON m.person_id = p.id
+     ORDER BY p.id, m.merchant_id""",
+)
+API_KEYS = Listing(
+    "api_keys",
+    "API keys that could act, with their rights",
+    """
+    SELECT merchant_id, environment::text, 'main key ' || generation AS key,
+           ARRAY['payments', 'payouts', 'refunds', 'read'] AS rights, '{}'::text[] AS networks,
+           NULL AS created_by, created_at, expires_at, last_used_at, NULL::timestamptz AS revoked_at
+      FROM credential
+     UNION ALL
+    SELECT merchant_id, environment::text, name, rights, networks, created_by, created_at,
+           expires_at, last_used_at, revoked_at
+      FROM api_key
+     ORDER BY 1, 2, 3""",
+)
+DATABASE_ROLES = Listing(
+    "database_roles",
+    "Database roles that can write to the ledger",
+    """
+    SELECT rolname::text AS role, rolsuper AS is_superuser,
+           has_table_privilege(oid, 'entry', 'INSERT') AS can_insert,
+           has_table_privilege(oid, 'entry', 'UPDATE, DELETE, TRUNCATE') AS can_change,
+           oid = (SELECT relowner FROM pg_class WHERE oid = 'entry'::regclass) AS is_owner
+      FROM pg_roles
+     WHERE has_table_privilege(oid, 'entry', 'INSERT, UPDATE, DELETE, TRUNCATE')
+     ORDER BY rolname""",
+)
+APPROVALS = Listing(
+    "approvals",
+    "Changes that needed a second person, and who decided on them",
+    """
+    SELECT id, kind, subject, merchant_id, reason, status, asked_name, asked_at, decided_name,
+           decided_at, decision
+      FROM approval ORDER BY id""",
+)
+APPROVED_PAYOUTS = Listing(
+    "approved_payouts",
+    "Merchants' payouts that needed a second person, and who approved them",
+    """
+    SELECT merchant_id, id, kind, status, asked_by, asked_at, confirmed_by, confirmed_at, ended_by
+      FROM payout_batch WHERE asked_by IS NOT NULL ORDER BY merchant_id, asked_at, id""",
+)
+DECISIONS: tuple[Invariant, ...] = (
+    Invariant(
+        "payouts_were_approved_by_a_second_person",
+        "Nobody has approved their own payout, if the payout needed a second person.",
+        """
+        SELECT merchant_id, id, asked_by, confirmed_by FROM payout_batch
+         WHERE status IN ('running', 'done') AND asked_by = confirmed_by""",
+    ),
+    Invariant(
+        "approvals_were_given_by_a_second_person",
+        "Nobody has approved their own request.",
+        """
+        SELECT id, kind, subject, asked_name, decided_name FROM approval
+         WHERE status = 'approved'
+           AND (asked_kind, asked_id, asked_name, asked_realm)
+               IS NOT DISTINCT FROM (decided_kind, decided_id, decided_name, decided_realm)""",
+    ),
+    Invariant(
+        "approvals_are_in_the_audit_log",
+        "Each decision on a request has an audit entry by the same person.",
+        """
+        SELECT a.id, a.kind, a.subject, a.status, a.decided_name FROM approval a
+         WHERE a.status IN ('approved', 'refused') AND NOT EXISTS (
+               SELECT FROM audit l
+                WHERE l.subject = 'approval:' || a.id AND l.actor_name = a.decided_name
+                  AND l.action = CASE a.status WHEN 'approved' THEN 'approval.approve'
+                                               ELSE 'approval.refuse' END)""",
+    ),
+)
+
+
+# The sum of the wallets now, and at an earlier time. The independent program verifies the first.
+_WALLETS_NOW = """
+        SELECT currency::text, sum(balance_minor) AS minor FROM wallet
+         WHERE environment = 'production' GROUP BY currency"""
+_WALLETS_AT = """
+        SELECT e.currency::text, sum(e.amount_minor) AS minor
+          FROM entry e
+          JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id
+         WHERE e.account = 'wallet' AND e.environment = 'production' AND p.posted_at < {moment}
+         GROUP BY e.currency"""
+
+
+def cover(until: datetime, term_days: int, *, is_now: bool) -> tuple[Invariant, ...]:
+    """Returns the rules about merchants' money at this time."""
+    moment = f"timestamptz '{until.isoformat()}'"
+    wallets = _WALLETS_NOW if is_now else _WALLETS_AT.format(moment=moment)
+    term = f"interval '{int(term_days)} days'"
+    last_reports = f"""
+        SELECT DISTINCT ON (provider, currency) provider, currency::text, balance_minor, reported_at
+          FROM reported_balance WHERE reported_at <= {moment}
+         ORDER BY provider, currency, reported_at DESC"""
+    return (
+        Invariant(
+            "wallets_are_covered_by_providers",
+            "The providers hold at least the sum of all production wallets, by their own reports.",
+            f"""
+        SELECT currency, owed.minor AS wallets_minor, coalesce(held.minor, 0) AS held_minor
+          FROM ({wallets}) AS owed
+          LEFT JOIN (SELECT currency, sum(balance_minor) AS minor FROM ({last_reports}) AS last
+                      GROUP BY currency) AS held USING (currency)
+         WHERE owed.minor > coalesce(held.minor, 0)""",
+        ),
+        Invariant(
+            "reported_balances_are_within_the_term",
+            "Each provider that holds money has reported its balance within the settlement term.",
+            f"""
+        SELECT booked.provider, booked.currency, booked.minor AS ledger_minor, last.reported_at
+          FROM (SELECT substr(account, 10) AS provider, currency::text,
+                       -sum(amount_minor) AS minor
+                  FROM entry WHERE account LIKE 'clearing:%' AND environment = 'production'
+                 GROUP BY 1, 2 HAVING sum(amount_minor) <> 0) AS booked
+          LEFT JOIN ({last_reports}) AS last USING (provider, currency)
+         WHERE last.reported_at IS NULL OR last.reported_at < {moment} - {term}""",
+        ),
+        Invariant(
+            "open_transfers_are_within_the_term",
+            "No payout or refund is pending for longer than the settlement term.",
+            f"""
+        SELECT 'payout' AS type, merchant_id, trx_id, currency::text, amount_minor, created_at
+          FROM payout WHERE (status || '') = 'pending' AND environment = 'production'
+           AND created_at < {moment} - {term}
+         UNION ALL
+        SELECT 'refund', merchant_id, trx_id, currency::text, amount_minor, created_at
+          FROM refund WHERE status = 'pending' AND environment = 'production'
+           AND created_at < {moment} - {term}""",
+        ),
+        Invariant(
+            "suspense_is_within_the_term",
+            "No money is in suspense for longer than the settlement term.",
+            f"""
+        SELECT p.merchant_id, p.trx_id, e.currency::text, sum(e.amount_minor) AS minor,
+               min(p.posted_at) AS since
+          FROM posting p
+          JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+               AND e.account = 'suspense'
+         WHERE p.kind IN ('suspense', 'suspense_released') AND p.posted_at <= {moment}
+         GROUP BY 1, 2, 3
+        HAVING sum(e.amount_minor) <> 0 AND min(p.posted_at) < {moment} - {term}""",
+        ),
+    )
+
+
+DAYS_WITHOUT_STATEMENT = Listing(
+    "days_without_statement",
+    "Days whose movements no imported statement explains, with the provider's reported balance",
+    """
+    SELECT moved.*, r.balance_minor AS reported_minor, r.ledger_minor AS ledger_when_reported_minor,
+           r.balance_minor - r.ledger_minor AS difference_minor, r.reported_at
+      FROM (SELECT substr(e.account, 10) AS provider, e.currency::text,
+                   (p.posted_at AT TIME ZONE 'Africa/Lagos')::date AS day, count(*) AS movements,
+                   -sum(e.amount_minor)::bigint AS moved_minor
+              FROM entry e
+              JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id
+             WHERE e.account LIKE 'clearing:%' AND e.environment = 'production'
+             GROUP BY 1, 2, 3) AS moved
+      LEFT JOIN reported_balance r ON r.provider = moved.provider
+           AND r.currency::text = moved.currency AND r.day = moved.day
+     WHERE NOT EXISTS (SELECT FROM statement_day d
+                        WHERE d.provider = moved.provider AND d.day = moved.day
+                          AND d.currency::text = moved.currency)
+     ORDER BY moved.day, moved.provider""",
+)
+CLEARING_DIFFERENCES = Invariant(
+    "provider_balances_equal_the_ledger",
+    "No provider's reported balance has a difference that open transactions do not explain.",
+    """
+    SELECT provider, currency::text, minor AS unexplained_minor, since,
+           date_trunc('second', now() - since)::text AS age
+      FROM clearing_difference
+     WHERE minor <> 0 AND since < now() - interval '3 minutes'""",
+)

@@ -1,0 +1,160 @@
+"""Limits the rules of a pack to transactions that are newer than the seal of an earlier pack.
+
+Each text here is a part of a `WITH` clause. It defines a name that hides the table with the same
+name, so that the SQL of a rule stays the same for all rows and for new rows.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from manilla.kit.clock import LAGOS, start_of_day
+from manilla.kit.db import Connection
+from manilla.ledger.trx_ids import TRX_IDS
+from manilla.proofs.verify import Account, Seal
+
+# A transaction that was open when the seal was made can have rows with an earlier time.
+OVERLAP = timedelta(hours=1)
+
+# Selects transactions with a new status, new transactions, and the transactions of new postings.
+# $1: time; $2: the lowest new transaction id; $3: the last sealed posting id.
+NEW_TRANSACTIONS = """
+    WITH posted AS MATERIALIZED (SELECT merchant_id, trx_id FROM posting WHERE id > $3),
+    changed AS (
+        SELECT merchant_id, trx_id FROM timeline WHERE at >= $1
+         UNION SELECT merchant_id, trx_id FROM payment WHERE trx_id COLLATE "C" >= $2
+         UNION SELECT merchant_id, trx_id FROM payout WHERE trx_id COLLATE "C" >= $2
+         UNION SELECT merchant_id, trx_id FROM refund WHERE trx_id COLLATE "C" >= $2
+         UNION SELECT merchant_id, trx_id FROM posted
+         UNION SELECT c.merchant_id, c.trx_id FROM posted p
+                 JOIN charge c ON c.merchant_id = p.merchant_id AND c.reference = p.trx_id
+         UNION SELECT m.merchant_id, m.trx_id FROM posted p
+                 JOIN payment m ON m.merchant_id = p.merchant_id
+                      AND m.commission_trx_id = p.trx_id),
+    payments AS (
+        SELECT merchant_id, trx_id FROM changed
+         UNION SELECT r.merchant_id, r.payment_trx_id FROM changed c
+                 JOIN refund r ON r.merchant_id = c.merchant_id AND r.trx_id = c.trx_id)
+    SELECT merchant_id, trx_id FROM payments
+     UNION SELECT r.merchant_id, r.trx_id FROM payments p
+             JOIN refund r ON r.merchant_id = p.merchant_id AND r.payment_trx_id = p.trx_id"""
+
+_NEW = "new AS (SELECT * FROM unnest($1::bigint[], $2::text[]) AS new (merchant_id, trx_id))"
+_BALANCES = """
+    balance AS (
+        SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[])
+                   AS balance (merchant_id, environment, currency, account, amount_minor))"""
+
+
+def _only_new(table: str, keys: str = "new") -> str:
+    """Selects rows by transaction. `OFFSET 0` makes the planner look up each key in the index."""
+    return f"""{table} AS (
+        SELECT t.* FROM {keys} AS key
+         CROSS JOIN LATERAL (SELECT * FROM public.{table} t
+                              WHERE t.merchant_id = key.merchant_id AND t.trx_id = key.trx_id
+                             OFFSET 0) AS t)"""
+
+
+_SUBJECTS = """(SELECT merchant_id, trx_id FROM new
+                 UNION SELECT merchant_id, reference FROM charge
+                 UNION SELECT merchant_id, commission_trx_id FROM payment
+                 UNION SELECT merchant_id, trx_id FROM public.posting WHERE id > $3)"""
+_ENTRIES = """
+    entry AS (
+        SELECT t.* FROM posting p
+         CROSS JOIN LATERAL (SELECT * FROM public.entry t
+                              WHERE t.merchant_id = p.merchant_id AND t.posting_id = p.id
+                             OFFSET 0) AS t)"""
+
+
+_TRANSACTIONS = ",\n".join(
+    (
+        _NEW,
+        *map(_only_new, ("payment", "payout", "refund", "charge", "payout_attempt")),
+        _only_new("posting", _SUBJECTS),
+        _ENTRIES,
+        "settlement AS (SELECT t.* FROM public.settlement t JOIN new USING (merchant_id, trx_id))",
+        """clearing_movement AS (
+            SELECT t.* FROM public.clearing_movement t WHERE t.booked_at >= $4::timestamptz)""",
+    )
+)
+_LINKS = f"""{_NEW},
+    payment_link AS (
+        SELECT t.* FROM public.payment_link t
+         WHERE (t.merchant_id, t.id) IN (SELECT p.merchant_id, p.link_id FROM public.payment p
+                                           JOIN new USING (merchant_id, trx_id)))"""
+# A day that has new postings is listed as a whole.
+_DAYS = f"posting AS (SELECT t.* FROM public.posting t WHERE t.posted_at >= $1), {_ENTRIES}"
+
+# These rules compare sums of all entries. The independent program has recomputed the sums.
+_OF_SUMS = f"{_BALANCES}, entry AS (SELECT * FROM balance)"
+_OF_SUSPENSE = f"""{_BALANCES},
+    posting AS (SELECT t.* FROM public.posting t
+                 WHERE t.merchant_id IN (SELECT merchant_id FROM balance
+                                          WHERE account = 'suspense' AND amount_minor <> 0))"""
+SUMS = {
+    "in_flight_is_what_is_open": _OF_SUMS,
+    "customer_credit_is_what_charges_have": _OF_SUMS,
+    "reported_balances_are_within_the_term": _OF_SUMS,
+    "suspense_is_within_the_term": _OF_SUSPENSE,
+}
+# These rules and lists read small tables, or find their rows with an index.
+SMALL = (
+    "administrators_movements_were_posted",
+    "provider_balances_equal_the_ledger",
+    "wallets_are_covered_by_providers",
+    "open_transfers_are_within_the_term",
+)
+
+
+class RowLimit(msgspec.Struct, frozen=True):
+    """A `WITH` clause that hides tables from a rule, and the values of its parameters."""
+
+    names: str = ""
+    values: tuple[Any, ...] = ()
+
+    @property
+    def sql(self) -> str:
+        return f"WITH {self.names}" if self.names else ""
+
+
+ALL_ROWS = RowLimit()
+
+
+def of_balances(name: str, balances: dict[Account, int]) -> RowLimit:
+    """Returns the limit for a rule about sums, which reads the recomputed balances instead."""
+    rows = [(*account, minor) for account, minor in balances.items()]
+    return RowLimit(SUMS[name], tuple(map(list, zip(*rows, strict=True))) or ([],) * 5)
+
+
+class NewTransactions(msgspec.Struct, frozen=True):
+    """The transactions that have changed since a seal."""
+
+    merchant_ids: list[int]
+    trx_ids: list[str]
+    last_id: int  # the last posting that the seal covers
+    since: datetime
+
+    def limit(self, name: str) -> RowLimit:
+        """Returns the limit for the rule or list with this name."""
+        if name in SMALL:
+            return ALL_ROWS
+        if name == "payment_links_count_what_they_earned":
+            return RowLimit(_LINKS, (self.merchant_ids, self.trx_ids))
+        return RowLimit(_TRANSACTIONS, (self.merchant_ids, self.trx_ids, self.last_id, self.since))
+
+    @property
+    def days(self) -> RowLimit:
+        return RowLimit(_DAYS, (start_of_day(self.since.astimezone(LAGOS).date()),))
+
+
+async def find(connection: Connection, seal: Seal) -> NewTransactions | None:
+    """Returns the new transactions, or None if the seal is not that of a pack."""
+    if seal.checked_at is None:
+        return None
+    since = seal.checked_at - OVERLAP
+    rows = await connection.records(NEW_TRANSACTIONS, *(since, TRX_IDS.floor(since), seal.last_id))
+    return NewTransactions(
+        [row["merchant_id"] for row in rows], [row["trx_id"] for row in rows], seal.last_id, since
+    )

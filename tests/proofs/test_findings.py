@@ -1,0 +1,123 @@
+"""The pack reports what is unexplained, uncovered or decided by one person alone."""
+
+from datetime import timedelta
+
+import pytest
+
+from manilla.kit.db import Database
+from manilla.proofs import chain, pack
+from manilla.proofs.pack import Pack, PackOptions
+from manilla.settings import Settings
+from tests.proofs.ledger_story import PROVIDER, LedgerStory
+from tests.reconciliation.ledger_samples import Account
+
+
+@pytest.fixture(autouse=True)
+async def _is_covered(story: LedgerStory) -> None:
+    await chain.extend(story.db)
+    await story.report_balance()
+
+
+async def _collected(settings: Settings) -> Pack:
+    return await pack.collect(settings.database_url, PackOptions())
+
+
+def _broken(found: Pack) -> list[str]:
+    return [check.name for check in found.checks if check.count]
+
+
+def _rows(found: Pack, name: str) -> pack.Rows:
+    [table] = [each for each in found.tables if each.name == name]
+    return table.rows
+
+
+async def test_wallets_that_providers_do_not_cover(settings: Settings, story: LedgerStory) -> None:
+    await story.report_balance(missing_minor=10_000_000)
+    found = await _collected(settings)
+    assert _broken(found) == ["wallets_are_covered_by_providers"]
+    [row] = _rows(found, "wallets_are_covered_by_providers")
+    assert row["wallets_minor"] == await story.db.number(
+        "SELECT sum(balance_minor) FROM wallet WHERE environment = 'production'"
+    )
+
+
+async def test_a_balance_that_was_reported_too_long_ago(
+    settings: Settings, owner: Database, story: LedgerStory
+) -> None:
+    await owner.execute(
+        "UPDATE reported_balance SET reported_at = reported_at - $1::interval", timedelta(days=4)
+    )
+    assert _broken(await _collected(settings)) == ["reported_balances_are_within_the_term"]
+
+
+async def test_transfers_with_unknown_outcome_are_listed(
+    settings: Settings, story: LedgerStory
+) -> None:
+    trx_id = await story.send()
+    await chain.extend(story.db)
+    found = await _collected(settings)
+    assert _broken(found) == []
+    [row] = _rows(found, "transfers_with_unknown_outcome")
+    assert (row["trx_id"], row["provider"], row["has_open_case"]) == (trx_id, PROVIDER, False)
+    await story.payer.settle("a", trx_id, "success")
+    await story.payer.until(trx_id, "completed")
+
+
+async def test_two_transfers_with_one_reference(
+    settings: Settings, owner: Database, story: LedgerStory
+) -> None:
+    first, second = [await story.pay_out("completed") for _ in range(2)]
+    await chain.extend(story.db)
+    await owner.execute("UPDATE payout SET sent_reference = $1 WHERE trx_id = $2", first, second)
+    found = await _collected(settings)
+    assert _broken(found) == ["transfer_references_are_unique"]
+    assert _rows(found, "transfer_references_are_unique") == [
+        {
+            "reference": first,
+            "transfers": 2,
+            "sent": [f"{PROVIDER}:{each}" for each in sorted((first, second))],
+        }
+    ]
+    await owner.execute("UPDATE payout SET sent_reference = NULL WHERE trx_id = $1", second)
+
+
+async def test_a_request_that_its_author_approved(
+    settings: Settings, owner: Database, story: LedgerStory
+) -> None:
+    await owner.execute(
+        """
+        INSERT INTO approval (kind, subject, detail, reason, status, asked_kind, asked_id,
+                              asked_name, asked_realm, decided_kind, decided_id, decided_name,
+                              decided_realm, decided_at)
+        VALUES ('setting', 'setting:x', '{}', 'A test', 'approved', 'person', 1, 'Ada', 'console',
+                'person', 1, 'Ada', 'console', now())"""
+    )
+    assert _broken(await _collected(settings)) == [
+        "approvals_were_given_by_a_second_person",
+        "approvals_are_in_the_audit_log",
+    ]
+    await owner.execute("DELETE FROM approval")
+
+
+@pytest.fixture
+def account(db: Database, owner: Database) -> Account:
+    return Account(db, owner)
+
+
+async def test_an_unexplained_item_is_reported_with_its_age(
+    settings: Settings, account: Account, story: LedgerStory
+) -> None:
+    reference = await account.post(100_000)
+    await account.imports(
+        account.line(100_000, reference=reference), account.line(-2_500, line_id="withheld")
+    )
+    await chain.extend(story.db)
+    found = await _collected(settings)
+    assert "unmatched_items_are_younger_than_a_day" in _broken(found)
+    assert "recomputed_content" not in _broken(found)
+    [row] = _rows(found, "unmatched_items_are_younger_than_a_day")
+    assert (row["reference"], row["finding"]) == ("withheld", "only on the statement")
+    assert row["difference"].minor == -2_500
+    assert row["age_days"] in (2, 3)
+    days = [row for row in _rows(found, "days") if row["provider"] == account.name]
+    assert [row["result"] for row in days].count("1 unmatched") == 1
