@@ -66,17 +66,20 @@ def prove(
 
     The command only reads, in one snapshot of the database.
     """
+    instance = locate(data) if database_url is None else None
     options = PackOptions(
         day=None if day is None else day.date(),
         expected=tuple(map(_read_anchor, expect or ())),
         audit_head=audit_kept,
         seal=None if seal is None else _read_seal(seal),
         term_days=term_days,
+        is_development=instance is not None and instance.is_development,
     )
     if options.day is not None and options.seal is not None:
         raise NotProved("A seal does not have the balances at a date. Use --date without --seal.")
     _prepare(out)
-    url = database_url or locate(data).database_url
+    url = database_url if instance is None else instance.database_url
+    assert url is not None
     collected = asyncio.run(_collect(url, options))
     _write(out, collected)
     Output(as_json).print_fields(

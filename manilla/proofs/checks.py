@@ -235,7 +235,7 @@ _WALLETS_AT = """
 
 
 def cover(until: datetime, term_days: int, *, is_now: bool) -> tuple[Invariant, ...]:
-    """Returns the rules about merchants' money at this time."""
+    """Returns the rules about merchants' money and the providers' balances at this time."""
     moment = f"timestamptz '{until.isoformat()}'"
     wallets = _WALLETS_NOW if is_now else _WALLETS_AT.format(moment=moment)
     term = f"interval '{int(term_days)} days'"
@@ -266,6 +266,14 @@ def cover(until: datetime, term_days: int, *, is_now: bool) -> tuple[Invariant, 
           LEFT JOIN ({last_reports}) AS last USING (provider, currency)
          WHERE last.reported_at IS NULL OR last.reported_at < {moment} - {term}""",
         ),
+    )
+
+
+def terms(until: datetime, term_days: int) -> tuple[Invariant, ...]:
+    """Returns the rules about open transactions at this time."""
+    moment = f"timestamptz '{until.isoformat()}'"
+    term = f"interval '{int(term_days)} days'"
+    return (
         Invariant(
             "open_transfers_are_within_the_term",
             "No payout or refund is pending for longer than the settlement term.",

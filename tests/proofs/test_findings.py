@@ -121,3 +121,12 @@ async def test_an_unexplained_item_is_reported_with_its_age(
     assert row["age_days"] in (2, 3)
     days = [row for row in _rows(found, "days") if row["provider"] == account.name]
     assert [row["result"] for row in days].count("1 unmatched") == 1
+
+
+async def test_development_mode_has_no_providers_balances_to_check(settings: Settings) -> None:
+    found = await pack.collect(settings.database_url, PackOptions(is_development=True))
+    names = {check.name for check in found.checks}
+    assert "suspense_is_within_the_term" in names
+    assert "wallets_are_covered_by_providers" not in names
+    assert "reported_balances_are_within_the_term" not in names
+    assert found.facts["provider_balances_are_checked"] is False
