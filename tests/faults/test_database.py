@@ -26,6 +26,7 @@ from tests.faults.proxy import Cut, Proxy, proxied
 from tests.faults.second_process import second_process
 from tests.faults.stalled_worker import end_lease
 from tests.limits import LONG_SECONDS, limited
+from tests.payments.steps import new_payment
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
 from tests.rows import first_short
 from tests.timeouts import TIMEOUT_SECONDS
@@ -206,8 +207,8 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
 ) -> None:
     unknown = "TXN" + "0" * 30
     async with second_process(payer, settings, connections=2) as busy:
-        order = await busy.order()
-        link = busy.services.links.query(unknown, datetime.now(UTC) + timedelta(minutes=1))
+        order, paid = await busy.order(), await new_payment(busy.merchant)
+        link = busy.services.links.query(paid, datetime.now(UTC) + timedelta(minutes=1))
         async with contextlib.AsyncExitStack() as held:
             for _ in range(2):
                 await held.enter_async_context(busy.services.db.connection())
@@ -217,7 +218,7 @@ async def test_28_an_exhausted_pool_is_reported_quickly_with_retry_after_and_rec
                 busy.merchant.post(INITIATE, order),
                 busy.verify(unknown),
                 busy.merchant.get("/api/v1/payout-methods?currency=NGN"),
-                busy.merchant.site.send("GET", f"/checkout/{unknown}/status?{link}"),
+                busy.merchant.site.send("GET", f"/checkout/{paid}/status?{link}"),
                 *(
                     transfer_webhooks.send_webhook(
                         busy.merchant.site,
