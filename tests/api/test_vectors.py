@@ -11,7 +11,7 @@ import pytest
 from manilla.api.authenticate import sign
 
 VECTORS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent.parent / "vectors" / "signatures.json").read_text()
+    (Path(__file__).parents[2] / "clients" / "contract" / "signatures.json").read_text()
 )
 
 

@@ -303,7 +303,7 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path, missing: str) -> None:
 
 
 def test_the_signature_vectors_match(project: Path) -> None:
-    for vector in json.loads((project / "tests/vectors/signatures.json").read_bytes()):
+    for vector in json.loads((project / "clients/contract/signatures.json").read_bytes()):
         texts = mistakes.request_texts(
             *(vector["timestamp"], vector["method"], vector["path"], vector["body"].encode())
         )

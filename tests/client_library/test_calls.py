@@ -281,7 +281,7 @@ def test_an_impossible_base_url_is_rejected(url: str) -> None:
 
 
 def test_the_signature_matches_the_published_vectors(project: Path) -> None:
-    vectors = json.loads((project / "tests/vectors/signatures.json").read_text())
+    vectors = json.loads((project / "clients/contract/signatures.json").read_text())
     for vector in vectors:
         secret, method, path = vector["secret"], vector["method"], vector["path"]
         made = sign(secret, int(vector["timestamp"]), method, path, vector["body"].encode())

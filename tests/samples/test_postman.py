@@ -51,7 +51,7 @@ def run(**given: Any) -> Any:
 
 @pytest.mark.long
 def test_the_script_signs_as_the_test_vectors_do(project: Path) -> None:
-    for vector in json.loads((project / "tests/vectors/signatures.json").read_bytes()):
+    for vector in json.loads((project / "clients/contract/signatures.json").read_bytes()):
         keys = {"merchant_key": "test_m", "api_key": "test_k", "api_secret": vector["secret"]}
         request = {name: vector[name] for name in ("method", "path", "timestamp", "body")}
         assert run(**request, variables=keys)["headers"] == {
