@@ -66,6 +66,7 @@ from manilla_client.errors import (
     NoAnswer,
     NotificationTooOld,
     PaymentLinkNotFound,
+    PaymentLinkUsed,
     PayoutDisabled,
     PayoutFailed,
     PayoutRefused,
@@ -84,7 +85,7 @@ from manilla_client.errors import (
     WebhookEndpointDisabled,
     WebhookEndpointNotFound,
 )
-from manilla_client.notifications import Notification, sign_ipn, verify_ipn
+from manilla_client.notifications import Notification, sign_ipn, verify_ipn, verify_webhook
 from manilla_client.retries import Retries
 from manilla_client.synchronous import Client
 
@@ -138,6 +139,7 @@ __all__ = [
     "PaymentLinkNotFound",
     "PaymentLinkOrder",
     "PaymentLinkPage",
+    "PaymentLinkUsed",
     "PaymentOrder",
     "PaymentSession",
     "Payout",
@@ -175,6 +177,7 @@ __all__ = [
     "WebhookEndpointPage",
     "sign_ipn",
     "verify_ipn",
+    "verify_webhook",
 ]
 
 

@@ -160,6 +160,7 @@ class UnfinishedPayment:
     trx_id: str
     ref_trx: str
     message: str
+    event: str | None = None  # always "payment"
     error_code: str | None = None
     amount_received: Decimal | None = None  # The API sends this field only after a partial payment.
     created_at: datetime | None = None  # present only in lists
@@ -301,6 +302,7 @@ class DeliveredPayout:
     description: str | None
     created_at: datetime
     updated_at: datetime
+    event: str | None = None  # always "payout"
     # id of the interbank transfer (NIP), or None if the provider does not report it
     session_id: str | None = None
 
@@ -313,6 +315,7 @@ class UndeliveredPayout:
     trx_id: str
     ref_trx: str
     message: str
+    event: str | None = None  # always "payout"
     error_code: str | None = None
     created_at: datetime | None = None  # present only in lists
 
@@ -430,6 +433,7 @@ class VerifiedRefund:
     message: str
     created_at: datetime
     updated_at: datetime
+    event: str | None = None  # always "refund"
     source: str | None = None  # "customer_credit" if the refunded money was never in the wallet
 
 

@@ -31,6 +31,8 @@ class Notification:
     timestamp: int | None
     # The id is the same for every delivery attempt, and None if only X-Signature was sent.
     id: str | None
+    # The event's type, such as payment.success. Only messages to webhook endpoints have a type.
+    type: str | None = None
     data: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -66,6 +68,22 @@ def verify_ipn(
         sent_at = notification.timestamp
     if tolerance_seconds is not None:
         _check_age(sent_at, tolerance_seconds)
+    return notification
+
+
+def verify_webhook(
+    body: bytes, headers: Mapping[str, str], secret: str, tolerance_seconds: int | None = 300
+) -> Notification:
+    """Returns the event if Manilla sent it to a webhook endpoint, otherwise raises BadNotification.
+
+    `secret` is the endpoint's own secret, `whsec_...`. X-Signature is not sufficient, because
+    Manilla signs messages to webhook endpoints only as Standard Webhooks specifies.
+    """
+    if not any(name.lower() == "webhook-signature" for name in headers):
+        raise SignatureMismatch("webhook-signature is missing.")
+    notification = verify_ipn(body, headers, secret, tolerance_seconds)
+    if notification.type is None:
+        raise BadNotification("`type` is missing.")
     return notification
 
 
@@ -153,6 +171,7 @@ def _read(body: bytes, headers: Mapping[str, str], number: str | None) -> Notifi
         error_code=_text(document.get("error_code")),
         timestamp=_whole(document.get("timestamp")),
         id=number,
+        type=_text(document.get("type")),
         data=MappingProxyType(data),
     )
 
