@@ -17,6 +17,7 @@ PACKAGES = {
     "openssl": "openssl",
     "php": "php-cli",
     "node": "nodejs",
+    "npm": "npm",
     "go": "golang-go (1.22 or newer)",
     "javac": "default-jdk-headless",
 }

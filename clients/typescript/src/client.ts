@@ -1,0 +1,385 @@
+/** The client of the merchant API. */
+
+import { converse } from "./conversation.js";
+import { fromEnvironment, Signer, type Credentials } from "./credentials.js";
+import { bytes, randomKey } from "./crypto.js";
+import { StillPending } from "./errors.js";
+import { OPERATIONS } from "./generated/shapes.js";
+import type * as api from "./generated/types.js";
+import { completeRetries, pause, type Retries } from "./retries.js";
+import { encode, readAs } from "./shape.js";
+import { Transport } from "./transport.js";
+import { timeText, type TimeInput } from "./values.js";
+
+const PAGE_ITEMS = 100; // Large pages need fewer requests.
+const KEY = /^[\x20-\x7e]{1,255}$/;
+const FIRST_WAIT_SECONDS = 0.5;
+const WAIT_SECONDS_MAX = 10;
+const WAIT_FOR_SECONDS = 60;
+const OVERLAP_MINUTES = 1440;
+// These filters have other names in the API, because `from` cannot be a name in some languages.
+const FILTERS: Readonly<Record<string, string>> = { since: "from", until: "to" };
+
+export interface ClientOptions {
+  retries?: Partial<Retries>;
+  /** The time limit of each attempt. */
+  timeoutSeconds?: number;
+  /** Another function that sends requests, for example with a proxy. */
+  fetch?: typeof globalThis.fetch;
+}
+
+/** Options of a call that moves money. */
+export interface MoneyOptions {
+  /** Chosen by the client if you do not pass a key. Store your own key to retry after a restart. */
+  idempotencyKey?: string;
+  /** The outcome of a sandbox transaction. */
+  scenario?: "success" | "failed" | "pending";
+}
+
+export interface WaitOptions {
+  timeoutSeconds?: number;
+}
+
+/** A period of time: `since` is inclusive, `until` is exclusive. */
+export interface Period {
+  since?: TimeInput | null;
+  until?: TimeInput | null;
+}
+
+type Filters<Query> = Omit<Query, "from" | "to" | "limit" | "cursor"> & Period;
+export type PaymentFilters = Filters<api.ListPaymentsQuery>;
+export type PayoutFilters = Filters<api.ListPayoutsQuery>;
+export type RefundFilters = Filters<api.ListRefundsQuery>;
+export type StatementFilters = Filters<api.ListBalanceTransactionsQuery>;
+export type PaymentLinkFilters = Filters<api.ListPaymentLinksQuery>;
+export type PaymentLinkQuery = Omit<api.ListPaymentLinksQuery, "from" | "to"> & Period;
+export type EventQuery = Omit<api.EventsQuery, "since"> & { since?: TimeInput | null };
+
+/** A payment session. `trx_id` is part of the payment URL. Store it with your order. */
+export type PaymentSession = api.PaymentSession & { trx_id: string };
+export type Payment = api.VerifiedPayment | api.UnfinishedPayment;
+export type ListedPayment = api.VerifiedPayment | api.ListedUnfinishedPayment;
+export type Payout = api.DeliveredPayout | api.UndeliveredPayout;
+export type ListedPayout = api.DeliveredPayout | api.ListedUndeliveredPayout;
+
+type Name = keyof api.Operations & keyof typeof OPERATIONS;
+
+interface Arguments {
+  id?: string;
+  body?: object;
+  query?: object;
+  options?: MoneyOptions;
+}
+
+/** A client for one merchant in one environment. Create one client, and reuse it. */
+export class Client {
+  readonly #signer: Signer;
+  readonly #retries: Retries;
+  readonly #transport: Transport;
+
+  constructor(url: string, credentials: Credentials, options: ClientOptions = {}) {
+    this.#signer = new Signer(credentials);
+    this.#retries = completeRetries(options.retries);
+    const fetch = options.fetch ?? globalThis.fetch;
+    this.#transport = new Transport(url, options.timeoutSeconds ?? 30, fetch);
+  }
+
+  /** Reads MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET. */
+  static fromEnvironment(options: ClientOptions = {}): Client {
+    const credentials = {
+      merchantKey: fromEnvironment("MANILLA_MERCHANT_KEY"),
+      apiKey: fromEnvironment("MANILLA_API_KEY"),
+      apiSecret: fromEnvironment("MANILLA_API_SECRET"),
+    };
+    return new Client(fromEnvironment("MANILLA_URL"), credentials, options);
+  }
+
+  get environment(): "sandbox" | "production" {
+    return this.#signer.environment;
+  }
+
+  siteInfo(): Promise<api.SiteInfo> {
+    return this.#call("siteInfo");
+  }
+
+  /** Creates a checkout session. Redirect the customer to the session's `payment_url`. */
+  async initiatePayment(
+    order: api.PaymentRequest,
+    options: MoneyOptions = {},
+  ): Promise<PaymentSession> {
+    const session = await this.#call("initiatePayment", { body: order, options });
+    const path = new URL(session.payment_url).pathname;
+    return { ...session, trx_id: path.slice(path.lastIndexOf("/") + 1) };
+  }
+
+  verifyPayment(trxId: string): Promise<Payment> {
+    return this.#call("verifyPayment", { id: trxId });
+  }
+
+  /** Returns the payment once its status is final. Throws StillPending on timeout. */
+  waitForPayment(trxId: string, options: WaitOptions = {}): Promise<Payment> {
+    return this.#waitFor(() => this.verifyPayment(trxId), trxId, options);
+  }
+
+  /** Iterates over all your payments, newest first. Requests more pages when needed. */
+  payments(filters: PaymentFilters = {}): AsyncGenerator<ListedPayment, void, undefined> {
+    return this.#every("listPayments", filters);
+  }
+
+  /** Creates a refund. Your wallet is debited immediately, and the customer is refunded. */
+  initiateRefund(
+    order: api.RefundRequest,
+    options: MoneyOptions = {},
+  ): Promise<api.InitiatedRefund> {
+    return this.#call("initiateRefund", { body: order, options });
+  }
+
+  verifyRefund(trxId: string): Promise<api.VerifiedRefund> {
+    return this.#call("verifyRefund", { id: trxId });
+  }
+
+  /** Returns the refund once its status is final. Throws StillPending on timeout. */
+  waitForRefund(trxId: string, options: WaitOptions = {}): Promise<api.VerifiedRefund> {
+    return this.#waitFor(() => this.verifyRefund(trxId), trxId, options);
+  }
+
+  /** Iterates over all your refunds, newest first. Requests more pages when needed. */
+  refunds(filters: RefundFilters = {}): AsyncGenerator<api.VerifiedRefund, void, undefined> {
+    return this.#every("listRefunds", filters);
+  }
+
+  /** Creates a payout. Your wallet is debited immediately, and the beneficiary is paid. */
+  initiatePayout(
+    order: api.PayoutRequest,
+    options: MoneyOptions = {},
+  ): Promise<api.InitiatedPayout> {
+    return this.#call("initiatePayout", { body: order, options });
+  }
+
+  verifyPayout(trxId: string): Promise<Payout> {
+    return this.#call("verifyPayout", { id: trxId });
+  }
+
+  /** Returns the payout once its status is final. Throws StillPending on timeout. */
+  waitForPayout(trxId: string, options: WaitOptions = {}): Promise<Payout> {
+    return this.#waitFor(() => this.verifyPayout(trxId), trxId, options);
+  }
+
+  /** Iterates over all your payouts, newest first. Requests more pages when needed. */
+  payouts(filters: PayoutFilters = {}): AsyncGenerator<ListedPayout, void, undefined> {
+    return this.#every("listPayouts", filters);
+  }
+
+  payoutMethods(currency: string): Promise<api.PayoutMethods> {
+    return this.#call("payoutMethods", { query: { currency } });
+  }
+
+  /** Returns the banks and bank codes of provider B, or of the given automatic method. */
+  bankList(methodCode?: string): Promise<api.BankList> {
+    return this.#call("payoutBankList", { query: { method_code: methodCode } });
+  }
+
+  balance(): Promise<api.Balance> {
+    return this.#call("getBalance");
+  }
+
+  /** Iterates over your wallets' statement lines, newest first. */
+  balanceTransactions(
+    filters: StatementFilters = {},
+  ): AsyncGenerator<api.BalanceTransaction, void, undefined> {
+    return this.#every("listBalanceTransactions", filters);
+  }
+
+  /** Creates a page on which customers pay. Share the page's `url` with your customers. */
+  createPaymentLink(order: api.PaymentLinkRequest): Promise<api.CreatedPaymentLink> {
+    return this.#call("createPaymentLink", { body: order });
+  }
+
+  /** Returns a page of payment links, newest first. For the next page, pass `next_cursor`. */
+  listPaymentLinks(query: PaymentLinkQuery = {}): Promise<api.PaymentLinkList> {
+    return this.#call("listPaymentLinks", { query });
+  }
+
+  /** Iterates over all your payment links, newest first. Requests more pages when needed. */
+  paymentLinks(
+    filters: PaymentLinkFilters = {},
+  ): AsyncGenerator<api.PaymentLinkItem, void, undefined> {
+    return this.#every("listPaymentLinks", filters);
+  }
+
+  getPaymentLink(linkId: string): Promise<api.PaymentLinkItem> {
+    return this.#call("getPaymentLink", { id: linkId });
+  }
+
+  /** Changes the payment link for new payments. The value null removes an optional field. */
+  editPaymentLink(
+    linkId: string,
+    change: api.PaymentLinkEditRequest,
+  ): Promise<api.PaymentLinkItem> {
+    return this.#call("editPaymentLink", { id: linkId, body: change });
+  }
+
+  /** Disables the payment link. Customers can no longer start payments with it. */
+  disablePaymentLink(linkId: string): Promise<api.CreatedPaymentLink> {
+    return this.#call("disablePaymentLink", { id: linkId });
+  }
+
+  /** Enables a disabled payment link. Customers can start payments with it again. */
+  enablePaymentLink(linkId: string): Promise<api.CreatedPaymentLink> {
+    return this.#call("enablePaymentLink", { id: linkId });
+  }
+
+  /** Returns a page of events, oldest first. To continue, pass the last id as `since`. */
+  listEvents(query: EventQuery = {}): Promise<api.EventList> {
+    return this.#call("events", { query: { ...query } });
+  }
+
+  /** Iterates over the events that exist now, oldest first. Requests more pages when needed. */
+  events(
+    filters: Omit<EventQuery, "wait" | "limit" | "cursor"> = {},
+  ): AsyncGenerator<api.EventItem, void, undefined> {
+    return this.#every("events", filters);
+  }
+
+  /** Creates a URL that receives events. Store its secret, which is returned only once. */
+  createWebhookEndpoint(order: api.WebhookEndpointRequest): Promise<api.EndpointSecret> {
+    return this.#call("createWebhookEndpoint", { body: order });
+  }
+
+  listWebhookEndpoints(
+    query: api.ListWebhookEndpointsQuery = {},
+  ): Promise<api.WebhookEndpointList> {
+    return this.#call("listWebhookEndpoints", { query });
+  }
+
+  /** Iterates over all your webhook endpoints, newest first. */
+  webhookEndpoints(): AsyncGenerator<api.WebhookEndpointItem, void, undefined> {
+    return this.#every("listWebhookEndpoints", {});
+  }
+
+  getWebhookEndpoint(endpointId: string): Promise<api.WebhookEndpointItem> {
+    return this.#call("getWebhookEndpoint", { id: endpointId });
+  }
+
+  changeWebhookEndpoint(
+    endpointId: string,
+    change: api.WebhookEndpointChangeRequest,
+  ): Promise<api.WebhookEndpointItem> {
+    return this.#call("changeWebhookEndpoint", { id: endpointId, body: change });
+  }
+
+  /** Deletes the endpoint and its secret, and stops deliveries to the endpoint. */
+  deleteWebhookEndpoint(endpointId: string): Promise<api.DeletedEndpoint> {
+    return this.#call("deleteWebhookEndpoint", { id: endpointId });
+  }
+
+  /** Sends a test event and returns your server's response. */
+  testWebhookEndpoint(endpointId: string): Promise<api.EndpointTestResult> {
+    return this.#call("testWebhookEndpoint", { id: endpointId });
+  }
+
+  /** Creates a new secret. During the overlap, events are also signed with the old one. */
+  rotateWebhookSecret(
+    endpointId: string,
+    request: api.RotateSecretRequest = {},
+  ): Promise<api.EndpointSecret> {
+    const body = { overlap_minutes: OVERLAP_MINUTES, ...request };
+    return this.#call("rotateWebhookSecret", { id: endpointId, body });
+  }
+
+  /** Resends events that occurred since this time and that the endpoint has not received. */
+  resendWebhookEvents(
+    endpointId: string,
+    request: api.ResendEventsRequest,
+  ): Promise<api.AcceptedResend> {
+    return this.#call("resendWebhookEvents", { id: endpointId, body: request });
+  }
+
+  async #call<Operation extends Name>(
+    name: Operation,
+    { id, body, query = {}, options = {} }: Arguments = {},
+  ): Promise<api.Operations[Operation]["response"]> {
+    const operation = OPERATIONS[name];
+    const path = operation.path.replace(/\{[^}]+\}/, () => encodeURIComponent(id ?? ""));
+    // The API clears a field of a payment link that is null. Elsewhere, null means not sent.
+    const keepsNull = name === "editPaymentLink";
+    const sent = body && operation.request ? encode(operation.request, body, keepsNull) : "";
+    const key = operation.isRepeatable ? await checkedKey(options.idempotencyKey) : null;
+    const call = {
+      method: operation.method,
+      target: path + queryText(name, query),
+      headers: {
+        Accept: "application/json",
+        ...(sent ? { "Content-Type": "application/json" } : {}),
+        ...(key === null ? {} : { "Idempotency-Key": key }),
+        ...(options.scenario ? { "X-Sandbox-Scenario": options.scenario } : {}),
+      },
+      body: bytes(sent),
+      idempotencyKey: key,
+    };
+    const document = await converse(call, this.#signer, this.#retries, this.#transport);
+    return readAs(operation.response, document) as api.Operations[Operation]["response"];
+  }
+
+  async *#every<Operation extends ListName>(
+    name: Operation,
+    filters: object,
+  ): AsyncGenerator<ItemOf<Operation>, void, undefined> {
+    let cursor: string | null = null;
+    do {
+      const query: object = { limit: PAGE_ITEMS, ...filters, cursor };
+      const page: Page<ItemOf<Operation>> = await this.#call<Name>(name, { query }) as never;
+      yield* page.data;
+      cursor = page.next_cursor;
+    } while (cursor !== null);
+  }
+
+  async #waitFor<Found extends { status: string }>(
+    verify: () => Promise<Found>,
+    trxId: string,
+    { timeoutSeconds = WAIT_FOR_SECONDS }: WaitOptions,
+  ): Promise<Found> {
+    const deadline = Date.now() + timeoutSeconds * 1000;
+    for (let wait = FIRST_WAIT_SECONDS; ; wait = Math.min(wait * 2, WAIT_SECONDS_MAX)) {
+      const found = await verify();
+      if (found.status !== "pending") return found;
+      const left = (deadline - Date.now()) / 1000;
+      if (left <= 0) throw new StillPending(trxId);
+      await pause(Math.min(wait, left));
+    }
+  }
+}
+
+interface Page<Item> {
+  data: Item[];
+  next_cursor: string | null;
+}
+
+type ListName = {
+  [Operation in Name]: api.Operations[Operation]["response"] extends Page<unknown>
+    ? Operation
+    : never;
+}[Name];
+type ItemOf<Operation extends ListName> =
+  api.Operations[Operation]["response"] extends Page<infer Item> ? Item : never;
+
+function queryText(name: Name, query: object): string {
+  const known: readonly string[] = OPERATIONS[name].query;
+  const sent: string[] = [];
+  for (const [given, value] of Object.entries(query) as [string, unknown][]) {
+    const renamed = known.includes(given) ? given : FILTERS[given];
+    if (!renamed || !known.includes(renamed)) throw new TypeError(`${name} has no filter ${given}.`);
+    if (value === undefined || value === null) continue;
+    const text = typeof value === "number" ? String(value) : timeText(value);
+    sent.push(`${renamed}=${encodeURIComponent(text)}`);
+  }
+  return sent.length > 0 ? `?${sent.join("&")}` : "";
+}
+
+async function checkedKey(given: string | undefined): Promise<string> {
+  if (given === undefined) return randomKey();
+  if (!KEY.test(given)) {
+    throw new RangeError("An idempotency key has 1 to 255 printable characters.");
+  }
+  return given;
+}

@@ -1,0 +1,94 @@
+/** The base classes of the errors. The class of each error code is generated. */
+
+/** Base class of every error that the client raises. */
+export class ManillaError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = new.target.name;
+  }
+}
+
+/**
+ * There was no readable response after all attempts. The request may have taken effect.
+ *
+ * You can safely repeat a POST request with the same idempotency key and the same body.
+ */
+export class NoAnswer extends ManillaError {
+  constructor(
+    message: string,
+    readonly idempotencyKey: string | null = null,
+  ) {
+    super(message);
+  }
+}
+
+/** The response does not match the API's specification. */
+export class BadAnswer extends ManillaError {}
+
+/** The timeout was reached before the transaction had a final status. */
+export class StillPending extends ManillaError {
+  constructor(readonly trxId: string) {
+    super(`${trxId} is still pending.`);
+  }
+}
+
+/** The request is not a notification from Manilla. Respond with 401 and ignore it. */
+export class BadNotification extends ManillaError {}
+
+/** The signature is missing, or was computed from another body or with another secret. */
+export class SignatureMismatch extends BadNotification {}
+
+/** The signature is valid but too old. An attacker may be replaying a recorded notification. */
+export class NotificationTooOld extends BadNotification {}
+
+/** What is known about a response with an error. */
+export interface ApiErrorFacts {
+  status: number;
+  document: Record<string, unknown>;
+  requestId: string | null;
+  retryAfterSeconds: number | null;
+  idempotencyKey: string | null;
+}
+
+/** The API rejected the request. This class is used for error codes without a separate class. */
+export class ApiError extends ManillaError {
+  static readonly codes: readonly string[] = [];
+  static readonly advice: string | null = null;
+
+  /** The HTTP status. */
+  readonly status: number;
+  /** The stable code for error handling, or null if the response has none. */
+  readonly code: string | null;
+  /** The error for each invalid field or header. */
+  readonly errors: Readonly<Record<string, string>>;
+  /** What to do about the error. */
+  readonly guidance: string | null;
+  /** The id with which the operator finds the request. */
+  readonly requestId: string | null;
+  readonly retryAfterSeconds: number | null;
+  /** The key of a POST request. Use it to repeat the request. */
+  readonly idempotencyKey: string | null;
+
+  constructor(facts: ApiErrorFacts) {
+    const status = `The API responded with status ${facts.status}.`;
+    super(ApiError.text(facts.document, "error") ?? status);
+    this.status = facts.status;
+    this.code = ApiError.text(facts.document, "error_code");
+    this.errors = texts(facts.document["errors"]);
+    this.guidance = ApiError.text(facts.document, "guidance") ?? new.target.advice;
+    this.requestId = facts.requestId;
+    this.retryAfterSeconds = facts.retryAfterSeconds;
+    this.idempotencyKey = facts.idempotencyKey;
+  }
+
+  /** Returns a field of the response if it is a text. */
+  protected static text(document: Record<string, unknown>, name: string): string | null {
+    const value = document[name];
+    return typeof value === "string" ? value : null;
+  }
+}
+
+function texts(value: unknown): Record<string, string> {
+  if (typeof value !== "object" || value === null) return {};
+  return Object.fromEntries(Object.entries(value).map(([name, text]) => [name, String(text)]));
+}

@@ -1,0 +1,92 @@
+"""Runs the contract of the clients: `clients/contract/README.md` describes the contract."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.samples.languages import skip_without
+
+ROOT = Path(__file__).parents[2]
+CONTRACT = ROOT / "clients" / "contract"
+RUN_SECONDS = 900
+# npm prints one of these codes if it cannot reach the registry.
+OFFLINE = ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN", "ENETUNREACH", "ECONNRESET")
+
+# Prepares a client in an empty folder, and returns the command of its runner.
+Prepare = Callable[[Path], Sequence[str]]
+
+
+def prepare_python(name: str) -> Prepare:
+    return lambda _: [sys.executable, str(ROOT / "clients/python/contract/run.py"), name]
+
+
+def prepare_typescript(folder: Path) -> Sequence[str]:
+    """Installs the pinned compiler in a copy of the package, builds it, and checks its types."""
+    skip_without("npm")
+    skip_without("node")
+    package = folder / "clients" / "typescript"
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(ROOT / "clients" / "typescript", package, ignore=ignored)
+    shutil.copytree(CONTRACT, folder / "clients" / "contract")
+    installed = run(["npm", "ci", "--no-audit", "--no-fund", "--prefer-offline"], package)
+    if installed.returncode and any(code in installed.stderr for code in OFFLINE):
+        pytest.skip("npm cannot reach its registry to install the TypeScript compiler")
+    assert installed.returncode == 0, installed.stderr
+    for arguments in ([], ["-p", "test"]):
+        built = run(["npx", "--no-install", "tsc", *arguments], package)
+        assert built.returncode == 0, built.stdout
+    files = ("test/client.test.mjs", "contract/contract.test.mjs")
+    return ["node", "--test", *(str(package / file) for file in files)]
+
+
+PREPARED: Mapping[str, Prepare] = {
+    "python": prepare_python("Client"),
+    "python-async": prepare_python("AsyncClient"),
+    "typescript": prepare_typescript,
+}
+
+
+def run(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_SECONDS,
+    )
+
+
+@contextlib.contextmanager
+def contract_server() -> Iterator[str]:
+    """Runs the server of the scripted cases, and yields its URL."""
+    with subprocess.Popen(
+        [sys.executable, str(CONTRACT / "server.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.stdin.close()
+            server.wait()
+
+
+def check(command: Sequence[str], folder: Path, **environment: str) -> str:
+    """Runs a client's runner. Fails with the runner's output if a case failed."""
+    with contract_server() as url:
+        done = run(command, folder, {**environment, "MANILLA_CONTRACT_URL": url})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
