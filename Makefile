@@ -53,7 +53,7 @@ faults: installed-dev ## the faults alone, and 7,000 random stories of payouts (
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
 	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/reference/test_schemathesis.py -s
 
-check: installed-dev ## format, lint, types, import contracts, structure, migrations, ASVS table, words
+check: installed-dev ## format, lint, types, import contracts, structure, migrations, ASVS table, words, generated files
 	@$(RUN) ruff format --check .
 	@$(RUN) ruff check .
 	@$(RUN) mypy
@@ -63,14 +63,16 @@ check: installed-dev ## format, lint, types, import contracts, structure, migrat
 	@$(RUN) tools.asvs
 	@$(RUN) tools.language
 	@$(RUN) tools.package_map --check
+	@$(RUN) tools.typescript --check
 
 format: installed-dev ## format, and fix what ruff can fix
 	@$(RUN) ruff check --fix .
 	@$(RUN) ruff format .
 
-docs: installed-dev ## regenerate the documents' tables of settings and metrics, and the packages' picture
+docs: installed-dev ## regenerate the documents' tables, the packages' picture, and the TypeScript client's types
 	@$(RUN) tests.operating.tables
 	@$(RUN) tools.package_map
+	@$(RUN) tools.typescript
 
 pictures: installed-dev ## make the README's pictures again, from the running product
 	@$(RUN) tests.browser
@@ -93,6 +95,7 @@ lock: ## update the pinned requirements (needs uv)
 	  --no-header --python-version 3.11 --output-file bench/baseline/requirements.txt
 
 clean: ## remove what was installed; the data folder stays
+	rm -rf clients/typescript/node_modules clients/typescript/dist
 	rm -rf $(VENV) $(VENV)-baseline .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Two commands at the same time in one folder install one after the other.

@@ -12,7 +12,20 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-SUFFIXES = {".py", ".md", ".html", ".js", ".sql", ".yml", ".toml", ".sh", ".txt", ".css"}
+SUFFIXES = {
+    ".py",
+    ".md",
+    ".html",
+    ".js",
+    ".mjs",
+    ".ts",
+    ".sql",
+    ".yml",
+    ".toml",
+    ".sh",
+    ".txt",
+    ".css",
+}
 # The check skips third-party texts, and files that quote the expressions on purpose.
 SKIPPED = (
     *("tools/language.py", "tests/tools/test_language.py", "CHANGELOG.md", "LICENSE"),

@@ -26,6 +26,7 @@ CHECKS = (
     ["-m", "tools.structure"],
     ["-m", "tools.language"],
     ["-m", "tools.package_map", "--check"],
+    ["-m", "tools.typescript", "--check"],
 )
 
 

@@ -1,11 +1,13 @@
 """`manilla --version` prints the same version as every package and document."""
 
 import asyncio
+import json
 import tomllib
 from pathlib import Path
 
 import manilla_client
 import manilla_simulator
+import pytest
 
 import manilla
 from tests.client import Site
@@ -20,3 +22,10 @@ async def test_the_version_is_the_same_everywhere(project: Path, site: Site) -> 
     for folder in (".", "clients/python", "simulator"):
         description = tomllib.loads((project / folder / "pyproject.toml").read_text())
         assert description["project"]["dynamic"] == ["version"]
+
+
+@pytest.mark.parametrize("name", ["package.json", "package-lock.json"])
+def test_the_typescript_client_has_the_platforms_version(project: Path, name: str) -> None:
+    package = json.loads((project / "clients" / "typescript" / name).read_text())
+    versions = {package["version"], package.get("packages", {}).get("", package)["version"]}
+    assert versions == {manilla.__version__}

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,10 +39,14 @@ def prepare_typescript(folder: Path) -> Sequence[str]:
     if installed.returncode and any(code in installed.stderr for code in OFFLINE):
         pytest.skip("npm cannot reach its registry to install the TypeScript compiler")
     assert installed.returncode == 0, installed.stderr
+    # The README's program is compiled, and runs as a test of its own.
+    (program,) = re.findall(r"```ts\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
+    for file in ("test/readme.ts", "contract/readme.test.mjs"):
+        (package / file).write_text(program)
     for arguments in ([], ["-p", "test"]):
         built = run(["npx", "--no-install", "tsc", *arguments], package)
         assert built.returncode == 0, built.stdout
-    files = ("test/client.test.mjs", "contract/contract.test.mjs")
+    files = ("test/client.test.mjs", "contract/contract.test.mjs", "contract/readme.test.mjs")
     return ["node", "--test", *(str(package / file) for file in files)]
 
 
