@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 
-import * as library from "manilla-client";
+import * as library from "../dist/index.js";
 import { errorClass } from "../dist/conversation.js";
 import { completeRetries, waitSeconds } from "../dist/retries.js";
 
