@@ -28,26 +28,36 @@ def prepare_python(name: str) -> Prepare:
 
 
 def prepare_typescript(folder: Path) -> Sequence[str]:
-    """Installs the pinned compiler in a copy of the package, builds it, and checks its types."""
+    """Builds a copy of the package, and installs the built package in an application."""
     skip_without("npm")
     skip_without("node")
-    package = folder / "clients" / "typescript"
+    package, application = folder / "clients" / "typescript", folder / "application"
     ignored = shutil.ignore_patterns("node_modules", "dist")
     shutil.copytree(ROOT / "clients" / "typescript", package, ignore=ignored)
     shutil.copytree(CONTRACT, folder / "clients" / "contract")
-    installed = run(["npm", "ci", "--no-audit", "--no-fund", "--prefer-offline"], package)
-    if installed.returncode and any(code in installed.stderr for code in OFFLINE):
-        pytest.skip("npm cannot reach its registry to install the TypeScript compiler")
-    assert installed.returncode == 0, installed.stderr
-    # The README's program is compiled, and runs as a test of its own.
+    application.mkdir()
+    # The README's program is compiled, and runs in the application as a test of its own.
     (program,) = re.findall(r"```ts\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
-    for file in ("test/readme.ts", "contract/readme.test.mjs"):
-        (package / file).write_text(program)
-    for arguments in ([], ["-p", "test"]):
-        built = run(["npx", "--no-install", "tsc", *arguments], package)
-        assert built.returncode == 0, built.stdout
-    files = ("test/client.test.mjs", "contract/contract.test.mjs", "contract/readme.test.mjs")
-    return ["node", "--test", *(str(package / file) for file in files)]
+    (package / "test" / "readme.ts").write_text(program)
+    (application / "readme.test.mjs").write_text(program)
+    install_compiler(package)
+    built = ["npx", "--no-install", "tsc"]
+    packed = ["npm", "pack", "--pack-destination", str(application)]
+    for command in (built, [*built, "-p", "test"], packed):
+        done = run(command, package)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (archive,) = application.glob("*.tgz")
+    installed = run(["npm", "install", "--offline", "--no-audit", archive.name], application)
+    assert installed.returncode == 0, installed.stderr
+    files = (package / "test/client.test.mjs", package / "contract/contract.test.mjs")
+    return ["node", "--test", *map(str, files), str(application / "readme.test.mjs")]
+
+
+def install_compiler(package: Path) -> None:
+    done = run(["npm", "ci", "--no-audit", "--no-fund", "--prefer-offline"], package)
+    if done.returncode and any(code in done.stderr for code in OFFLINE):
+        pytest.skip("npm cannot reach its registry to install the TypeScript compiler")
+    assert done.returncode == 0, done.stderr
 
 
 PREPARED: Mapping[str, Prepare] = {

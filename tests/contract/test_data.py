@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from manilla_client import Client
 
 from tests.contract.runners import CONTRACT
+from tests.signing import sign
 from tools.typescript import describe_api
 
 # These methods make no call.
@@ -124,3 +126,64 @@ def test_the_files_name_no_registry(project: Path) -> None:
     for part in packages.values():
         assert "resolved" not in part
         assert part["integrity"].startswith("sha512-")
+
+
+class SentRequest:
+    """A request as a client sends it, with a valid signature for the changed parts."""
+
+    def __init__(self, server: Any, case: str, target: str, document: str = "") -> None:
+        self.script = server.Script()
+        self.secret = server.API_SECRET
+        self.target, self.body = target, document.encode()
+        self.method = "POST" if document else "GET"
+        self.headers = {
+            "Accept": "application/json",
+            "X-Environment": "sandbox",
+            "X-Merchant-Key": f"test_{case}",
+            "X-API-Key": server.API_KEY,
+            **({"Content-Type": "application/json"} if document else {}),
+        }
+
+    def send(self, **changed: str) -> Any:
+        """Sends the request and returns the script's response."""
+        stamp = str(int(time.time()))
+        signature = sign(self.secret, stamp, self.method, self.target, self.body)
+        signed = {"X-Timestamp": stamp, "X-Signature": signature}
+        others = {name.replace("_", "-"): value for name, value in changed.items()}
+        headers = list({**self.headers, **signed, **others}.items())
+        return self.script.answer(self.method, self.target, headers, self.body)
+
+
+def is_violation(response: Any) -> bool:
+    return bool(response.get("body", {}).get("error_code") == "CONTRACT_VIOLATION")
+
+
+def test_the_server_reports_a_wrong_signature_and_a_wrong_timestamp(server: Any) -> None:
+    for changed in ({}, {"X_Signature": "0" * 64}, {"X_Timestamp": "1"}, {"X_API_Key": "test_x"}):
+        request = SentRequest(server, "site-info", "/api/v1/site-info")
+        assert is_violation(request.send(**changed)) == bool(changed)
+        assert bool(request.script.report()["violations"]) == bool(changed)
+
+
+@pytest.mark.parametrize("number", ["1500.5", "1500.500", '"1500.50"', "1500.50"])
+def test_the_server_compares_the_exact_text_of_numbers(
+    cases: Any, server: Any, number: str
+) -> None:
+    expected = cases["initiate-payment"]["exchanges"][0]["request"]
+    body = server.encoded(expected["body"]).replace("1500.50", number)
+    request = SentRequest(server, "initiate-payment", expected["path"], body)
+    assert is_violation(request.send(Idempotency_Key="a key")) == (number != "1500.50")
+
+
+def test_the_server_reports_a_changed_key_and_missing_and_additional_requests(
+    cases: Any, server: Any
+) -> None:
+    name = "post-is-retried-after-500"
+    expected = cases[name]["exchanges"][0]["request"]
+    body = server.encoded(expected["body"])
+    for keys, is_right in ((["a"], False), (["a", "a"], True), (["a", "b"], False)):
+        request = SentRequest(server, name, expected["path"], body)
+        responses = [request.send(Idempotency_Key=key) for key in keys]
+        missing = any(line.startswith(f"{name}:") for line in request.script.report()["missing"])
+        assert is_right == (not missing and not any(map(is_violation, responses)))
+    assert is_violation(request.send(Idempotency_Key="a"))

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +45,18 @@ class Runner:
 
     def run(self) -> None:
         for vector in read("signatures.json"):
-            self._case(vector["name"], lambda vector=vector: check_signature(vector))
+            self._case(vector["name"], partial(check_signature, vector))
         for case in read("notifications.json"):
-            self._case(case["name"], lambda case=case: self._check_notification(case))
+            self._case(case["name"], partial(check_notification, case))
         for case in read("waits.json"):
-            self._case(f"wait {case}", lambda case=case: check_wait(case))
-        self._case("error classes", lambda: check_classes(read("errors.json")))
+            self._case(f"wait {case}", partial(check_wait, case))
+        self._case("error classes", partial(check_classes, read("errors.json")))
         for case in self._get("/cases"):
-            self._case(case["name"], lambda case=case: self._check_scripted(case))
-        self._case(
-            "report", lambda: compare({"violations": [], "missing": []}, self._get("/report"))
-        )
+            self._case(case["name"], partial(self._check_scripted, case))
+        self._case("report", self._check_report)
         if "MANILLA_URL" in self._values:
             for case in read("live.json"):
-                self._case(case["name"], lambda case=case: self._check_live(case["steps"]))
+                self._case(case["name"], partial(self._check_live, case["steps"]))
 
     def _case(self, name: str, check: Callable[[], None]) -> None:
         self.count += 1
@@ -72,10 +71,8 @@ class Runner:
         with urllib.request.urlopen(self._url + path, timeout=30) as response:
             return json.load(response)
 
-    def _check_notification(self, case: Mapping[str, Any]) -> None:
-        verify = getattr(library, case["function"])
-        arguments = (case["body"].encode(), case["headers"], case["secret"])
-        check_outcome(case, lambda: verify(*arguments, tolerance_seconds=case["tolerance_seconds"]))
+    def _check_report(self) -> None:
+        compare({"violations": [], "missing": []}, self._get("/report"))
 
     def _check_scripted(self, case: Mapping[str, Any]) -> None:
         keys = Credentials("test_" + case["name"], "test_api_key", "test_api_secret")
@@ -261,6 +258,12 @@ def check_signature(vector: Mapping[str, Any]) -> None:
     secret, method, path = vector["secret"], vector["method"], vector["path"]
     made = sign(secret, int(vector["timestamp"]), method, path, vector["body"].encode())
     compare(vector["signature"], made)
+
+
+def check_notification(case: Mapping[str, Any]) -> None:
+    verify = getattr(library, case["function"])
+    arguments = (case["body"].encode(), case["headers"], case["secret"])
+    check_outcome(case, lambda: verify(*arguments, tolerance_seconds=case["tolerance_seconds"]))
 
 
 def check_wait(case: Mapping[str, Any]) -> None:
