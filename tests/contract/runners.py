@@ -16,6 +16,7 @@ from tests.samples.languages import skip_without
 ROOT = Path(__file__).parents[2]
 CONTRACT = ROOT / "clients" / "contract"
 RUN_SECONDS = 900
+README_LINES_MAX = 10
 # npm prints one of these codes if it cannot reach the registry.
 OFFLINE = ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN", "ENETUNREACH", "ECONNRESET")
 
@@ -37,7 +38,7 @@ def prepare_typescript(folder: Path) -> Sequence[str]:
     shutil.copytree(CONTRACT, folder / "clients" / "contract")
     application.mkdir()
     # The README's program is compiled, and runs in the application as a test of its own.
-    (program,) = re.findall(r"```ts\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)
+    program = readme_program(package / "README.md", "ts")
     (package / "test" / "readme.ts").write_text(program)
     (application / "readme.test.mjs").write_text(program)
     install_compiler(package)
@@ -51,6 +52,13 @@ def prepare_typescript(folder: Path) -> Sequence[str]:
     assert installed.returncode == 0, installed.stderr
     files = (package / "test/client.test.mjs", package / "contract/contract.test.mjs")
     return ["node", "--test", *map(str, files), str(application / "readme.test.mjs")]
+
+
+def readme_program(readme: Path, language: str) -> str:
+    """Returns the program in a client's README. It is at most ten lines of code."""
+    (program,) = re.findall(rf"```{language}\n(.*?)```", readme.read_text(), re.DOTALL)
+    assert len([line for line in program.splitlines() if line]) <= README_LINES_MAX
+    return str(program)
 
 
 def install_compiler(package: Path) -> None:
