@@ -64,15 +64,17 @@ check: installed-dev ## format, lint, types, import contracts, structure, migrat
 	@$(RUN) tools.language
 	@$(RUN) tools.package_map --check
 	@$(RUN) tools.typescript --check
+	@$(RUN) tools.php_client --check
 
 format: installed-dev ## format, and fix what ruff can fix
 	@$(RUN) ruff check --fix .
 	@$(RUN) ruff format .
 
-docs: installed-dev ## regenerate the documents' tables, the packages' picture, and the TypeScript client's types
+docs: installed-dev ## regenerate the documents' tables, the packages' picture, and the clients' types
 	@$(RUN) tests.operating.tables
 	@$(RUN) tools.package_map
 	@$(RUN) tools.typescript
+	@$(RUN) tools.php_client
 
 pictures: installed-dev ## make the README's pictures again, from the running product
 	@$(RUN) tests.browser

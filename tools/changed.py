@@ -21,6 +21,7 @@ TESTS = {
     "clients/python": ("tests/client_library", "tests/samples", "tests/contract"),
     "clients/typescript": ("tests/contract",),
     "clients/contract": ("tests/contract", "tests/api/test_vectors.py"),
+    "clients/php": ("tests/client_library", "tests/contract"),
     "simulator/src": ("tests/simulator", "tests/providers"),
     "bench": ("tests/bench",),
     "docs": ("tests/operating",),

@@ -18,6 +18,7 @@ SUFFIXES = {
     ".html",
     ".js",
     ".mjs",
+    ".php",
     ".ts",
     ".sql",
     ".yml",

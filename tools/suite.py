@@ -27,6 +27,7 @@ CHECKS = (
     ["-m", "tools.language"],
     ["-m", "tools.package_map", "--check"],
     ["-m", "tools.typescript", "--check"],
+    ["-m", "tools.php_client", "--check"],
 )
 
 
