@@ -1,0 +1,155 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Manilla;
+
+/**
+ * One call of the API: a request, and the function that reads its response.
+ *
+ * @internal
+ * @template T
+ */
+final class Call
+{
+    private const KEY_PATTERN = '/^[ -~]{1,255}$/D';
+
+    /**
+     * @param callable(Document): T $read
+     * @param ?string $idempotency_key every attempt has the same key, so the request takes effect only once
+     */
+    private function __construct(
+        public readonly string $method,
+        public readonly string $target,
+        private readonly mixed $read,
+        public readonly string $body = '',
+        public readonly ?string $idempotency_key = null,
+        public readonly ?string $scenario = null,
+    ) {
+    }
+
+    /**
+     * @template U
+     * @param callable(Document): U $read
+     * @param array<string, mixed> $query
+     * @return self<U>
+     */
+    public static function get(string $path, callable $read, array $query = []): self
+    {
+        return new self('GET', $path . self::queryString($query), $read);
+    }
+
+    /**
+     * @template U
+     * @param callable(Document): U $read
+     * @param array<string, mixed>|null $body
+     * @return self<U>
+     */
+    public static function send(string $method, string $path, callable $read, ?array $body = null): self
+    {
+        return new self($method, $path, $read, $body === null ? '' : ExactJson::encode((object) $body));
+    }
+
+    /**
+     * Creates a call that moves money, and that is therefore sent with an idempotency key.
+     *
+     * @template U
+     * @param callable(Document): U $read
+     * @param array<string, mixed> $body
+     * @return self<U>
+     */
+    public static function initiate(
+        string $path,
+        callable $read,
+        array $body,
+        ?string $idempotency_key,
+        ?string $scenario,
+    ): self {
+        $key = $idempotency_key ?? bin2hex(random_bytes(16));
+        if (preg_match(self::KEY_PATTERN, $key) !== 1) {
+            throw new \InvalidArgumentException('An idempotency key has 1 to 255 printable characters.');
+        }
+        if (!in_array($scenario, [null, 'success', 'failed', 'pending'], true)) {
+            throw new \InvalidArgumentException('A scenario is success, failed or pending.');
+        }
+        return new self('POST', $path, $read, ExactJson::encode((object) $body), $key, $scenario);
+    }
+
+    /** Appends a path segment, percent-encoded. */
+    public static function path(string $path, string $id, string $action = ''): string
+    {
+        return $path . '/' . rawurlencode($id) . $action;
+    }
+
+    /** @return array<string, string> */
+    public function headers(): array
+    {
+        return ['Accept' => 'application/json', 'User-Agent' => 'manilla-php/' . Client::VERSION]
+            + ($this->body === '' ? [] : ['Content-Type' => 'application/json'])
+            + ($this->idempotency_key === null ? [] : ['Idempotency-Key' => $this->idempotency_key])
+            + ($this->scenario === null ? [] : ['X-Sandbox-Scenario' => $this->scenario]);
+    }
+
+    /** @return T */
+    public function read(mixed $document): mixed
+    {
+        return ($this->read)(Document::of($document, 'The response'));
+    }
+
+    /**
+     * Checks the field names of an order, and converts its amounts and times.
+     *
+     * The API ignores unknown fields, so it would not report a misspelled field name.
+     *
+     * @param array<string, mixed> $order
+     * @param array<string, string> $types the type of each field, from Orders
+     * @return array<string, mixed>
+     */
+    public static function converted(array $order, array $types): array
+    {
+        self::checkNames($order, array_keys($types));
+        $converted = [];
+        foreach ($order as $name => $value) {
+            $converted[$name] = $value === null ? null : match ($types[$name]) {
+                'amount' => new ExactNumber(Amount::checked($value)),
+                'time' => self::time($value),
+                'object' => (object) $value,
+                default => $value,
+            };
+        }
+        return $converted;
+    }
+
+    /**
+     * @param array<string, mixed> $given
+     * @param list<string> $known
+     */
+    public static function checkNames(array $given, array $known): void
+    {
+        $unknown = array_diff(array_keys($given), $known);
+        if ($unknown !== []) {
+            throw new \InvalidArgumentException('Unknown fields: ' . implode(', ', $unknown) . '.');
+        }
+    }
+
+    public static function time(mixed $value): string
+    {
+        return match (true) {
+            $value instanceof \DateTimeInterface => $value->format('Y-m-d\TH:i:s.uP'),
+            is_string($value) => $value,
+            default => throw new \InvalidArgumentException('Times must be DateTimeInterface objects or strings.'),
+        };
+    }
+
+    /** @param array<string, mixed> $query */
+    private static function queryString(array $query): string
+    {
+        $sent = [];
+        foreach ($query as $name => $value) {
+            if ($value !== null) {
+                $sent[$name] = is_int($value) ? $value : self::time($value);
+            }
+        }
+        return $sent === [] ? '' : '?' . http_build_query($sent, '', '&', PHP_QUERY_RFC3986);
+    }
+}

@@ -1,0 +1,577 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Manilla;
+
+use Manilla\Errors\ApiError;
+use Manilla\Errors\ManillaError;
+use Manilla\Errors\NoAnswer;
+use Manilla\Errors\StillPending;
+use Manilla\Models\AcceptedResend;
+use Manilla\Models\Balance;
+use Manilla\Models\BalanceTransaction;
+use Manilla\Models\BankList;
+use Manilla\Models\CompletedPayment;
+use Manilla\Models\CreatedPaymentLink;
+use Manilla\Models\DeletedEndpoint;
+use Manilla\Models\DeliveredPayout;
+use Manilla\Models\EndpointSecret;
+use Manilla\Models\EndpointTest;
+use Manilla\Models\Event;
+use Manilla\Models\PaymentLink;
+use Manilla\Models\PaymentSession;
+use Manilla\Models\Payout;
+use Manilla\Models\PayoutMethods;
+use Manilla\Models\Refund;
+use Manilla\Models\SiteInfo;
+use Manilla\Models\UndeliveredPayout;
+use Manilla\Models\UnfinishedPayment;
+use Manilla\Models\VerifiedRefund;
+use Manilla\Models\WebhookEndpoint;
+
+/**
+ * The client of Manilla's merchant API.
+ *
+ * Amounts are strings in major units, such as '1500.50'. Times are DateTimeInterface objects.
+ *
+ * @phpstan-import-type PaymentOrder from Orders
+ * @phpstan-import-type PayoutOrder from Orders
+ * @phpstan-import-type RefundOrder from Orders
+ * @phpstan-import-type PaymentLinkOrder from Orders
+ * @phpstan-import-type PaymentLinkChange from Orders
+ * @phpstan-import-type EndpointOrder from Orders
+ * @phpstan-import-type EndpointChange from Orders
+ * @phpstan-type Time \DateTimeInterface|string
+ * @phpstan-type TransactionQuery array{since?: Time, until?: Time, ref_trx?: string, status?: 'pending'|'success'|'failed'}
+ * @phpstan-type StatementQuery array{since?: Time, until?: Time, ref_trx?: string, currency_code?: string}
+ * @phpstan-type PaymentLinkQuery array{since?: Time, until?: Time, status?: string, limit?: int, cursor?: ?string}
+ * @phpstan-type EventQuery array{since?: Time, type?: string, wait?: int, limit?: int, cursor?: ?string}
+ * @phpstan-type PageQuery array{limit?: int, cursor?: ?string}
+ * @phpstan-type Scenario 'success'|'failed'|'pending'
+ */
+final class Client
+{
+    /** The client has the same version number as the platform. */
+    public const VERSION = '0.8.0';
+
+    private const LINKS = '/api/v1/payment-links';
+    private const ENDPOINTS = '/api/v1/webhook-endpoints';
+    private const PERIOD = ['since', 'until', 'ref_trx'];
+    private const PAGING = ['limit', 'cursor'];
+    private const PAGE_ITEMS = 100; // Large pages need fewer requests.
+    private const FIRST_WAIT_SECONDS = 0.5;
+    private const WAIT_SECONDS_MAX = 10.0;
+
+    private readonly Transport $transport;
+
+    /** @param ?string $ca_file the certificates to trust, if they differ from the system's */
+    public function __construct(
+        string $url,
+        private readonly Credentials $credentials,
+        private readonly Retries $retries = new Retries(),
+        float $timeout_seconds = 30,
+        ?string $ca_file = null,
+    ) {
+        $this->transport = new Transport($url, $timeout_seconds, $ca_file);
+    }
+
+    /**
+     * Creates a client from environment variables.
+     *
+     * The variables are MANILLA_URL, MANILLA_MERCHANT_KEY, MANILLA_API_KEY and MANILLA_API_SECRET.
+     */
+    public static function fromEnvironment(): self
+    {
+        return new self(Credentials::variable('MANILLA_URL'), Credentials::fromEnvironment());
+    }
+
+    /**
+     * Creates a checkout session. Redirect the customer to the session's `payment_url`.
+     *
+     * @param PaymentOrder $order
+     * @param ?Scenario $scenario the payment's result in the sandbox
+     */
+    public function initiatePayment(
+        array $order,
+        ?string $idempotency_key = null,
+        ?string $scenario = null,
+    ): PaymentSession {
+        $body = self::given(Call::converted($order, Orders::PAYMENT_ORDER));
+        return $this->do(Call::initiate(
+            '/api/v1/initiate-payment',
+            PaymentSession::read(...),
+            $body,
+            $idempotency_key,
+            $scenario,
+        ));
+    }
+
+    public function verifyPayment(string $trx_id): CompletedPayment|UnfinishedPayment
+    {
+        return $this->do(Call::get(Call::path('/api/v1/verify-payment', $trx_id), self::payment(...)));
+    }
+
+    /** Returns the payment once its status is final. Throws StillPending on timeout. */
+    public function waitForPayment(
+        string $trx_id,
+        float $timeout_seconds = 60,
+    ): CompletedPayment|UnfinishedPayment {
+        return $this->waitFor($this->verifyPayment(...), $trx_id, $timeout_seconds);
+    }
+
+    /**
+     * Yields all your payments, newest first. Requests more pages when needed.
+     *
+     * @param TransactionQuery $query
+     * @return \Generator<int, CompletedPayment|UnfinishedPayment>
+     */
+    public function payments(array $query = []): \Generator
+    {
+        return $this->every('/api/v1/payments', self::payment(...), $query, [...self::PERIOD, 'status']);
+    }
+
+    /**
+     * Creates a page on which customers pay. Share the page's `url` with your customers.
+     *
+     * @param PaymentLinkOrder $order
+     */
+    public function createPaymentLink(array $order): CreatedPaymentLink
+    {
+        $body = self::given(Call::converted($order, Orders::PAYMENT_LINK_ORDER));
+        return $this->do(Call::send('POST', self::LINKS, CreatedPaymentLink::read(...), $body));
+    }
+
+    /**
+     * Returns a page of payment links, newest first.
+     *
+     * @param PaymentLinkQuery $query
+     * @return Page<PaymentLink>
+     */
+    public function listPaymentLinks(array $query = []): Page
+    {
+        $known = ['since', 'until', 'status', ...self::PAGING];
+        return $this->page(self::LINKS, PaymentLink::read(...), self::period($query, $known));
+    }
+
+    /**
+     * Yields all your payment links, newest first. Requests more pages when needed.
+     *
+     * @param array{since?: Time, until?: Time, status?: string} $query
+     * @return \Generator<int, PaymentLink>
+     */
+    public function paymentLinks(array $query = []): \Generator
+    {
+        return $this->every(self::LINKS, PaymentLink::read(...), $query, ['since', 'until', 'status']);
+    }
+
+    public function getPaymentLink(string $link_id): PaymentLink
+    {
+        return $this->do(Call::get(Call::path(self::LINKS, $link_id), PaymentLink::read(...)));
+    }
+
+    /**
+     * Changes the payment link for new payments. The value null removes an optional field.
+     *
+     * @param PaymentLinkChange $change
+     */
+    public function editPaymentLink(string $link_id, array $change): PaymentLink
+    {
+        // Fields that are null are sent as null, which tells the API to clear them.
+        $body = Call::converted($change, Orders::PAYMENT_LINK_CHANGE);
+        return $this->do(Call::send('PATCH', Call::path(self::LINKS, $link_id), PaymentLink::read(...), $body));
+    }
+
+    /** Disables the payment link. Customers can no longer start payments with it. */
+    public function disablePaymentLink(string $link_id): CreatedPaymentLink
+    {
+        $path = Call::path(self::LINKS, $link_id, '/disable');
+        return $this->do(Call::send('POST', $path, CreatedPaymentLink::read(...)));
+    }
+
+    /** Enables a disabled payment link. Customers can start payments with it again. */
+    public function enablePaymentLink(string $link_id): CreatedPaymentLink
+    {
+        $path = Call::path(self::LINKS, $link_id, '/enable');
+        return $this->do(Call::send('POST', $path, CreatedPaymentLink::read(...)));
+    }
+
+    /**
+     * Creates a refund. Your wallet is debited immediately, and the customer is refunded.
+     *
+     * @param RefundOrder $order
+     * @param ?Scenario $scenario the refund's result in the sandbox
+     */
+    public function initiateRefund(
+        array $order,
+        ?string $idempotency_key = null,
+        ?string $scenario = null,
+    ): Refund {
+        $body = self::given(Call::converted($order, Orders::REFUND_ORDER));
+        return $this->do(Call::initiate(
+            '/api/v1/initiate-refund',
+            Refund::read(...),
+            $body,
+            $idempotency_key,
+            $scenario,
+        ));
+    }
+
+    public function verifyRefund(string $trx_id): VerifiedRefund
+    {
+        return $this->do(Call::get(Call::path('/api/v1/verify-refund', $trx_id), VerifiedRefund::read(...)));
+    }
+
+    /** Returns the refund once its status is final. Throws StillPending on timeout. */
+    public function waitForRefund(string $trx_id, float $timeout_seconds = 60): VerifiedRefund
+    {
+        return $this->waitFor($this->verifyRefund(...), $trx_id, $timeout_seconds);
+    }
+
+    /**
+     * Yields all your refunds, newest first. Requests more pages when needed.
+     *
+     * @param TransactionQuery $query
+     * @return \Generator<int, VerifiedRefund>
+     */
+    public function refunds(array $query = []): \Generator
+    {
+        return $this->every('/api/v1/refunds', VerifiedRefund::read(...), $query, [...self::PERIOD, 'status']);
+    }
+
+    public function balance(): Balance
+    {
+        return $this->do(Call::get('/api/v1/balance', Balance::read(...)));
+    }
+
+    /**
+     * Yields your wallets' statement lines, newest first. Requests more pages when needed.
+     *
+     * @param StatementQuery $query
+     * @return \Generator<int, BalanceTransaction>
+     */
+    public function balanceTransactions(array $query = []): \Generator
+    {
+        $known = [...self::PERIOD, 'currency_code'];
+        return $this->every('/api/v1/balance-transactions', BalanceTransaction::read(...), $query, $known);
+    }
+
+    public function payoutMethods(string $currency): PayoutMethods
+    {
+        return $this->do(Call::get('/api/v1/payout-methods', PayoutMethods::read(...), ['currency' => $currency]));
+    }
+
+    /** Returns the banks and bank codes of provider B, or of the given automatic method. */
+    public function bankList(?string $method_code = null): BankList
+    {
+        $query = ['method_code' => $method_code];
+        return $this->do(Call::get('/api/v1/payout/bank-list', BankList::read(...), $query));
+    }
+
+    /**
+     * Creates a payout. Your wallet is debited immediately, and the beneficiary is paid.
+     *
+     * @param PayoutOrder $order
+     * @param ?Scenario $scenario the payout's result in the sandbox
+     */
+    public function initiatePayout(
+        array $order,
+        ?string $idempotency_key = null,
+        ?string $scenario = null,
+    ): Payout {
+        $body = self::given(Call::converted($order, Orders::PAYOUT_ORDER));
+        return $this->do(Call::initiate(
+            '/api/v1/initiate-payout',
+            Payout::read(...),
+            $body,
+            $idempotency_key,
+            $scenario,
+        ));
+    }
+
+    public function verifyPayout(string $trx_id): DeliveredPayout|UndeliveredPayout
+    {
+        return $this->do(Call::get(Call::path('/api/v1/verify-payout', $trx_id), self::payout(...)));
+    }
+
+    /** Returns the payout once its status is final. Throws StillPending on timeout. */
+    public function waitForPayout(
+        string $trx_id,
+        float $timeout_seconds = 60,
+    ): DeliveredPayout|UndeliveredPayout {
+        return $this->waitFor($this->verifyPayout(...), $trx_id, $timeout_seconds);
+    }
+
+    /**
+     * Yields all your payouts, newest first. Requests more pages when needed.
+     *
+     * @param TransactionQuery $query
+     * @return \Generator<int, DeliveredPayout|UndeliveredPayout>
+     */
+    public function payouts(array $query = []): \Generator
+    {
+        return $this->every('/api/v1/payouts', self::payout(...), $query, [...self::PERIOD, 'status']);
+    }
+
+    /**
+     * Returns a page of events, oldest first. To continue, pass the last event's id as `since`.
+     *
+     * @param EventQuery $query
+     * @return Page<Event>
+     */
+    public function listEvents(array $query = []): Page
+    {
+        Call::checkNames($query, ['since', 'type', 'wait', ...self::PAGING]);
+        return $this->page('/api/v1/events', Event::read(...), $query);
+    }
+
+    /**
+     * Creates a URL that receives events. Store its secret, which is returned only once.
+     *
+     * @param EndpointOrder $order
+     */
+    public function createWebhookEndpoint(array $order): EndpointSecret
+    {
+        $body = self::given(Call::converted($order, Orders::ENDPOINT_ORDER));
+        return $this->do(Call::send('POST', self::ENDPOINTS, EndpointSecret::read(...), $body));
+    }
+
+    /**
+     * Returns a page of webhook endpoints, newest first.
+     *
+     * @param PageQuery $query
+     * @return Page<WebhookEndpoint>
+     */
+    public function listWebhookEndpoints(array $query = []): Page
+    {
+        Call::checkNames($query, self::PAGING);
+        return $this->page(self::ENDPOINTS, WebhookEndpoint::read(...), $query);
+    }
+
+    public function getWebhookEndpoint(string $endpoint_id): WebhookEndpoint
+    {
+        return $this->do(Call::get(Call::path(self::ENDPOINTS, $endpoint_id), WebhookEndpoint::read(...)));
+    }
+
+    /** @param EndpointChange $change */
+    public function changeWebhookEndpoint(string $endpoint_id, array $change): WebhookEndpoint
+    {
+        $path = Call::path(self::ENDPOINTS, $endpoint_id);
+        $body = self::given(Call::converted($change, Orders::ENDPOINT_CHANGE));
+        return $this->do(Call::send('PATCH', $path, WebhookEndpoint::read(...), $body));
+    }
+
+    /** Deletes the endpoint and its secret, and stops deliveries to the endpoint. */
+    public function deleteWebhookEndpoint(string $endpoint_id): DeletedEndpoint
+    {
+        $path = Call::path(self::ENDPOINTS, $endpoint_id);
+        return $this->do(Call::send('DELETE', $path, DeletedEndpoint::read(...)));
+    }
+
+    /** Sends a test event and returns your server's response. */
+    public function testWebhookEndpoint(string $endpoint_id): EndpointTest
+    {
+        $path = Call::path(self::ENDPOINTS, $endpoint_id, '/test');
+        return $this->do(Call::send('POST', $path, EndpointTest::read(...)));
+    }
+
+    /** Creates a new secret. During the overlap, events are also signed with the old one. */
+    public function rotateWebhookSecret(string $endpoint_id, int $overlap_minutes = 1440): EndpointSecret
+    {
+        $path = Call::path(self::ENDPOINTS, $endpoint_id, '/rotate-secret');
+        $body = ['overlap_minutes' => $overlap_minutes];
+        return $this->do(Call::send('POST', $path, EndpointSecret::read(...), $body));
+    }
+
+    /**
+     * Resends events that occurred since this time and that the endpoint has not received.
+     *
+     * @param Time $since
+     */
+    public function resendWebhookEvents(
+        string $endpoint_id,
+        \DateTimeInterface|string $since,
+        bool $include_delivered = false,
+    ): AcceptedResend {
+        $path = Call::path(self::ENDPOINTS, $endpoint_id, '/resend');
+        $body = ['since' => Call::time($since), 'include_delivered' => $include_delivered];
+        return $this->do(Call::send('POST', $path, AcceptedResend::read(...), $body));
+    }
+
+    public function siteInfo(): SiteInfo
+    {
+        return $this->do(Call::get('/api/v1/site-info', SiteInfo::read(...)));
+    }
+
+    private static function payment(Document $document): CompletedPayment|UnfinishedPayment
+    {
+        $is_completed = $document->string('status') === 'success';
+        return $is_completed ? CompletedPayment::read($document) : UnfinishedPayment::read($document);
+    }
+
+    private static function payout(Document $document): DeliveredPayout|UndeliveredPayout
+    {
+        $is_delivered = $document->string('status') === 'success';
+        return $is_delivered ? DeliveredPayout::read($document) : UndeliveredPayout::read($document);
+    }
+
+    /**
+     * @param array<string, mixed> $order
+     * @return array<string, mixed> the order without the fields that are null
+     */
+    private static function given(array $order): array
+    {
+        return array_filter($order, static fn (mixed $value): bool => $value !== null);
+    }
+
+    /**
+     * Checks the filters' names, and returns the filters with the API's names for the period.
+     *
+     * @param array<string, mixed> $query
+     * @param list<string> $known
+     * @return array<string, mixed>
+     */
+    private static function period(array $query, array $known): array
+    {
+        Call::checkNames($query, $known);
+        $period = ['from' => $query['since'] ?? null, 'to' => $query['until'] ?? null];
+        return $period + array_diff_key($query, ['since' => true, 'until' => true]);
+    }
+
+    /**
+     * @template T
+     * @param callable(Document): T $read_item
+     * @param array<string, mixed> $query
+     * @return Page<T>
+     */
+    private function page(string $path, callable $read_item, array $query): Page
+    {
+        return $this->do(Call::get($path, static fn (Document $page) => Page::read($page, $read_item), $query));
+    }
+
+    /**
+     * @template T
+     * @param callable(Document): T $read_item
+     * @param array<string, mixed> $query
+     * @param list<string> $known
+     * @return \Generator<int, T>
+     */
+    private function every(string $path, callable $read_item, array $query, array $known): \Generator
+    {
+        // An unknown filter is reported here, and not only when the first item is requested.
+        return $this->pages($path, $read_item, self::period($query, $known));
+    }
+
+    /**
+     * @template T
+     * @param callable(Document): T $read_item
+     * @param array<string, mixed> $query
+     * @return \Generator<int, T>
+     */
+    private function pages(string $path, callable $read_item, array $query): \Generator
+    {
+        $cursor = null;
+        do {
+            $page = $this->page($path, $read_item, ['limit' => self::PAGE_ITEMS, 'cursor' => $cursor] + $query);
+            foreach ($page->data as $item) {
+                yield $item; // `yield from` would repeat the keys on each page.
+            }
+            $cursor = $page->next_cursor;
+        } while ($cursor !== null);
+    }
+
+    /**
+     * Polls until the status is final. The wait doubles after each poll, up to a maximum.
+     *
+     * @template T of object{status: string}
+     * @param callable(string): T $verify
+     * @return T
+     */
+    private function waitFor(callable $verify, string $trx_id, float $timeout_seconds): object
+    {
+        $deadline = hrtime(true) / 1e9 + $timeout_seconds;
+        $next_seconds = self::FIRST_WAIT_SECONDS;
+        while (true) {
+            $found = $verify($trx_id);
+            if ($found->status !== 'pending') {
+                return $found;
+            }
+            $left_seconds = $deadline - hrtime(true) / 1e9;
+            if ($left_seconds <= 0) {
+                throw new StillPending($trx_id);
+            }
+            self::sleep(min($next_seconds, $left_seconds));
+            $next_seconds = min($next_seconds * 2, self::WAIT_SECONDS_MAX);
+        }
+    }
+
+    /**
+     * Performs one call, from the first attempt to the result.
+     *
+     * @template T
+     * @param Call<T> $call
+     * @return T
+     */
+    private function do(Call $call): mixed
+    {
+        for ($attempts = 1;; $attempts++) {
+            $outcome = $this->attempt($call);
+            if ($outcome instanceof Answer && $outcome->status === 200) {
+                try {
+                    $document = ExactJson::decode($outcome->body);
+                } catch (\JsonException $error) {
+                    $outcome = new Failure('The response cannot be parsed: ' . $error->getMessage() . '.');
+                }
+                if ($outcome instanceof Answer) {
+                    return $call->read($document);
+                }
+            }
+            $wait_seconds = $this->waitSeconds($outcome, $attempts);
+            if ($wait_seconds === null) {
+                throw self::error($outcome, $call->idempotency_key);
+            }
+            self::sleep($wait_seconds);
+        }
+    }
+
+    /** @param Call<mixed> $call */
+    private function attempt(Call $call): Answer|Failure
+    {
+        // Each attempt gets a new signature, because signatures expire.
+        $signed = $this->credentials->headers(time(), $call->method, $call->target, $call->body);
+        return $this->transport->send($call->method, $call->target, $call->headers() + $signed, $call->body);
+    }
+
+    private function waitSeconds(Answer|Failure $outcome, int $attempts): ?float
+    {
+        if ($outcome instanceof Failure) {
+            return $outcome->is_final ? null : $this->retries->waitSeconds($attempts);
+        }
+        $is_retried = in_array($outcome->status, Retries::STATUSES, true);
+        return $is_retried ? $this->retries->waitSeconds($attempts, $outcome->retryAfterSeconds()) : null;
+    }
+
+    private static function error(Answer|Failure $outcome, ?string $idempotency_key): ManillaError
+    {
+        if ($outcome instanceof Failure) {
+            return new NoAnswer($outcome->reason, $idempotency_key);
+        }
+        try {
+            $document = ExactJson::decode($outcome->body);
+        } catch (\JsonException) {
+            $document = null; // A proxy may respond with a body that is not JSON.
+        }
+        return ApiError::of(
+            $outcome->status,
+            is_array($document) ? $document : [],
+            $outcome->headers['x-request-id'] ?? null,
+            $outcome->retryAfterSeconds(),
+            $idempotency_key,
+        );
+    }
+
+    private static function sleep(float $seconds): void
+    {
+        usleep((int) ($seconds * 1_000_000));
+    }
+}
