@@ -1,0 +1,9 @@
+<?php
+
+return [
+    'default' => 'stderr',
+    'channels' => [
+        'stderr' => ['driver' => 'monolog', 'handler' => Monolog\Handler\StreamHandler::class, 'with' => ['stream' => 'php://stderr']],
+        'null' => ['driver' => 'monolog', 'handler' => Monolog\Handler\NullHandler::class],
+    ],
+];

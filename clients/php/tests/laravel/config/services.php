@@ -1,0 +1,3 @@
+<?php
+
+return ['shop' => ['secret' => env('SHOP_SECRET')]];
