@@ -1,6 +1,7 @@
-"""The client library is a separate package without dependencies."""
+"""The client libraries are separate packages without dependencies."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,18 @@ def test_its_wheel_works_without_the_platform(project: Path, tmp_path: Path) -> 
     alone = ["--no-index", "--no-deps", "--no-cache-dir", "--disable-pip-version-check"]
     run(*pip, "--python", python, "install", "--quiet", *alone, str(tmp_path / name), at=tmp_path)
     assert run(python, "-I", "-c", PROGRAM, at=tmp_path) == "no answer\n"
+
+
+def test_each_php_class_is_in_the_file_that_psr_4_demands(project: Path) -> None:
+    source = project / "clients/php/src"
+    declared = re.compile(r"^(?:final |abstract )?(?:class|trait) (\w+)", re.MULTILINE)
+    for file in source.rglob("*.php"):
+        text, folder = file.read_text(), file.relative_to(source).parent
+        assert "\ndeclare(strict_types=1);\n" in text, file
+        if file.name != "config.php":
+            namespace = "\\".join(("Manilla", *folder.parts))
+            assert f"\nnamespace {namespace};\n" in text, file
+            assert declared.findall(text) == [file.stem]
 
 
 def run(*command: str, at: Path) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.client_library import php
 from tests.samples.languages import skip_without
 
 ROOT = Path(__file__).parents[2]
@@ -68,10 +69,24 @@ def install_compiler(package: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def prepare_php(folder: Path) -> Sequence[str]:
+    """Writes a program that first runs the README's payment, and then the contract."""
+    php.skip_without_php()
+    (folder / "vendor").mkdir()
+    (folder / "vendor" / "autoload.php").write_text(f"<?php require '{php.CLIENT}/autoload.php';")
+    program = php.readme_programs()[0]
+    assert len(program.splitlines()) <= README_LINES_MAX
+    (folder / "readme.php").write_text(program)
+    runner = php.CLIENT / "contract" / "run.php"
+    (folder / "run.php").write_text(f"<?php require 'readme.php'; require '{runner}';")
+    return [*php.COMMAND, "run.php"]
+
+
 PREPARED: Mapping[str, Prepare] = {
     "python": prepare_python("Client"),
     "python-async": prepare_python("AsyncClient"),
     "typescript": prepare_typescript,
+    "php": prepare_php,
 }
 
 

@@ -80,8 +80,8 @@ class Certificate:
             .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
             .sign(key, hashes.SHA256())
         )
-        self._file = folder / "server.pem"
-        self._file.write_bytes(
+        self.file = folder / "server.pem"
+        self.file.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM,
                 serialization.PrivateFormat.PKCS8,
@@ -92,11 +92,11 @@ class Certificate:
 
     def of_server(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self._file)
+        context.load_cert_chain(self.file)
         return context
 
     def of_client(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(self._file))
+        return ssl.create_default_context(cafile=str(self.file))
 
 
 def _authenticate(
