@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -29,3 +30,9 @@ def test_the_typescript_client_has_the_platforms_version(project: Path, name: st
     package = json.loads((project / "clients" / "typescript" / name).read_text())
     versions = {package["version"], package.get("packages", {}).get("", package)["version"]}
     assert versions == {manilla.__version__}
+
+
+def test_the_php_client_has_the_platforms_version(project: Path) -> None:
+    """Composer takes a package's version from git, so only the class contains the version."""
+    code = (project / "clients/php/src/Client.php").read_text()
+    assert re.findall(r"const VERSION = '(.*)';", code) == [manilla.__version__]
