@@ -21,7 +21,7 @@ function get(string $target): string
     $context = stream_context_create(['http' => [
         'header' => implode("\r\n", $headers),
         'timeout' => 30,
-        'ignore_errors' => true, // hand over the body of a refusal too
+        'ignore_errors' => true, // also return the body of error responses
     ]]);
     return (string) file_get_contents(getenv('MANILLA_URL') . $target, false, $context);
 }

@@ -24,7 +24,7 @@ function call(string $method, string $target, string $body = '', array $more = [
         'header' => implode("\r\n", $headers),
         'content' => $body,
         'timeout' => 30,
-        'ignore_errors' => true, // hand over the body of a refusal too
+        'ignore_errors' => true, // also return the body of error responses
     ]]);
     return (string) file_get_contents(getenv('MANILLA_URL') . $target, false, $context);
 }
