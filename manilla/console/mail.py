@@ -12,6 +12,7 @@ from manilla.web import cells, lists, record_list
 from manilla.web.display import badge, title
 from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
+from manilla.web.serving.policy import content_policy
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -20,11 +21,7 @@ COLUMNS = listing.FIELDS.select(
     "id merchant_id kind recipient state attempts created_at ended_at last_error"
 )
 # Content security policy of the page that shows the email in a frame.
-FRAMING = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-src 'self'; frame-ancestors 'none'"
-)
+FRAMING = content_policy(frames="'self'")
 # Content security policy of the email itself, which may use only inline styles.
 FRAMED = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'self'"
 

@@ -10,12 +10,13 @@ import structlog
 
 from manilla.kit import ids
 from manilla.kit.errors import Refusal
-from manilla.kit.http import BodyTooLarge
+from manilla.kit.http import BodyTooLarge, Header
 from manilla.kit.server.draining import Drain
 from manilla.pages import health, unsubscribe
 from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.rendering import environment
+from manilla.web.serving.policy import content_policy
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import MethodNotSupported, OnError, PageRouter, UrlHandler
@@ -24,13 +25,11 @@ log = structlog.get_logger(__name__)
 
 FOLDER = Path(str(resources.files("manilla.pages")))
 
-# The content security policy forbids inline scripts and styles, other sites' content, and framing.
+POLICY = "Content-Security-Policy"
+FRAME_OPTIONS = "X-Frame-Options"
 SECURITY_HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
-    ),
+    POLICY: content_policy(),
+    FRAME_OPTIONS: "DENY",
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -99,6 +98,13 @@ def _headers(refusal: Refusal) -> dict[str, str]:
     return {} if seconds is None else {"Retry-After": str(seconds)}
 
 
+def _may_be_framed(headers: Sequence[Header]) -> bool:
+    """Returns whether a page's own policy lets pages of some origins show the page in a frame."""
+    policies = (value for name, value in headers if name.lower() == POLICY.lower().encode())
+    policy = next(policies, b"")
+    return b"frame-ancestors" in policy and b"frame-ancestors 'none'" not in policy
+
+
 def harden(asgi: Any) -> Any:
     """Adds the security headers and a request id to every response, including errors and files."""
     fixed = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
@@ -110,6 +116,8 @@ def harden(asgi: Any) -> Any:
                 own = [*message.get("headers", ())]
                 # Do not replace headers that a page has set itself.
                 named = {name.lower() for name, _ in own}
+                if _may_be_framed(own):
+                    named.add(FRAME_OPTIONS.lower().encode())
                 added = [each for each in fixed if each[0] not in named]
                 message["headers"] = [*own, *added, request_id]
             await send(message)
