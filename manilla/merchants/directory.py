@@ -11,7 +11,14 @@ from manilla.kit import changes, deadline
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.merchants import api_keys, branding, credentials, gateway_order, queries
+from manilla.merchants import (
+    api_keys,
+    branding,
+    checkout_origins,
+    credentials,
+    gateway_order,
+    queries,
+)
 from manilla.merchants.api_keys import LiveKey
 from manilla.merchants.branding import Branding
 from manilla.merchants.credentials import LiveCredential
@@ -53,6 +60,8 @@ class Caller(msgspec.Struct, frozen=True):
     # Types of transactions (payment, payout) whose `pending` events are sent to an endpoint.
     pending_events: frozenset[str] = frozenset()
     keys: tuple[LiveKey, ...] = ()  # additional API keys
+    # The origins of the pages that may show checkout in a frame.
+    checkout_origins: tuple[str, ...] = ()
 
     def live_credentials(self) -> Sequence[LiveCredential]:
         return credentials.live(self.credentials)
@@ -195,6 +204,7 @@ class Directory:
             branding=await branding.find(self._db, merchant_id),
             pending_events=await queries.pending_events(self._db, merchant_id, environment),
             keys=await api_keys.live(self._db, self._keyring, merchant_id, environment),
+            checkout_origins=await checkout_origins.read(self._db, merchant_id, environment),
         )
 
 

@@ -72,6 +72,8 @@ class CheckoutView(msgspec.Struct, frozen=True):
     # The latest charge, if it was declined and the customer must choose again.
     declined: Charge | None
     returned: Money  # amount that is refunded automatically after the payment's status is final
+    # The origins of the merchant's pages that may show checkout in a frame.
+    origins: tuple[str, ...]
 
 
 class SandboxOutcome(StrEnum):
@@ -140,6 +142,7 @@ class Checkout:
             released=None if held is None else await self._released(held),
             declined=None if latest is None or latest.is_undecided else latest,
             returned=wrong_amounts.amount_to_return(payment),
+            origins=caller.checkout_origins,
         )
 
     async def _released(self, held: Charge) -> CaseAction | None:

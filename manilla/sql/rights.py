@@ -23,6 +23,7 @@ RIGHTS = {
     "case_event": APPEND,
     "change": CHANGE,
     "charge": KEEP,
+    "checkout_origins": KEEP,
     "clearing_difference": KEEP,
     "clearing_movement": APPEND,
     "credential": ALL,
