@@ -15,6 +15,7 @@ from manilla.kit.server.draining import Drain
 from manilla.pages import health, unsubscribe
 from manilla.services import Services
 from manilla.web import static_files
+from manilla.web.embed import checkout_script
 from manilla.web.rendering import environment
 from manilla.web.serving.policy import content_policy
 from manilla.web.serving.request import WebRequest
@@ -65,6 +66,7 @@ def build(
         *health.handlers(services.db, drain or Drain()),
         *static_files.folder_handlers("/static", FOLDER / "static"),
         static_files.handler(),
+        checkout_script.handler(),
         *unsubscribe.handlers(services, render),
     ]
     return harden(PageRouter(chain(own, *groups), _error_handler(render)))
