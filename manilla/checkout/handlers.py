@@ -41,7 +41,9 @@ async def choose(request: CheckoutRequest) -> PageResponse:
     chosen, seen = await request.field("method"), await request.field("seen")
     number = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < SEEN_DIGITS_MAX else 0
     action = request.services.checkout.choose(request.trx_id, chosen, number)
-    return await _after(request, action, "pay")
+    # The mark tells the page that it is in a window which checkout in a frame has opened.
+    mark = {"window": "1"} if await request.field("window") else {}
+    return await _after(request, action, "pay", **mark)
 
 
 async def pay(request: CheckoutRequest) -> PageResponse:
@@ -115,7 +117,7 @@ async def redirect_to_start(request: CheckoutRequest) -> PageResponse:
 
 
 async def _after(
-    request: CheckoutRequest, action: Awaitable[object], page: str = ""
+    request: CheckoutRequest, action: Awaitable[object], page: str = "", **query: str
 ) -> PageResponse:
     """Awaits the action, then redirects to the page.
 
@@ -124,7 +126,7 @@ async def _after(
     """
     try:
         await action
-        return request.redirect(page)
+        return request.redirect(page, **query)
     except Refusal as refusal:
         view = await request.view()
         if view.payment.status is not PaymentStatus.PENDING:

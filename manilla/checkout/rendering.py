@@ -21,6 +21,7 @@ from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.receipts.contents import Receipt
 from manilla.web.rendering import environment
+from manilla.web.serving.policy import content_policy
 from manilla.web.serving.response import PageResponse
 
 FOLDER = Path(str(resources.files("manilla.checkout")))
@@ -52,10 +53,9 @@ def show_page(
         request,
         f"{shown}.html",
         status,
-        view=view,
+        view,
         payment=view.payment,
         merchant=display.name(view.merchant_name),
-        branding=view.branding,
         charge=view.charge,
         method=page.method_of(view),
         seconds=_seconds_until(_end(request, shown, view)),
@@ -74,7 +74,7 @@ def show_page(
 def show_receipt_page(
     request: CheckoutRequest, view: CheckoutView, receipt: Receipt
 ) -> PageResponse:
-    return _respond(request, "receipt.html", receipt=receipt, branding=view.branding)
+    return _respond(request, "receipt.html", 200, view, receipt=receipt)
 
 
 def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
@@ -83,9 +83,10 @@ def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageR
     return _respond(
         request,
         "sandbox_provider.html",
+        200,
+        view,
         payment=view.payment,
         merchant=display.name(view.merchant_name),
-        branding=view.branding,
         charge=view.charge,
         completes_in=_seconds_until(view.completes_at) if view.completes_at else None,
         version_shown=page.version_of(view),
@@ -102,10 +103,11 @@ def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageRe
     return _respond(
         request,
         "redirect_to_provider.html",
+        200,
+        view,
         payment=view.payment,
         charge=view.charge,
         method=method,
-        branding=view.branding,
     )
 
 
@@ -120,9 +122,20 @@ def error_page(request: CheckoutRequest, status: int, text: str) -> PageResponse
 
 
 def _respond(
-    request: CheckoutRequest, template: str, status: int = 200, **values: Any
+    request: CheckoutRequest,
+    template: str,
+    status: int = 200,
+    view: CheckoutView | None = None,
+    **values: Any,
 ) -> PageResponse:
-    return respond(request.services, template, status, request=request, **values)
+    """Renders a page of one payment. Pages of the merchant's allowed origins may frame it."""
+    embeddable = view if view is not None and view.origins else None
+    if view is not None:
+        values |= {"view": view, "branding": view.branding, "embeddable": embeddable}
+    response = respond(request.services, template, status, request=request, **values)
+    if embeddable is not None:
+        response.headers["content-security-policy"] = content_policy(shown_in=embeddable.origins)
+    return response
 
 
 def respond(services: Services, template: str, status: int = 200, **values: Any) -> PageResponse:
@@ -132,7 +145,7 @@ def respond(services: Services, template: str, status: int = 200, **values: Any)
         .render(
             gateway_name=display.name(services.platform.now.gateway_name),
             is_development=services.is_development,
-            **{"version_shown": None, "branding": None, **values},
+            **{"version_shown": None, "branding": None, "embeddable": None, **values},
         )
     )
     return PageResponse.html(text, status, headers=NO_STORE)

@@ -125,5 +125,6 @@ all("[data-seconds]").forEach(countDown);
 all("[data-poll]").slice(0, 1).forEach(follow);
 all("[data-copy]").forEach(offerCopy);
 all("[data-return]").forEach(returnSoon);
+all("[data-follow]").forEach((link) => location.replace(link.href));
 all("form").forEach(sendOnce);
 one("[role=alert]")?.focus();
