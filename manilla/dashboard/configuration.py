@@ -1,4 +1,4 @@
-"""Payment settings pages: gateways, receipts, wrong amounts, and who pays the commission."""
+"""Payment settings pages: gateways, receipts, wrong amounts, commission and embedded checkout."""
 
 from itertools import groupby
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.merchants import gateway_order, merchants
+from manilla.merchants import checkout_origins, gateway_order, merchants
 from manilla.merchants.gateway_order import Step
 from manilla.merchants.merchants import (
     CommissionBearer,
@@ -16,10 +16,12 @@ from manilla.merchants.merchants import (
 )
 from manilla.payments import commission
 from manilla.payments.eligibility import gateways
+from manilla.web.embed import checkout_script
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
 EXAMPLE = 10_000  # the amount in the example of the commission, in major units
+ORIGINS_LENGTH_MAX = 10_000
 
 
 async def show_gateways(request: PageRequest) -> PageResponse:
@@ -107,6 +109,36 @@ async def choose_bearer(request: PageRequest) -> PageResponse:
     await _change(request, MerchantUpdate(commission_bearer=bearer))
     who = "The customer" if bearer is CommissionBearer.CUSTOMER else "Your business"
     return request.redirect("~/commission", done=f"{who} now pays the commission.")
+
+
+async def show_origins(request: PageRequest) -> PageResponse:
+    return request.page("embedded_checkout.html", **await _origins(request))
+
+
+async def change_origins(request: PageRequest) -> PageResponse:
+    """Saves the origins of the merchant's pages that may show checkout in a frame."""
+    environment, merchant_id = request.environment, request.merchant_id
+    try:
+        text = request.form.text("origins", at_most=ORIGINS_LENGTH_MAX)
+        origins = checkout_origins.parse(text, environment)
+        await request.confirm_identity()
+        await checkout_origins.change(request.db, merchant_id, environment, origins)
+    except Refusal as refusal:
+        values = await _origins(request)
+        return request.form_with_errors("embedded_checkout.html", refusal, **values)
+    done = "Saved. Pages of these origins can show checkout."
+    return request.redirect(
+        "~/embedded-checkout", done=done if origins else "Saved. No page can show checkout."
+    )
+
+
+async def _origins(request: PageRequest) -> dict[str, Any]:
+    found = await checkout_origins.read(request.db, request.merchant_id, request.environment)
+    return {
+        "origins": "\n".join(found),
+        "most": checkout_origins.ORIGINS_MAX,
+        "script": checkout_script.tag(request.services.base_url),
+    }
 
 
 async def _change(request: PageRequest, change: MerchantUpdate) -> None:

@@ -63,6 +63,7 @@ NAVIGATION = {
     "API Config": [
         NavigationItem("Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW),
         NavigationItem("API Commission", "~/commission", "percentage", Permission.VIEW),
+        NavigationItem("Embedded checkout", "~/embedded-checkout", "app-window", Permission.VIEW),
     ],
     "Business": [
         NavigationItem("Team", "/team", "users", Permission.VIEW),
@@ -166,6 +167,15 @@ ROUTES = [
         CONFIGURE,
         step_up=True,
         in_both_environments=True,
+    ),
+    Route("GET", ENV + "/embedded-checkout", configuration.show_origins, VIEW),
+    Route(
+        "POST",
+        ENV + "/embedded-checkout",
+        configuration.change_origins,
+        CONFIGURE,
+        step_up=True,
+        checks_first=True,
     ),
     Route("GET", ENV + "/payments", payments.show_all, VIEW),
     Route("GET", PAYMENT, payments.show, VIEW),

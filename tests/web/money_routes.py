@@ -91,6 +91,8 @@ DASHBOARD: dict[str, Effect] = {
     "GET /{environment:str}/commission": Effect.NOTHING,
     "GET /{environment:str}/commission/example": Effect.NOTHING,
     "POST /{environment:str}/commission": Effect.TERMS,
+    "GET /{environment:str}/embedded-checkout": Effect.NOTHING,
+    "POST /{environment:str}/embedded-checkout": Effect.NOTHING,
     "GET /{environment:str}/payments": Effect.NOTHING,
     "GET /{environment:str}/payments/{trx_id:str}": Effect.NOTHING,
     "GET /{environment:str}/payments/{trx_id:str}/refund": Effect.NOTHING,
