@@ -12,6 +12,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from manilla.kit import strict_json
+from manilla.web.embed import checkout_script
 
 SAMPLES = Path(str(resources.files("manilla.reference"))) / "samples"
 
@@ -44,6 +45,9 @@ PROGRAMS = {
     ),
 }
 
+# In a page's sample, this mark stands for the element that loads `checkout.js`.
+SCRIPT_MARK = "{{ checkout_script }}"
+
 WORDS = (
     "and async await case catch class const def do done echo else esac except exit export false fi "
     "final for from func function if import in is let new nil not null or package print private "
@@ -66,6 +70,12 @@ class Sample(msgspec.Struct, frozen=True):
     file: str
     command: str
     text: str
+
+
+def shop_file(name: str, base_url: str) -> str:
+    """Returns a file of the sample shop, whose page shows checkout in a dialog."""
+    element = checkout_script.tag(base_url).replace("\n", "\n  ")
+    return (SAMPLES / "browser" / name).read_text().replace(SCRIPT_MARK, element)
 
 
 @cache

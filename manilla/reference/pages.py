@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from manilla.kit.time_limits import TimeLimits
 from manilla.ledger import idempotency
+from manilla.merchants import checkout_origins
 from manilla.notify import queries
 from manilla.notify.endpoints import endpoint
 from manilla.notify.events.kinds import EventType
@@ -19,6 +20,7 @@ from manilla.reference import code_samples, guidance, operations, sections, tran
 from manilla.reference.operations import DocumentedError, Operation
 from manilla.reference.search import SearchEntry, SearchResult, search
 from manilla.reference.sections import PageSection
+from manilla.web.embed import checkout_script
 from manilla.web.rendering import environment
 
 TEMPLATES = Path(str(resources.files("manilla.reference"))) / "templates"
@@ -55,6 +57,7 @@ FIRST = (
     _guide("/authentication", "Authentication", "Start"),
     _guide("/sandbox", "Sandbox", "Start"),
     _guide("/payments", "Take payments", "Guides"),
+    _guide("/embedded-checkout", "Checkout in your page", "Guides"),
     _guide("/payouts", "Send payouts", "Guides"),
     _guide("/refunds", "Refunds", "Guides"),
     _guide("/notifications", "Notifications", "Guides"),
@@ -203,6 +206,9 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "ipn_retry_seconds": queries.RETRY_SECONDS,
         "idempotency": idempotency,
         "version": document["info"]["version"],
+        "script": checkout_script,
+        "shop_file": code_samples.shop_file,
+        "origins_max": checkout_origins.ORIGINS_MAX,
     }
 
 
