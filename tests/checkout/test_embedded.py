@@ -294,15 +294,14 @@ async def test_messages_from_elsewhere_change_nothing(
         await expect(page.locator("iframe")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    "url", ["https://evil.example/checkout/TXN1", "/dashboard/", "javascript:alert(1)", ""]
-)
 async def test_only_a_checkout_of_the_platform_can_be_opened(
-    serving: EmbeddingShop, browser: Browser, url: str
+    serving: EmbeddingShop, browser: Browser
 ) -> None:
+    elsewhere = serving.shop.services.base_url + "/dashboard/"
     async with serving.page(browser) as page:
-        with pytest.raises(Exception, match="TypeError"):
-            await page.evaluate("url => { Manilla.open({ url }); }", url)
+        for url in ("https://evil.example/checkout/TXN1", elsewhere, "javascript:alert(1)", ""):
+            with pytest.raises(Exception, match="TypeError"):
+                await page.evaluate("url => { Manilla.open({ url }); }", url)
         await is_closed(page)
 
 
