@@ -20,7 +20,7 @@ from tests.web.signed_in_user import member
 
 pytestmark = pytest.mark.usefixtures("site")
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "signatures.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[2] / "clients/contract/signatures.json").read_text())
 PHONE = 390
 # These pages contain every type of element, so the slow contrast check skips all other pages.
 COLOURED = ("/docs", "/docs/authentication", "/docs/errors", "/docs/api/initiate-payment-legacy")

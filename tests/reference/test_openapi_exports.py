@@ -47,7 +47,7 @@ async def test_the_text_version_names_every_endpoint_and_error(
 
 async def test_the_text_version_signs_like_the_test_vectors(site: Site, project: Path) -> None:
     text = (await site.send("GET", "/llms.txt")).body.decode()
-    vectors = json.loads((project / "tests" / "vectors" / "signatures.json").read_text())
+    vectors = json.loads((project / "clients/contract/signatures.json").read_text())
     first = next(vector for vector in vectors if vector["path"] == "/api/v1/site-info")
     for part in ("secret", "timestamp", "signature"):
         assert str(first[part]) in text
