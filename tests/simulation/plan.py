@@ -1,0 +1,186 @@
+"""The plan: all steps of a run, generated from the seed before the run.
+
+A plan is an endless sequence of rounds. The steps of a round are divided into lanes: one for each
+merchant (its calls and its customers), one for the administrators and one for the faults. The lanes
+of a round run at the same time, and the steps of a lane run in order. A round ends with a quiet
+moment. A plan can be printed, read again, and shortened.
+"""
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+ADMINISTRATOR, FAULT = "administrator", "fault"
+MERCHANTS = 8
+RAILS = ("a", "b", "c", "kora", "paystack", "monnify")  # the rails of payouts
+GATEWAYS = ("a", "b", "c")  # the rails on checkout
+MERCHANT_STEPS = 24
+ADMINISTRATOR_STEPS = 3
+FAULT_STEPS = 8
+
+Choices = dict[str, Sequence[Any]]
+
+AMOUNT = range(100_00, 5_000_00)
+METHOD = [*RAILS, "auto", "auto", "auto", "manual"]
+# Delivered; fails later; cannot be resolved; settled by a later step; provider lacks the money.
+ACCOUNT = ["0123456789"] * 8 + [
+    "0000000001",
+    "0000000002",
+    "0000000003",
+    "0000000003",
+    "0000000004",
+]
+# The rows of payout files.
+FILE = [[150_00], [200_00, 350_50], [100_00, 999_99, 480_25, 120_00, 310_10]]
+OUTCOME = ["success"] * 6 + ["failed", "abandoned"]
+# `back` selects one of the lane's earlier steps of the right kind, counted from the newest.
+BACK = range(6)
+
+MERCHANT: dict[str, tuple[float, Choices]] = {
+    "pay": (7, {"amount": AMOUNT, "rail": GATEWAYS, "outcome": OUTCOME}),
+    "pay_by_link": (2, {"amount": AMOUNT, "rail": GATEWAYS, "outcome": OUTCOME}),
+    "pay_out": (8, {"amount": AMOUNT, "method": METHOD, "account": ACCOUNT}),
+    "pay_file": (0.4, {"amounts": FILE, "account": ACCOUNT}),
+    "refund": (3, {"back": BACK, "percent": [10, 30, 100]}),
+    "repeat": (3, {"back": BACK}),
+    "verify": (3, {"back": BACK}),
+    "read_balance": (5, {}),
+    "wrong_clock": (1, {"skew_seconds": [-7200, 3600, 86400]}),
+    "rotate_keys": (0.2, {"overlap_minutes": [0, 60]}),
+}
+ADMIN: dict[str, tuple[float, Choices]] = {
+    "payouts_off_and_on": (2, {"merchant": range(MERCHANTS)}),
+    "disable_and_approve": (2, {"merchant": range(MERCHANTS)}),
+    "drain_and_undrain": (2, {"rail": RAILS}),
+    "withdrawals_off_and_on": (1, {}),
+    "hold_and_release": (1, {}),
+    "change_setting": (1, {"seconds": [60, 120, 300]}),
+    "revoke_key": (2, {"merchant": range(MERCHANTS)}),
+    "decide": (4, {"back": BACK, "is_paid": [True, True, False]}),
+    "reverse": (2, {"back": BACK, "rail": ["a", "c"]}),
+}
+POINTS = [
+    "after_webhook_stored",
+    "amid_payment_credit",
+    "before_payment_commit",
+    "after_payment_commit",
+    "before_refund_commit",
+    "before_intake_commit",
+    "after_intake_commit",
+    "before_payout_commit",
+    "after_payout_commit",
+    "between_status_and_refund",
+    "before_move_commit",
+    "after_move_commit",
+    "before_transfer_is_sent",
+    "after_send_is_begun",
+    "after_transfer_is_sent",
+    "after_notification_is_delivered",
+]
+PROCESS = ["serve", "worker"]
+CALL = ["transfer", "transfer", "transfer_status", "charge", "charge_status", "refund", "resolve"]
+ANSWER = [
+    "5xx_before",
+    "5xx_after_accept",
+    "reset",
+    "reset_after_accept",
+    "garbage_after_accept",
+    "refuse",
+]
+FAULTS: dict[str, tuple[float, Choices]] = {
+    "crash": (8, {"point": POINTS}),
+    "kill": (3, {"process": PROCESS}),
+    "freeze": (3, {"process": [*PROCESS, "simulator"], "steps": [6, 12]}),
+    "kill_database_connections": (2, {}),
+    "kill_database_process": (1, {}),
+    "kill_database": (1, {}),
+    "provider_answers": (6, {"rail": RAILS, "call": CALL, "answer": ANSWER, "times": [1, 2, 3]}),
+    "provider_is_down": (2, {"rail": RAILS, "steps": [6, 12]}),
+    "provider_is_slow": (1, {"rail": RAILS, "steps": [6, 12]}),
+    "webhooks": (
+        4,
+        {"rail": RAILS, "mode": ["duplicate", "reorder", "hold", "lost", "forge"]},
+    ),
+    "receiver_fails": (2, {"how": ["error", "lost", "slow"], "times": [1, 3]}),
+    "time_passes": (2, {}),
+    "checkouts_expire": (1, {}),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a lane. `number` is unique in the round, and part of a merchant's references."""
+
+    round: int
+    number: int
+    lane: str
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict, hash=False)
+    # A step of the administrators or of the faults starts after this many steps of merchants.
+    after: int = 0
+
+    def __str__(self) -> str:
+        given = " ".join(f"{key}={value}" for key, value in self.arguments.items())
+        when = f" after {self.after} steps" if self.lane in (ADMINISTRATOR, FAULT) else ""
+        return f"{self.round}.{self.number} {self.lane}{when}: {self.name} {given}".rstrip()
+
+
+Round = list[Step]
+
+
+def rounds(seed: int) -> Iterator[Round]:
+    """Yields the rounds of a seed. The same seed always yields the same rounds."""
+    number = 0
+    while True:
+        number += 1
+        yield _round(random.Random(f"{seed}-{number}"), number)
+
+
+def first_rounds(seed: int, count: int) -> list[Round]:
+    each = rounds(seed)
+    return [next(each) for _ in range(count)]
+
+
+def _round(chance: random.Random, number: int) -> Round:
+    steps: Round = []
+
+    def add(lane: str, choices: dict[str, tuple[float, Choices]], after: int = 0) -> None:
+        weights = [weight for weight, _ in choices.values()]
+        [name] = chance.choices(list(choices), weights)
+        drawn = {key: chance.choice(values) for key, values in choices[name][1].items()}
+        steps.append(Step(number, len(steps) + 1, lane, name, drawn, after))
+
+    for merchant in range(MERCHANTS):
+        for _ in range(MERCHANT_STEPS):
+            add(f"merchant {merchant}", MERCHANT)
+    total = MERCHANTS * MERCHANT_STEPS
+    for lane, choices, count in (
+        (ADMINISTRATOR, ADMIN, ADMINISTRATOR_STEPS),
+        (FAULT, FAULTS, FAULT_STEPS),
+    ):
+        for after in sorted(chance.sample(range(total * 3 // 4), count)):
+            add(lane, choices, after)
+    return steps
+
+
+def lanes(steps: Sequence[Step]) -> dict[str, list[Step]]:
+    found: dict[str, list[Step]] = {}
+    for step in steps:
+        found.setdefault(step.lane, []).append(step)
+    return found
+
+
+def write(steps: Sequence[Step]) -> str:
+    """Returns the steps as JSON lines, which `read` reads again."""
+    return "".join(json.dumps(asdict(step)) + "\n" for step in steps)
+
+
+def read(text: str) -> list[Round]:
+    """Returns the rounds of a written plan."""
+    found: dict[int, Round] = {}
+    for line in text.splitlines():
+        step = Step(**json.loads(line))
+        found.setdefault(step.round, []).append(step)
+    return list(found.values())
