@@ -9,6 +9,7 @@ TESTS ?= tests
 RUNS ?= 1
 SEED ?=
 ROWS ?= 10000000
+MINUTES ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,7 +21,7 @@ INSTALL := $(PYTHON) tools/install.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test test-all test-stress changed faults fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev
+.PHONY: help run setup test test-all test-stress changed faults simulate fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev
 
 help: ## what this file can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -49,6 +50,9 @@ faults: installed-dev ## the faults alone, and 7,000 random stories of payouts (
 	@MANILLA_MACHINE_RUNS=667 MANILLA_STORIES=5000 $(RUN) pytest tests/faults \
 	  tests/payouts/test_model.py tests/payouts/routing/test_stories.py \
 	  -n auto --dist loadscope -r s
+
+simulate: installed-dev ## merchants, administrators and faults from one seed, against a model (SEED= MINUTES=2)
+	@$(RUN) tests.simulation --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
 	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/reference/test_schemathesis.py -s

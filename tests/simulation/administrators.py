@@ -1,0 +1,161 @@
+"""The steps of the administrators, through the `manilla` command."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tests.kinds import BY_RAIL
+from tests.simulation.faults import Progress
+from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
+from tests.simulation.operations import PAYOUT
+from tests.simulation.plan import Step
+from tests.simulation.world import CODES, LOST, Keys, Shop, World
+
+STEPS_BETWEEN = 10
+SECONDS_MAX = 8.0
+TRIES = 30
+RETRY_SECONDS = 0.5
+
+
+class AdministratorSteps:
+    """Runs the steps of the administrators. `progress(n)` waits for n more steps of merchants."""
+
+    def __init__(self, world: World, progress: Progress) -> None:
+        self.world = world
+        self._progress = progress
+
+    async def run(self, step: Step) -> None:
+        run: Callable[..., Any] = getattr(self, step.name)
+        await run(**step.arguments)
+        self.world.operations[f"administrator: {step.name.replace('_', ' ')}"] += 1
+
+    async def payouts_off_and_on(self, merchant: int) -> None:
+        words = ("merchant", "set", str(self.world.shops[merchant].id), "--payouts")
+        await self._for_some_time((*words, "off"), (*words, "on"))
+
+    async def disable_and_approve(self, merchant: int) -> None:
+        words = ("merchant", "set", str(self.world.shops[merchant].id), "--status")
+        await self._for_some_time((*words, "disabled"), (*words, "approved"))
+
+    async def drain_and_undrain(self, rail: str) -> None:
+        account = BY_RAIL[rail].provider
+        await self._for_some_time(("rail", "drain", account), ("rail", "undrain", account))
+
+    async def withdrawals_off_and_on(self) -> None:
+        words = ("setting", "set", "withdrawals_enabled")
+        await self._for_some_time((*words, "false"), (*words, "true"))
+
+    async def hold_and_release(self) -> None:
+        await self._for_some_time(("payout", "hold"), ("payout", "release"))
+
+    async def change_setting(self, seconds: int) -> None:
+        words = ("setting", "set", "timestamp_tolerance_seconds", str(seconds))
+        await self.world.try_command(*words)
+
+    async def revoke_key(self, merchant: int) -> None:
+        """Gives a merchant an additional API key, and revokes it while the merchant uses it."""
+        shop = self.world.shops[merchant]
+        scope = (str(shop.id), "--environment", "production")
+        rights = [word for right in RIGHTS for word in ("--right", right)]
+        words = ("api-key", "create", scope[0], "Till", *scope[1:], *rights)
+        made = await self.world.try_command(*words)
+        if made is None:
+            return
+        till = shop.keys = Keys(made["merchant_key"], made["api_key"], made["api_secret"])
+        await self._wait()
+        for key in await self._insist("api-key", "list", *scope):
+            if key["revoked_at"] is None:
+                await self._insist("api-key", "revoke", scope[0], str(key["number"]), *scope[1:])
+        await self._try_revoked(shop, till)
+        shop.keys = shop.main_keys
+
+    async def _try_revoked(self, shop: Shop, revoked: Keys) -> None:
+        """A payout request with a revoked key must be rejected at once."""
+        using = replace(shop, keys=revoked)
+        fields = {
+            "payout_amount": 100,
+            "currency_code": "NGN",
+            "ref_trx": f"revoked {revoked.api_key[:8]}",
+            "ipn_url": f"{self.world.receiver.url}/{shop.id}",
+            "withdraw_method_id": self.world.methods[CODES["manual"]],
+            "beneficiary": {"Bank Name": "GTBank", "Account Number": "0123456789"},
+        }
+        reply = await self.world.call(using, "POST", PAYOUT, json.dumps(fields).encode())
+        if reply is not None and reply.status == 200:
+            self.world.violations.append(f"merchant {shop.id} paid out with a revoked key")
+
+    async def decide(self, back: int, is_paid: bool) -> None:
+        """Decides a manual payout, or a refund that an administrator must pay."""
+        waiting = [each for each in self.world.model.operations.values() if _waits(each)]
+        if waiting:
+            chosen = waiting[-1 - back % len(waiting)]
+            await decide(self.world, chosen, Decision.PAID if is_paid else Decision.REJECTED)
+
+    async def reverse(self, back: int, rail: str) -> None:
+        """A provider returns a transfer that it has delivered."""
+        found = [each for each in self.world.model.operations.values() if _is_delivered(each)]
+        if not found:
+            return
+        chosen = found[-1 - back % len(found)]
+        with contextlib.suppress(*LOST):
+            path = f"{rail}/transfers?reference={chosen.trx_id}"
+            if (await self.world.control(path))["transfers"]:
+                self.world.model.reverse(chosen)
+                path = f"{rail}/transfers/{chosen.trx_id}/settle"
+                await self.world.control(path, {"status": "reversed"})
+
+    async def _for_some_time(self, during: tuple[str, ...], afterwards: tuple[str, ...]) -> None:
+        await self.world.try_command(*during)
+        await self._wait()
+        await self._insist(*afterwards)
+
+    async def _wait(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS_MAX):
+                await self._progress(STEPS_BETWEEN)
+
+    async def _insist(self, *words: str) -> Any:
+        """Repeats a command until it succeeds, because faults can make it fail."""
+        for _ in range(TRIES):
+            if (done := await self.world.try_command(*words)) is not None:
+                return done
+            await asyncio.sleep(RETRY_SECONDS)
+        self.world.violations.append(f"a command does not succeed: {self.world.last_failure}")
+        return []
+
+
+RIGHTS = ("payments", "payouts", "refunds", "read")
+
+
+async def decide(world: World, operation: Operation, decision: Decision) -> None:
+    """Records a decision. If the command fails, the quiet moment finds out whether it worked."""
+    if operation.kind is Kind.PAYOUT:
+        words = {Decision.PAID: ("payout", "complete"), Decision.REJECTED: ("payout", "reject")}
+    else:
+        words = {Decision.PAID: ("refunds", "confirm"), Decision.REJECTED: ("refunds", "reject")}
+    reason = ("--reason", "Simulated") if decision is Decision.REJECTED else ()
+    world.attempted[operation.trx_id] = decision
+    if await world.try_command(*words[decision], operation.trx_id, *reason) is not None:
+        operation.decision = decision
+
+
+def _waits(operation: Operation) -> bool:
+    return (
+        operation.is_manual
+        and operation.kind in (Kind.PAYOUT, Kind.REFUND)
+        and bool(operation.trx_id)
+        and operation.status == PENDING
+        and operation.decision is Decision.NONE
+    )
+
+
+def _is_delivered(operation: Operation) -> bool:
+    return (
+        operation.kind is Kind.PAYOUT
+        and operation.status == SUCCESS
+        and not operation.is_manual
+        and not operation.is_reversed
+    )
