@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import asyncpg
@@ -20,40 +23,30 @@ from tests.timeouts import TIMEOUT_SECONDS
 class Replicated:
     """A primary and a synchronous standby, so that every commit is stored on both servers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str] = MappingProxyType({})) -> None:
+        """The servers get the environment variables in addition to their own."""
         self._folder = folder
+        self._environment = environment
         self.cluster = postgres.prepare(folder)
+        self._folders = (self.cluster.folder, folder / "standby")
         self._ports = (free_port(), free_port())
-        self._servers: list[subprocess.Popen[bytes]] = []
-        self._frozen: list[int] = []
+        self._servers: dict[int, subprocess.Popen[bytes]] = {}
+        self._primary, self._standby = 0, 1  # the positions in `_folders` and `_ports`
 
     async def open(self) -> Self:
-        primary, standby = self.cluster.folder, self._folder / "standby"
-        alone = self._start(primary)
+        alone = self._start(self._folders[0])
         await postgres.wait_until_ready(self.cluster)
         await postgres.create_database(self.cluster)
         alone.send_signal(signal.SIGINT)
         await asyncio.to_thread(alone.wait)
-        self._configure(primary, self._ports[0])
-        self._servers = [self._start(primary)]
-        await self._until("SELECT true", self._ports[0])
-        await asyncio.to_thread(self._copy, standby)
-        self._configure(standby, self._ports[1])
-        self._servers.append(self._start(standby))
-        await self._until("SELECT count(*) = 1 FROM pg_stat_replication", self._ports[0])
-        await self._ask("ALTER SYSTEM SET synchronous_standby_names = '*'", self._ports[0])
-        await self._ask("SELECT pg_reload_conf()", self._ports[0])
-        in_step = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
-        await self._until(in_step, self._ports[0])
+        self._configure(self._folders[0], self._ports[0])
+        await self._start_server(0)
+        await self.add_the_standby()
         return self
 
     def close(self) -> None:
-        for server in self._servers:
-            server.kill()
-            server.wait()
-        for pid in self._frozen:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for number in list(self._servers):
+            self._kill(number)
 
     def url(self, role: str) -> str:
         """Returns a database URL with both hosts. Clients connect to the writable host."""
@@ -68,24 +61,71 @@ class Replicated:
             "MANILLA_MIGRATION_URL": self.url(OWNER),
         }
 
+    @property
+    def primary_pid(self) -> int:
+        return self._servers[self._primary].pid
+
+    async def add_the_standby(self) -> None:
+        """Copies the primary to the other folder, and replicates every commit to the copy."""
+        self._kill(self._standby)
+        standby, port = self._folders[self._standby], self._ports[self._primary]
+        await asyncio.to_thread(shutil.rmtree, standby, ignore_errors=True)
+        await asyncio.to_thread(self._copy, standby)
+        self._configure(standby, self._ports[self._standby])
+        self._servers[self._standby] = self._start(standby)
+        await self._until("SELECT count(*) = 1 FROM pg_stat_replication", port)
+        await self._ask("ALTER SYSTEM SET synchronous_standby_names = '*'", port)
+        await self._ask("SELECT pg_reload_conf()", port)
+        in_step = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
+        await self._until(in_step, port)
+
+    async def restart_the_primary(self) -> None:
+        """Kills the primary, which recovers from its log at the next start."""
+        self._kill(self._primary)
+        await self._start_server(self._primary)
+
+    async def restart_the_standby(self) -> None:
+        """Kills the standby. Until it has started again, no commit is acknowledged."""
+        self._kill(self._standby)
+        self._servers[self._standby] = self._start(self._folders[self._standby])
+        in_step = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
+        await self._until(in_step, self._ports[self._primary])
+
     async def lose_the_primary(self) -> None:
-        self._servers[0].kill()
-        await asyncio.to_thread(self._servers[0].wait)
+        self._kill(self._primary)
         await self._promote_the_standby()
 
     async def freeze_the_primary(self) -> None:
         """Makes the primary hang, so that it never responds, and promotes the standby."""
-        server = self._servers[0].pid
-        self._frozen = [server, *_children(server)]
-        for pid in self._frozen:
+        for pid in self._processes(self._primary):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
         await self._promote_the_standby()
 
     async def _promote_the_standby(self) -> None:
+        """Makes the standby the primary. `add_the_standby` replaces the lost server."""
         # The new primary has no standby yet.
-        await self._ask("ALTER SYSTEM SET synchronous_standby_names = ''", self._ports[1])
-        assert await self._ask("SELECT pg_promote()", self._ports[1])
+        port = self._ports[self._standby]
+        await self._ask("ALTER SYSTEM SET synchronous_standby_names = ''", port)
+        assert await self._ask("SELECT pg_promote()", port)
+        self._primary, self._standby = self._standby, self._primary
+
+    def _processes(self, number: int) -> list[int]:
+        server = self._servers[number].pid
+        return [server, *_children(server)]
+
+    def _kill(self, number: int) -> None:
+        """Kills a server with all its processes, even if they are stalled."""
+        if number not in self._servers:
+            return
+        for pid in self._processes(number):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._servers.pop(number).wait()
+
+    async def _start_server(self, number: int) -> None:
+        self._servers[number] = self._start(self._folders[number])
+        await self._until("SELECT true", self._ports[number])
 
     def _configure(self, folder: Path, port: int) -> None:
         with (folder / "postgresql.auto.conf").open("a") as configuration:
@@ -101,7 +141,7 @@ class Replicated:
             return subprocess.Popen(
                 program.command,
                 cwd=folder,
-                env=program.environment,
+                env={**program.environment, **self._environment},
                 user=account.uid if account else None,
                 group=account.gid if account else None,
                 stdout=log,
@@ -109,7 +149,7 @@ class Replicated:
             )
 
     def _copy(self, standby: Path) -> None:
-        whom = f"host=127.0.0.1 port={self._ports[0]} user={SUPERUSER}"
+        whom = f"host=127.0.0.1 port={self._ports[self._primary]} user={SUPERUSER}"
         password = self.cluster.passwords[SUPERUSER]
         subprocess.run(
             [
@@ -149,4 +189,6 @@ class Replicated:
 
 
 def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    with contextlib.suppress(OSError):
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
