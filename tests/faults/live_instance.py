@@ -5,7 +5,9 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
@@ -25,10 +27,16 @@ from tests.timeouts import TIMEOUT_SECONDS
 class LiveInstance:
     """`manilla up` with its simulator. A test can make processes exit at chosen crash points."""
 
-    def __init__(self, folder: Path, *options: str, smtp_url: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        smtp_url: str = "",
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.crashes = folder / "crashes"
         self.crashes.mkdir()
-        environment = {"MANILLA_CRASH_FOLDER": str(self.crashes)}
+        environment = {**variables, "MANILLA_CRASH_FOLDER": str(self.crashes)}
         if smtp_url:
             environment["MANILLA_SMTP_URL"] = smtp_url
         self.instance = Instance(folder / "data", *options, environment=environment).wait()
