@@ -142,6 +142,16 @@ async def administrator(
     return await _session(services, site, Realm.CONSOLE, email, new.person.id, None)
 
 
+async def sign_in_again(
+    services: Services, user: SignedInUser, merchant_id: int | None
+) -> SignedInUser:
+    """Starts a new, stepped-up session for a user whose session may have expired."""
+    person = user.email, user.person_id
+    new = await _session(services, user.site, user.realm, *person, merchant_id)
+    await new.step_up(services)
+    return new
+
+
 async def _session(
     services: Services,
     site: Site,
