@@ -11,23 +11,31 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests import template
-from tests.simulation import plan
+from tests.simulation import clocks, plan
 from tests.simulation.minimize import Minimizer
 from tests.simulation.plan import Round
 from tests.simulation.run import Report, run
 
+PRINTED_MAX = 100  # a longer story is only written to its file
 REPORTS = Path(".reports")
+RESULTS = Path(__file__).with_name("results.jsonl")
 
 
 def main() -> None:
     wanted = _arguments()
+    clocks.start_again_with_clocks()
+    if wanted.folder:
+        wanted.folder.mkdir(parents=True)
     seed = random.randrange(2**32) if wanted.seed is None else wanted.seed
     print(f"seed {seed}", flush=True)
     with template.shared_folder():
         report = asyncio.run(run(seed, _rounds(wanted, seed), wanted.minutes * 60, wanted.folder))
         print(report.as_text(), flush=True)
         REPORTS.mkdir(exist_ok=True)
-        (REPORTS / "simulation.json").write_text(report.as_json())
+        (REPORTS / "simulation.json").write_text(report.as_json(indent=1))
+        if wanted.store:
+            with RESULTS.open("a") as results:
+                results.write(report.as_json() + "\n")
         if report.violations:
             asyncio.run(_print_story(report, wanted.minimize_minutes * 60))
             raise SystemExit(1)
@@ -49,7 +57,7 @@ async def _print_story(report: Report, seconds: float) -> None:
     file = REPORTS / f"simulation-{report.seed}.jsonl"
     file.write_text(plan.write(steps))
     print(f"seed {report.seed} fails with {len(steps)} steps ({minimizer.played} replays):")
-    print(*steps, sep="\n")
+    print(*steps[:PRINTED_MAX], sep="\n")
     print(f"Play them again: python -m tests.simulation --plan {file}")
 
 
@@ -60,9 +68,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="the maximum number of rounds")
     parser.add_argument("--plan", type=Path, help="play the steps in this file")
     parser.add_argument("--folder", type=Path, help="an empty folder that keeps data and logs")
+    parser.add_argument("--store", action="store_true", help="add the result to results.jsonl")
     parser.add_argument("--minimize-minutes", type=float, default=15)
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    finally:
+        clocks.remove()

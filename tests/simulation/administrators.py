@@ -7,14 +7,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from manilla.approvals import approvals
+from manilla.approvals.kinds import WalletAdjustment
+from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.kit.environment import Environment
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
+from tests.approving import approvals_of
 from tests.kinds import BY_RAIL
-from tests.simulation.faults import Progress
+from tests.simulation.faults import DATABASE_ERRORS, Progress
 from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
 from tests.simulation.operations import PAYOUT
 from tests.simulation.plan import Step
 from tests.simulation.world import CODES, LOST, Keys, Shop, World
+from tests.web.signed_in_user import SignedInUser
 
 STEPS_BETWEEN = 10
+NOT_HELD = "Payouts are not on hold."
+EXPECTED = (*LOST, *DATABASE_ERRORS, AssertionError, Refusal)
 SECONDS_MAX = 8.0
 TRIES = 30
 RETRY_SECONDS = 0.5
@@ -49,7 +59,7 @@ class AdministratorSteps:
         await self._for_some_time((*words, "false"), (*words, "true"))
 
     async def hold_and_release(self) -> None:
-        await self._for_some_time(("payout", "hold"), ("payout", "release"))
+        await self._for_some_time(("payout", "hold"), ("payout", "release"), NOT_HELD)
 
     async def change_setting(self, seconds: int) -> None:
         words = ("setting", "set", "timestamp_tolerance_seconds", str(seconds))
@@ -87,6 +97,31 @@ class AdministratorSteps:
         if reply is not None and reply.status == 200:
             self.world.violations.append(f"merchant {shop.id} paid out with a revoked key")
 
+    async def change_version(self) -> None:
+        """Upgrades the second host from the previous release, or rolls it back."""
+        await asyncio.to_thread(self.world.second.change_version)
+
+    async def adjust_wallet(self, merchant: int, amount: int, is_approved: bool) -> None:
+        """An administrator requests an adjustment, and two others decide at the same time."""
+        shop, first = self.world.shops[merchant], self.world.administrators[0]
+        change = WalletAdjustment(
+            shop.id, Environment.PRODUCTION, Money("NGN", amount), "Simulated adjustment"
+        )
+        with contextlib.suppress(*EXPECTED):
+            with acting(Actor(ActorKind.PERSON, first.person_id, first.email, "console")):
+                number = await approvals.request(approvals_of(self.world.services), change)
+            wanted = self.world.model.adjust(shop.id, f"approval {number}", amount)
+            self.world.adjustments[number] = wanted
+            actions = ("approve", "approve" if is_approved else "refuse")
+            people = self.world.administrators[1:]
+            decide = map(self._decide_approval, people, actions, [number] * len(people))
+            await asyncio.gather(*decide)
+
+    async def _decide_approval(self, person: SignedInUser, action: str, number: int) -> None:
+        with contextlib.suppress(*EXPECTED):
+            user = await self.world.sign_in(person)
+            await user.post(f"/approvals/{number}/{action}", {"reason": "Simulated"})
+
     async def decide(self, back: int, is_paid: bool) -> None:
         """Decides a manual payout, or a refund that an administrator must pay."""
         waiting = [each for each in self.world.model.operations.values() if _waits(each)]
@@ -107,21 +142,28 @@ class AdministratorSteps:
                 path = f"{rail}/transfers/{chosen.trx_id}/settle"
                 await self.world.control(path, {"status": "reversed"})
 
-    async def _for_some_time(self, during: tuple[str, ...], afterwards: tuple[str, ...]) -> None:
+    async def _for_some_time(
+        self, during: tuple[str, ...], afterwards: tuple[str, ...], is_done: str = ""
+    ) -> None:
         await self.world.try_command(*during)
         await self._wait()
-        await self._insist(*afterwards)
+        await self._insist(*afterwards, is_done=is_done)
 
     async def _wait(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SECONDS_MAX):
                 await self._progress(STEPS_BETWEEN)
 
-    async def _insist(self, *words: str) -> Any:
-        """Repeats a command until it succeeds, because faults can make it fail."""
+    async def _insist(self, *words: str, is_done: str = "") -> Any:
+        """Repeats a command until it succeeds, because faults can make it fail.
+
+        A command can fail after its commit. `is_done` is the error of the next attempt.
+        """
         for _ in range(TRIES):
             if (done := await self.world.try_command(*words)) is not None:
                 return done
+            if is_done and is_done in self.world.last_failure:
+                return []
             await asyncio.sleep(RETRY_SECONDS)
         self.world.violations.append(f"a command does not succeed: {self.world.last_failure}")
         return []

@@ -9,7 +9,9 @@ from typing import Any
 
 import asyncpg
 
+from manilla.kit.embedded.postgres import APPLICATION
 from manilla.kit.errors import Unavailable
+from tests.simulation.clocks import DATABASE, HOSTS
 from tests.simulation.plan import RAILS, Step
 from tests.simulation.world import LOST, World
 
@@ -17,6 +19,8 @@ SLOW_SECONDS = 1.0
 DELAY_SECONDS = 1.0
 # A frozen process is woken again at the latest after this time, even if no merchant can continue.
 FROZEN_SECONDS_MAX = 8.0
+STEPS_WITHOUT_STANDBY = 6
+CHECKOUT_SECONDS = 600  # a jump of this length can make a checkout link expire
 
 DATABASE_ERRORS = (
     *(OSError, TimeoutError, Unavailable),
@@ -50,12 +54,17 @@ class FaultSteps:
         if point in self._armed and self.world.live.has_crashed(point):
             self.world.faults[f"crash: {point}"] += 1
 
-    async def kill(self, process: str) -> bool:
-        return _signal(self.world.processes(process)[:1], signal.SIGKILL)
+    async def kill(self, process: str, which: int) -> bool:
+        return _signal(self._chosen(process, which), signal.SIGKILL)
 
-    async def freeze(self, process: str, steps: int) -> bool:
+    def _chosen(self, process: str, which: int) -> list[int]:
+        """Returns one of the program's processes on both hosts."""
+        found = self.world.processes(process)
+        return [found[which % len(found)]] if found else []
+
+    async def freeze(self, process: str, which: int, steps: int) -> bool:
         """Stops a process until its leases have expired and merchants have continued."""
-        pids = self.world.processes(process)[:1]
+        pids = self._chosen(process, which)
         if not _signal(pids, signal.SIGSTOP):
             return False
         try:
@@ -78,14 +87,40 @@ class FaultSteps:
 
     async def kill_database_process(self) -> bool:
         """Kills a server process of PostgreSQL, which then ends all others and recovers."""
-        servers = self.world.processes("postgres")
-        children = [pid for server in servers for pid in _children(server)]
+        children = _children(self.world.database.primary_pid)
         backends = [pid for pid in children if b"manilla" in _title(pid)]
         return _signal(backends[:1], signal.SIGKILL)
 
-    async def kill_database(self) -> bool:
-        """Kills PostgreSQL's main process. The supervisor starts PostgreSQL again."""
-        return _signal(self.world.processes("postgres"), signal.SIGKILL)
+    async def kill_database(self) -> None:
+        """Kills PostgreSQL's primary, and starts it again."""
+        await self.world.database.restart_the_primary()
+
+    async def lose_standby(self) -> None:
+        """Kills the standby. Until it has started again, no commit is acknowledged."""
+        await self.world.database.restart_the_standby()
+
+    async def failover(self, primary: str) -> None:
+        """Kills or stalls the primary, promotes the standby, and adds a new standby."""
+        database = self.world.database
+        is_frozen = primary == "frozen"
+        await (database.freeze_the_primary() if is_frozen else database.lose_the_primary())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FROZEN_SECONDS_MAX):
+                await self._progress(STEPS_WITHOUT_STANDBY)
+        await database.add_the_standby()
+
+    async def clock_jumps(self, seconds: int) -> bool:
+        """Moves the clocks of all hosts. Checkout links and idempotency keys can expire."""
+        if seconds >= CHECKOUT_SECONDS:
+            self.world.model.checkouts_expired = True
+        return self.world.clocks.jump(seconds)
+
+    async def clock_is_wrong(self, host: str, seconds: int) -> bool:
+        """Makes one host's clock fast or slow until the next quiet moment."""
+        return self.world.clocks.skew(host, seconds)
+
+    async def database_clock_is_wrong(self, seconds: int) -> bool:
+        return self.world.clocks.skew(DATABASE, seconds)
 
     async def provider_answers(self, rail: str, call: str, answer: str, times: int) -> None:
         fault = {"call": call, "fault": answer, "times": times}
@@ -124,6 +159,8 @@ class FaultSteps:
             (self.world.live.crashes / point).unlink(missing_ok=True)
         self._armed.clear()
         self.world.receiver.failures.clear()
+        for host in HOSTS:
+            self.world.clocks.skew(host, 0)
         for rail in RAILS:
             healthy: dict[str, Any] = {
                 "outage": False,
@@ -145,7 +182,8 @@ class FaultSteps:
     async def _execute(self, statement: str) -> bool:
         """Runs a statement. Returns whether it succeeded, because the database may be down."""
         try:
-            connection = await asyncpg.connect(self.world.database_url, timeout=5)
+            url = self.world.database.url(APPLICATION)
+            connection = await asyncpg.connect(url, timeout=5, target_session_attrs="read-write")
             try:
                 await connection.execute(statement)
             finally:
@@ -165,7 +203,7 @@ class FaultSteps:
 
 
 def _label(step: Step) -> str:
-    for key in ("point", "process", "answer", "mode", "how"):
+    for key in ("point", "process", "answer", "mode", "how", "primary", "host"):
         if key in step.arguments:
             return f"{step.name}: {step.arguments[key]}"
     return step.name

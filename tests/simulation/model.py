@@ -136,8 +136,19 @@ class Model:
     # What merchants, customers and administrators do.
 
     def fund(self, merchant: int, reference: str, amount: int) -> None:
-        funding = Operation(merchant, Kind.FUNDING, reference, credit=amount, credited=Moved.YES)
-        self._add(funding)
+        self.decide(self.adjust(merchant, reference, amount), is_approved=True)
+
+    def adjust(self, merchant: int, reference: str, amount: int) -> Operation:
+        """Records an adjustment of a wallet that a second administrator must approve."""
+        credit, debit = max(amount, 0), max(-amount, 0)
+        wanted = Operation(merchant, Kind.FUNDING, reference, debit=debit, credit=credit)
+        wanted.debited = wanted.credited = Moved.MAYBE
+        self._add(wanted)
+        return wanted
+
+    def decide(self, adjustment: Operation, *, is_approved: bool) -> None:
+        adjustment.debited = adjustment.credited = Moved.YES if is_approved else Moved.NO
+        self._change(adjustment)
 
     def request(self, operation: Operation) -> Operation:
         """Records a request whose outcome is not known yet. A repeated request changes nothing."""
@@ -183,8 +194,6 @@ class Model:
         if operation.credited is Moved.NO:
             operation.credited = Moved.MAYBE
         self._change(operation)
-
-    # Statuses and balances that are read while faults happen.
 
     def see(self, operation: Operation, status: str) -> str | None:
         """Records a reported status. Returns a violation if a final status must not change so."""
@@ -234,8 +243,6 @@ class Model:
             return None
         expected = f"{bounds.low} to {bounds.high}"
         return f"merchant {merchant} has a balance of {available}, expected {expected}"
-
-    # The quiet moment.
 
     def check(self, seen: Observation) -> list[str]:
         """Returns every difference between the model and the observation."""
@@ -302,8 +309,7 @@ class Model:
         available: dict[int, int] = defaultdict(int)
         in_flight: dict[int, int] = defaultdict(int)
         for operation in self.operations.values():
-            status = SUCCESS if operation.kind is Kind.FUNDING else PENDING
-            status = seen.statuses.get(operation.trx_id, status)
+            status = seen.statuses.get(operation.trx_id, PENDING)
             if operation.trx_id or operation.kind is Kind.FUNDING:
                 available[operation.merchant] += _net(operation, status)
             if operation.trx_id and operation.kind is Kind.PAYOUT and status == PENDING:
@@ -365,6 +371,8 @@ def _name(operation: Operation) -> str:
 
 def _net(operation: Operation, status: str) -> int:
     """Returns the operation's effect on the wallet if the API reports this status."""
+    if operation.kind is Kind.FUNDING:
+        return (operation.credit - operation.debit) * (operation.credited is Moved.YES)
     if not operation.debit:
         return operation.credit if status == SUCCESS else 0
     return operation.credit - operation.debit if status == FAILED else -operation.debit

@@ -3,21 +3,22 @@
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from tests.client import Reply
-from tests.dashboard.bulk_upload import HEADER
 from tests.kinds import BY_RAIL
 from tests.simulation.faults import DATABASE_ERRORS
 from tests.simulation.model import Kind, Operation
-from tests.simulation.plan import RAILS, Step
+from tests.simulation.plan import Step
+from tests.simulation.teams import TeamSteps
 from tests.simulation.world import (
+    BANK,
     CODES,
     COMMISSION_PERCENT,
-    FEES,
     LOST,
     Shop,
     World,
@@ -29,19 +30,14 @@ PAYMENT, PAYOUT = "/api/v1/initiate-payment", "/api/v1/initiate-payout"
 REFUND, LINKS = "/api/v1/initiate-refund", "/api/v1/payment-links"
 VERIFY = {kind: f"/api/v1/verify-{kind}/" for kind in (Kind.PAYMENT, Kind.PAYOUT, Kind.REFUND)}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-BANK = {**{rail: BY_RAIL[rail].bank_code for rail in RAILS}, "auto": "058", "manual": ""}
-BULK = "/production/payouts/bulk"
 RETRY_SECONDS = 0.25
-CONFIRMATIONS = 40
 TRIES = 24
+DUPLICATE = "DUPLICATE_REFERENCE"
+KEY_SECONDS = 23 * 3600  # an idempotency key is valid for at least this time
 
 
-class MerchantSteps:
+class MerchantSteps(TeamSteps):
     """Runs the steps of one merchant's lane."""
-
-    def __init__(self, world: World, shop: Shop) -> None:
-        self.world = world
-        self.shop = shop
 
     async def run(self, step: Step) -> None:
         run: Callable[..., Any] = getattr(self, step.name)
@@ -91,77 +87,6 @@ class MerchantSteps:
         }
         wanted = self._payout(self._reference(step), amount, method)
         await self._initiate(step, PAYOUT, fields, wanted)
-
-    def _payout(
-        self, reference: str, amount: int, method: str, *, has_notice: bool = True
-    ) -> Operation:
-        debit = amount + FEES[method]
-        return Operation(
-            self.shop.id,
-            Kind.PAYOUT,
-            reference,
-            debit=debit,
-            credit=debit,
-            amount=amount,
-            is_manual=method == "manual",
-            has_notice=has_notice,
-        )
-
-    async def pay_file(self, step: Step, amounts: list[int], account: str) -> None:
-        """Uploads a payout file in the dashboard, and confirms it when its names are checked."""
-        wanted = [
-            self._payout(f"{self._reference(step)}-{number}", amount, "a", has_notice=False)
-            for number, amount in enumerate(amounts)
-        ]
-        rows = [
-            f"{Decimal(each.amount) / 100:.2f},{BANK['a']},{account},Ada,{each.reference},July"
-            for each in wanted
-        ]
-        content = "\n".join([HEADER, *rows]).encode()
-        with contextlib.suppress(*LOST, *DATABASE_ERRORS, AssertionError):
-            owner = self.shop.owner
-            await owner.step_up(self.world.services)
-            method = {"method": str(self.world.methods[CODES["a"]])}
-            reply = await owner.upload(BULK, method, "july.csv", content)
-            if reply.status != 303:
-                return
-            self._count("upload file")
-            batch = reply.location.rsplit("/", 1)[1]
-            self.shop.files[batch] = [self.world.model.request(each) for each in wanted]
-            for _ in range(CONFIRMATIONS):
-                await owner.post(f"{BULK}/{batch}/confirm", {"names": "yes"})
-                if await self._batch_status(batch) != "draft":
-                    self._count("confirm file")
-                    return
-                await asyncio.sleep(RETRY_SECONDS)
-
-    async def _batch_status(self, batch: str) -> str:
-        status: str = await self.world.live.db.value(
-            "SELECT status FROM payout_batch WHERE merchant_id = $1 AND id = $2",
-            *(self.shop.id, batch),
-        )
-        return status
-
-    async def resolve_files(self) -> bool:
-        """Learns from the files' rows which payouts were created. Returns whether all are known."""
-        for batch, wanted in list(self.shop.files.items()):
-            is_draft = await self._batch_status(batch) == "draft"
-            rows = await self.world.live.db.records(
-                """
-                SELECT state, trx_id FROM payout_batch_row
-                 WHERE merchant_id = $1 AND batch_id = $2 ORDER BY number""",
-                *(self.shop.id, batch),
-            )
-            if not is_draft and any(row["state"] == "ready" for row in rows):
-                return False
-            for operation, row in zip(wanted, rows, strict=True):
-                if row["state"] == "paid":
-                    self._note(self.world.model.accept(operation, row["trx_id"]))
-                    self._count("payout of a file")
-                else:
-                    self._note(self.world.model.reject(operation))
-            del self.shop.files[batch]
-        return True
 
     async def refund(self, step: Step, back: int, percent: int) -> None:
         """Refunds a part of an earlier successful payment."""
@@ -238,6 +163,7 @@ class MerchantSteps:
         number = step.round * 10_000 + step.number
         body = json.dumps({**common, **fields}).encode()
         self.shop.requests[number] = (target, body, wanted)
+        self.shop.sent_at[number] = time.time()
         reply = await self._send(number)
         self._count(str(wanted.kind))
         return reply
@@ -262,11 +188,27 @@ class MerchantSteps:
             if reply.status == 200:
                 self._accept(wanted, reply)
                 return reply
+            if reply.code == DUPLICATE and await self._has_expired(number, wanted):
+                return None
             self._note(self.world.model.reject(wanted))
             self.world.outcomes[f"rejected: {reply.code}"] += 1
             self.shop.requests.pop(number)
             return None
         return None
+
+    async def _has_expired(self, number: int, wanted: Operation) -> bool:
+        """Whether the key has expired. The reference then shows that the request was accepted."""
+        if time.time() - self.shop.sent_at[number] < KEY_SECONDS:
+            return False
+        with contextlib.suppress(*DATABASE_ERRORS):
+            trx_id = await self.world.live.db.value(
+                f"SELECT trx_id FROM {wanted.kind} WHERE merchant_id = $1 AND ref_trx = $2",
+                *(self.shop.id, wanted.reference),
+            )
+            self._note(self.world.model.accept(wanted, trx_id))
+            return True
+        self.shop.unknown.add(number)
+        return True
 
     async def resolve_unknown(self) -> None:
         """Repeats the requests whose outcome is unknown, when the faults have ended."""
@@ -316,16 +258,6 @@ class MerchantSteps:
             self._count(f"customer: {outcome}")
         except LOST:
             return
-
-    def _reference(self, step: Step) -> str:
-        return f"S-{step.round}-{step.number}"
-
-    def _count(self, what: str) -> None:
-        self.world.operations[what] += 1
-
-    def _note(self, violation: str | None) -> None:
-        if violation:
-            self.world.violations.append(violation)
 
 
 async def read_balance(world: World, shop: Shop) -> None:

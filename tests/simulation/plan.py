@@ -14,8 +14,7 @@ from typing import Any
 
 ADMINISTRATOR, FAULT = "administrator", "fault"
 MERCHANTS = 8
-RAILS = ("a", "b", "c", "kora", "paystack", "monnify")  # the rails of payouts
-GATEWAYS = ("a", "b", "c")  # the rails on checkout
+RAILS = ("a", "b", "c", "kora", "paystack", "flutterwave", "monnify")
 MERCHANT_STEPS = 24
 ADMINISTRATOR_STEPS = 3
 FAULT_STEPS = 8
@@ -35,14 +34,17 @@ ACCOUNT = ["0123456789"] * 8 + [
 # The rows of payout files.
 FILE = [[150_00], [200_00, 350_50], [100_00, 999_99, 480_25, 120_00, 310_10]]
 OUTCOME = ["success"] * 6 + ["failed", "abandoned"]
+ADJUSTMENT = [2_500_00, 75_25, -60_00, -1_200_50]
 # `back` selects one of the lane's earlier steps of the right kind, counted from the newest.
 BACK = range(6)
 
 MERCHANT: dict[str, tuple[float, Choices]] = {
-    "pay": (7, {"amount": AMOUNT, "rail": GATEWAYS, "outcome": OUTCOME}),
-    "pay_by_link": (2, {"amount": AMOUNT, "rail": GATEWAYS, "outcome": OUTCOME}),
+    "pay": (7, {"amount": AMOUNT, "rail": RAILS, "outcome": OUTCOME}),
+    "pay_by_link": (2, {"amount": AMOUNT, "rail": RAILS, "outcome": OUTCOME}),
     "pay_out": (8, {"amount": AMOUNT, "method": METHOD, "account": ACCOUNT}),
     "pay_file": (0.4, {"amounts": FILE, "account": ACCOUNT}),
+    "settle": (0.3, {}),
+    "decide_request": (0.4, {"is_approved": [True, True, False]}),
     "refund": (3, {"back": BACK, "percent": [10, 30, 100]}),
     "repeat": (3, {"back": BACK}),
     "verify": (3, {"back": BACK}),
@@ -59,6 +61,11 @@ ADMIN: dict[str, tuple[float, Choices]] = {
     "change_setting": (1, {"seconds": [60, 120, 300]}),
     "revoke_key": (2, {"merchant": range(MERCHANTS)}),
     "decide": (4, {"back": BACK, "is_paid": [True, True, False]}),
+    "adjust_wallet": (
+        2,
+        {"merchant": range(MERCHANTS), "amount": ADJUSTMENT, "is_approved": [True, True, False]},
+    ),
+    "change_version": (1, {}),
     "reverse": (2, {"back": BACK, "rail": ["a", "c"]}),
 }
 POINTS = [
@@ -78,6 +85,8 @@ POINTS = [
     "after_send_is_begun",
     "after_transfer_is_sent",
     "after_notification_is_delivered",
+    "after_settlement_is_started",
+    "after_settlement_is_ordered",
 ]
 PROCESS = ["serve", "worker"]
 CALL = ["transfer", "transfer", "transfer_status", "charge", "charge_status", "refund", "resolve"]
@@ -89,13 +98,22 @@ ANSWER = [
     "garbage_after_accept",
     "refuse",
 ]
+WHICH = range(3)  # selects one of the processes of a program on both hosts
+HOUR_SECONDS = 3600
+JUMP = [-20, 90, HOUR_SECONDS, 5 * HOUR_SECONDS, 26 * HOUR_SECONDS, 4 * 24 * HOUR_SECONDS]
+SKEW = [-7200, -200, -40, 50, 280, 86400]
 FAULTS: dict[str, tuple[float, Choices]] = {
     "crash": (8, {"point": POINTS}),
-    "kill": (3, {"process": PROCESS}),
-    "freeze": (3, {"process": [*PROCESS, "simulator"], "steps": [6, 12]}),
+    "kill": (3, {"process": PROCESS, "which": WHICH}),
+    "freeze": (3, {"process": [*PROCESS, "simulator"], "which": WHICH, "steps": [6, 12]}),
     "kill_database_connections": (2, {}),
     "kill_database_process": (1, {}),
-    "kill_database": (1, {}),
+    "kill_database": (0.7, {}),
+    "lose_standby": (0.5, {}),
+    "failover": (0.7, {"primary": ["lost", "frozen"]}),
+    "clock_jumps": (3, {"seconds": JUMP}),
+    "clock_is_wrong": (2, {"host": ["second"], "seconds": SKEW}),
+    "database_clock_is_wrong": (1, {"seconds": [-120, -20, 45, 240]}),
     "provider_answers": (6, {"rail": RAILS, "call": CALL, "answer": ANSWER, "times": [1, 2, 3]}),
     "provider_is_down": (2, {"rail": RAILS, "steps": [6, 12]}),
     "provider_is_slow": (1, {"rail": RAILS, "steps": [6, 12]}),

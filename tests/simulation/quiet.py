@@ -11,6 +11,7 @@ from typing import Any
 from manilla.ledger import invariants
 from tests.client import Reply
 from tests.invariants import ALL
+from tests.kinds import BY_RAIL
 from tests.simulation.faults import DATABASE_ERRORS, FaultSteps
 from tests.simulation.model import (
     PENDING,
@@ -34,6 +35,8 @@ UNPAID_MOMENTS = 3
 LOW_MINOR = 5_000_000
 # The simulator always rejects transfers to this account.
 REJECTED = "0000000004"
+# A transfer through these providers is never sent again.
+NOT_RESENT = [kind.provider for kind in BY_RAIL.values() if not kind.resends_transfers]
 # The simulator leaves transfers to this account open.
 OPEN = "0000000003"
 # While one of these jobs exists, money or a notification is still on its way.
@@ -43,7 +46,7 @@ MAKE_DUE = """
     UPDATE job SET due_at = now()
      WHERE due_at > now() AND (leased_until IS NULL OR leased_until <= now())
        AND kind = ANY($1) AND subject <> ALL($2)"""
-REDELIVER = "ipn redeliver --failed-since 2h"
+REDELIVER = "ipn redeliver --failed-since 30d"
 # An administrator acts on a payout or notification that is still open after this many looks.
 STUCK_LOOKS = 12
 A_DAY_PASSES = """
@@ -75,7 +78,7 @@ class QuietMoment:
         """Waits until the model explains everything. Returns what it cannot explain in time."""
         world, deadline = self.world, time.monotonic() + QUIET_SECONDS_MAX
         await faults.end()
-        world.start_second_worker()
+        world.second.start()
         await faults.time_passes()
         violations = ["the instance does not respond"]
         while time.monotonic() < deadline:
@@ -101,6 +104,11 @@ class QuietMoment:
             return ["the outcome of a request is still unknown"]
         if not all([await MerchantSteps(world, shop).resolve_files() for shop in world.shops]):
             return ["a payout file is still being paid"]
+        steps = [MerchantSteps(world, shop) for shop in world.shops]
+        if not all([await each.resolve_settlements() for each in steps]):
+            await world.live.db.execute(MAKE_DUE, [*BLOCKING, "settle"], [])
+            return ["a settlement is still open"]
+        await self._resolve_adjustments()
         stuck = [trx_id for trx_id, looks in self._looks.items() if looks > STUCK_LOOKS]
         await world.live.db.execute(MAKE_DUE, [*BLOCKING, "charge"], stuck)
         if waiting := await self._waiting_jobs():
@@ -117,6 +125,16 @@ class QuietMoment:
                 self._forget_final(operation)
         await self._redeliver(violations)
         return violations
+
+    async def _resolve_adjustments(self) -> None:
+        """Learns which wallet adjustments the second administrator has approved."""
+        records = await self.world.live.db.records(
+            "SELECT id, status FROM approval WHERE id = ANY($1)", list(self.world.adjustments)
+        )
+        found = {record["id"]: record["status"] for record in records}
+        for number, adjustment in self.world.adjustments.items():
+            self.world.model.decide(adjustment, is_approved=found.get(number) == "approved")
+        self.world.adjustments.clear()
 
     async def _redeliver(self, violations: list[str]) -> None:
         """Sends failed notifications again, as administrators do when a receiver was down."""
@@ -150,13 +168,14 @@ class QuietMoment:
     async def _resolve_stuck(self, waiting: list[str]) -> None:
         """Rejects payouts that their provider never received, as administrators do after a day.
 
-        If the outcome of the first send is unknown and the provider rejects the second send, the
-        platform does not know whether the provider pays, so the payout stays pending.
+        If the outcome of the first send is unknown, and the provider rejects the second send or
+        nothing is sent again, the payout stays pending until an administrator decides.
         """
         rejected = await self.world.live.db.records(
             "SELECT trx_id FROM payout WHERE trx_id = ANY($1) AND status = 'pending'"
-            " AND began_at IS NOT NULL AND beneficiary->>'account_number' = $2",
-            *([job.rpartition(" ")[2] for job in waiting], REJECTED),
+            " AND began_at IS NOT NULL"
+            " AND (beneficiary->>'account_number' = $2 OR provider = ANY($3))",
+            *([job.rpartition(" ")[2] for job in waiting], REJECTED, NOT_RESENT),
         )
         for trx_id in (record["trx_id"] for record in rejected):
             self._looks[trx_id] += 1

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
+import manilla
 from tests import template
 from tests.simulation import plan
 from tests.simulation.administrators import AdministratorSteps
@@ -16,6 +19,8 @@ from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import ADMINISTRATOR, FAULT, Round, Step
 from tests.simulation.quiet import QuietMoment
 from tests.simulation.world import World
+
+VIOLATIONS_MAX = 20
 
 
 @dataclass
@@ -29,18 +34,21 @@ class Report:
     checks: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
 
-    def as_json(self) -> str:
+    def as_json(self, indent: int | None = None) -> str:
         document = {
             "seed": self.seed,
+            "version": _version(),
+            "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "outcome": "failed" if self.violations else "passed",
             "rounds": len(self.played),
             "seconds": round(self.seconds, 1),
-            "operations": self.operations,
-            "outcomes": self.outcomes,
-            "faults": self.faults,
-            "checks": self.checks,
-            "violations": self.violations,
+            "operations": dict(sorted(self.operations.items())),
+            "outcomes": dict(sorted(self.outcomes.items())),
+            "faults": dict(sorted(self.faults.items())),
+            "checks": dict(sorted(self.checks.items())),
+            "violations": self.violations[:VIOLATIONS_MAX],
         }
-        return json.dumps(document, indent=1)
+        return json.dumps(document, indent=indent)
 
     def as_text(self) -> str:
         lines = [f"seed {self.seed}: {len(self.played)} rounds in {self.seconds:.0f} s"]
@@ -52,6 +60,13 @@ class Report:
         lines += ["checks:", *_table(self.checks)]
         lines += ["violations:", *(f"  {each}" for each in self.violations or ["none"])]
         return "\n".join(lines)
+
+
+def _version() -> str:
+    """Returns the short commit hash, or the version without a git repository."""
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or manilla.__version__
 
 
 def _table(counts: dict[str, int]) -> list[str]:

@@ -242,6 +242,17 @@ def test_a_payment_can_be_credited_only_after_the_customer_pays() -> None:
     assert model.bounds(1) == Bounds(FUNDED, FUNDED + PAID)
 
 
+def test_an_adjustment_moves_money_only_after_its_approval() -> None:
+    model, seen = history()
+    more, less = model.adjust(1, "approval 1", 700), model.adjust(1, "approval 2", -300)
+    assert model.bounds(1).high - funded().bounds(1).high >= 700
+    model.decide(less, is_approved=False)
+    model.decide(more, is_approved=True)
+    assert model.check(seen) == [f"merchant 1 has {BALANCE}, expected {BALANCE + 700}"]
+    seen.available[1] += 700
+    assert model.check(seen) == []
+
+
 def test_a_balance_outside_the_interval_is_a_violation() -> None:
     model, wanted = funded(), payment()
     model.request(wanted)

@@ -1,9 +1,8 @@
 """The simulated world: a real instance, its merchants with their keys, and what was counted."""
 
 import asyncio
+import base64
 import json
-import os
-import signal
 import subprocess
 import time
 import urllib.error
@@ -14,26 +13,39 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from manilla_simulator.names import holder_of
+
+from manilla.kit.crypto import Keyring
+from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Reply
 from tests.faults.live_instance import LiveInstance
-from tests.instance import MANILLA
+from tests.faults.replicated import Replicated
 from tests.kinds import BY_RAIL, SEEDED, TestedKind
 from tests.signing import sign
+from tests.simulation.clocks import DATABASE, FIRST, SECOND, Clocks
+from tests.simulation.hosts import SecondHost
 from tests.simulation.model import Decision, Model, Operation
 from tests.simulation.plan import MERCHANTS, RAILS
 from tests.simulation.receiver import Receiver
-from tests.web.signed_in_user import SignedInUser, member
+from tests.web.signed_in_user import SignedInUser, administrator, member, sign_in_again
 
 OPENING_MINOR = 50_000_000
+RESERVE = "250000"  # the amount that a settlement leaves in the wallet
+PROTECTED = (1, 4)  # the merchants whose large payouts need a second person
+THRESHOLD = "1000"
+ACCOUNT = "0123456789"  # the settlement account
+NEW_MEMBER_SECONDS = 3 * 24 * 3600  # New members may not approve payouts until this time.
 COMMISSION_PERCENT = Decimal("1.5")
 PROVIDER_BALANCE = 10**12
 # The fee of each payout method, in minor units.
 FEES = {**dict.fromkeys(RAILS, 0), "a": 2500, "b": 1000, "auto": 1500, "manual": 5000}
 CODES = {rail: BY_RAIL[rail].transfer_method for rail in RAILS}
+BANK = {**{rail: BY_RAIL[rail].bank_code for rail in RAILS}, "auto": "058", "manual": ""}
 CODES |= {"auto": "auto_ngn", "manual": "platform"}
 LOST = (OSError, IndexError, ValueError, TimeoutError, urllib.error.URLError)
 REQUEST_SECONDS = 30
+SECOND_HOST_TURN = 4  # the second host gets each fourth request
 # The events that webhook endpoints receive: all final statuses.
 EVENT_TYPES = ["payment.success", "payment.failed", "refund.completed"]
 EVENT_TYPES += [f"payout.{status}" for status in ("completed", "failed", "canceled", "reversed")]
@@ -52,21 +64,35 @@ class Shop:
 
     id: int
     owner: SignedInUser
+    finance: SignedInUser
     keys: Keys
     main_keys: Keys
     pays_commission: bool
     requests: dict[int, tuple[str, bytes, Operation]] = field(default_factory=dict)
+    sent_at: dict[int, float] = field(default_factory=dict)  # when each request was first sent
     link: str = ""
     # The payouts of each payout file, in the order of its rows.
     files: dict[str, list[Operation]] = field(default_factory=dict)
+    # The settlements that a member ordered and that may exist.
+    settlements: list[Operation] = field(default_factory=list)
+    last_settlement: int = 0
     # The numbers of the requests whose outcome is still unknown.
     unknown: set[int] = field(default_factory=set)
 
 
 class World:
+    """Two hosts, a primary and a standby of PostgreSQL, the simulator, and the merchants.
+
+    The first host is `manilla up` with two API processes and a worker.
+    """
+
+    live: LiveInstance
+    database: Replicated
+    second: SecondHost
+
     def __init__(self, folder: Path) -> None:
-        self.live = LiveInstance(folder, "--workers", "2")
-        self.folder = folder
+        self.folder = folder.resolve()
+        self.clocks = Clocks()
         self.model = Model()
         self.receiver = Receiver()
         self.shops: list[Shop] = []
@@ -79,12 +105,23 @@ class World:
         self.last_failure = ""  # the newest failed command, and its error
         # The administrators' decisions whose command may have failed after its commit.
         self.attempted: dict[str, Decision] = {}
-        self._second: subprocess.Popen[bytes] | None = None
+        # The wallet adjustments, by the number of their approval, until their result is known.
+        self.adjustments: dict[int, Operation] = {}
+        self._requests = 0
 
     async def open(self) -> None:
+        servers = self.folder / "database"
+        servers.mkdir()
+        self.database = Replicated(servers, self.clocks.variables(DATABASE))
+        await self.database.open()
+        variables = {**self.database.environment, **self.clocks.variables(FIRST)}
+        self.live = await asyncio.to_thread(self._start_first_host, variables)
         await self.live.open()
-        running = json.loads((self.live.instance.folder / "instance.json").read_text())
-        self.database_url: str = running["database_url"]
+        variables = {
+            **self.clocks.variables(SECOND),
+            "MANILLA_CRASH_FOLDER": str(self.live.crashes),
+        }
+        self.second = SecondHost(self.folder, self.live.instance.folder, variables)
         await self.receiver.start()
         for rail in RAILS:
             if rail not in SEEDED:
@@ -93,19 +130,36 @@ class World:
             amount = f"{Decimal(fee) / 100:.2f}"
             words = ("--fee-fixed", amount, "--active", "on")
             await self.command("withdraw-method", "set", CODES[method], *words)
+        for rail in RAILS:
+            await self.command(
+                "deposit-method", "set", BY_RAIL[rail].checkout_method, "--active", "on"
+            )
         for record in await self.live.db.records("SELECT id, code FROM method"):
             self.methods[record["code"]] = record["id"]
         for rail in RAILS:
             await self.control(f"{rail}/balance", {"available": PROVIDER_BALANCE})
             await self.control(f"{rail}/faults", {"settle_seconds": 0.2})
         self.shops += await asyncio.gather(*map(self._new_shop, range(MERCHANTS)))
-        self.start_second_worker()
+        self.administrators = [
+            await administrator(self.services, self.live.instance.site, f"{name}@example.com")
+            for name in ("ada", "bola", "chike")
+        ]
+        self.clocks.jump(NEW_MEMBER_SECONDS)
+        self.second.start()
+
+    def _start_first_host(self, variables: dict[str, str]) -> LiveInstance:
+        return LiveInstance(self.folder, "--workers", "2", variables=variables)
 
     async def close(self) -> None:
-        self.stop_second_worker()
-        await self.receiver.stop()
-        await self.live.db.close()
-        self.live.instance.stop()
+        """Stops everything that was started."""
+        if hasattr(self, "second"):
+            await asyncio.to_thread(self.second.stop)
+            await self.receiver.stop()
+        if hasattr(self, "live"):
+            await self.live.db.close()
+            await asyncio.to_thread(self.live.instance.stop)
+        if hasattr(self, "database"):
+            self.database.close()
 
     async def _configure(self, kind: TestedKind) -> None:
         """Makes a provider kind that a new installation does not use call the simulator."""
@@ -122,11 +176,42 @@ class World:
         terms = ("--commission-percent", percent, "--commission-bearer", bearer)
         await self.command("merchant", "set", str(shop_id), *terms)
         self.receiver.secrets[shop_id].add(keys.api_secret)
-        owner = await member(self.services, self.live.instance.site, shop_id)
-        shop = Shop(shop_id, owner, keys, keys, pays_commission=bearer == "merchant")
+        site = self.live.instance.site
+        owner = await member(self.services, site, shop_id, Role.OWNER)
+        finance = await member(self.services, site, shop_id, Role.FINANCE)
+        is_bearer = bearer == "merchant"
+        shop = Shop(shop_id, owner, finance, keys, keys, pays_commission=is_bearer)
         await self.fund(shop, "opening", OPENING_MINOR)
         await self._add_endpoint(shop)
+        await self._prepare_settlements(shop)
+        if number in PROTECTED and self.clocks.can_change:
+            await self._protect(shop)
         return shop
+
+    async def _prepare_settlements(self, shop: Shop) -> None:
+        owner = await self.sign_in(shop.owner, shop)
+        account = {
+            "method": str(self.methods[CODES["a"]]),
+            "bank_code": BANK["a"],
+            "account_number": ACCOUNT,
+            "confirmed_name": holder_of(ACCOUNT),
+        }
+        saved = await owner.post("/production/settlement-account", account)
+        assert saved.status == 303, saved.body
+        plan = {"currency": "NGN", "mode": "manual", "reserve": RESERVE}
+        saved = await owner.post("/production/settlements/plan", plan)
+        assert saved.status == 303, saved.body
+
+    async def _protect(self, shop: Shop) -> None:
+        """Makes payouts that a member orders in the dashboard need another person's approval."""
+        owner = await self.sign_in(shop.owner, shop)
+        form = {"currency": "NGN", "amount": THRESHOLD}
+        saved = await owner.post("/production/protection/threshold", form)
+        assert saved.status == 303, saved.body
+
+    async def sign_in(self, user: SignedInUser, shop: Shop | None = None) -> SignedInUser:
+        """Starts a new session, because the clock may have passed the end of the last session."""
+        return await sign_in_again(self.services, user, shop.id if shop else None)
 
     async def _add_endpoint(self, shop: Shop) -> None:
         fields = {"url": f"{self.receiver.url}/endpoint/{shop.id}", "events": EVENT_TYPES}
@@ -143,8 +228,12 @@ class World:
 
     @property
     def services(self) -> Services:
-        """The services for functions about signed-in users, which need only the database."""
-        return cast(Services, SimpleNamespace(db=self.live.db))
+        """The services for functions about signed-in users, which need only these two."""
+        key = (self.live.instance.folder / "master.key").read_text()
+        keyring = Keyring([base64.b64decode(key)])
+        return cast(
+            Services, SimpleNamespace(db=self.live.db, keyring=keyring, is_development=True)
+        )
 
     # Requests and commands.
 
@@ -167,9 +256,13 @@ class World:
     async def send(
         self, method: str, target: str, headers: dict[str, str], body: bytes = b""
     ) -> Reply | None:
+        self._requests += 1
+        is_running = bool(self.second.processes("serve"))
+        is_second = is_running and self._requests % SECOND_HOST_TURN == 0
+        site = self.second.site if is_second else self.live.instance.site
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                return await self.live.instance.site.send(method, target, headers, body)
+                return await site.send(method, target, headers, body)
         except LOST:
             return None
 
@@ -189,35 +282,10 @@ class World:
 
     # Processes.
 
-    def start_second_worker(self) -> None:
-        """Starts a second worker, so that another worker takes over when one stalls."""
-        if self._second is None or self._second.poll() is not None:
-            environment = {"MANILLA_CRASH_FOLDER": str(self.live.crashes)}
-            with (self.live.instance.folder / "logs" / "second-worker.log").open("ab") as log:
-                self._second = subprocess.Popen(
-                    [*MANILLA, "worker", "--data", str(self.live.instance.folder)],
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, **environment},
-                )
-
-    def stop_second_worker(self) -> None:
-        if self._second is not None and self._second.poll() is None:
-            self._second.send_signal(signal.SIGCONT)
-            self._second.kill()
-            self._second.wait(30)
-
     def processes(self, name: str) -> list[int]:
-        """Returns the process ids of a program: `serve`, `worker`, `simulator` or `postgres`."""
-        if name == "postgres":
-            try:
-                return [self.live.instance.postmaster()]
-            except (OSError, IndexError):
-                return []  # PostgreSQL is just starting.
+        """Returns the ids of a program's processes: `serve`, `worker` or `simulator`."""
         found = [pid for pid in self.live.instance.tree() if _runs(pid, name)]
-        if name == "worker" and self._second is not None and self._second.poll() is None:
-            found.append(self._second.pid)
-        return found
+        return [*found, *self.second.processes(name)]
 
 
 def _runs(pid: int, name: str) -> bool:

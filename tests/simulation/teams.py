@@ -1,0 +1,180 @@
+"""The steps of a merchant's team in the dashboard: payout files, settlements and approvals.
+
+Some merchants' payouts are protected: the finance member or the owner must approve a payout file
+or a settlement that the other person has ordered.
+"""
+
+import asyncio
+import contextlib
+import re
+from decimal import Decimal
+
+from tests.dashboard.bulk_upload import HEADER
+from tests.simulation.faults import DATABASE_ERRORS
+from tests.simulation.model import Kind, Operation
+from tests.simulation.plan import Step
+from tests.simulation.world import BANK, CODES, FEES, LOST, Shop, World, minor_of
+
+BULK = "/production/payouts/bulk"
+SETTLEMENTS = "/production/settlements"
+RETRY_SECONDS = 0.25
+CONFIRMATIONS = 40
+FIELD = re.compile(r'name="(currency|amount|account)" value="([^"]*)"')
+EXPECTED = (*LOST, *DATABASE_ERRORS, AssertionError)
+
+
+class TeamSteps:
+    """Runs the steps of one merchant's team."""
+
+    def __init__(self, world: World, shop: Shop) -> None:
+        self.world = world
+        self.shop = shop
+
+    async def pay_file(self, step: Step, amounts: list[int], account: str) -> None:
+        """Uploads a payout file in the dashboard, and confirms it when its names are checked."""
+        wanted = [
+            self._payout(f"{self._reference(step)}-{number}", amount, "a", has_notice=False)
+            for number, amount in enumerate(amounts)
+        ]
+        rows = [
+            f"{Decimal(each.amount) / 100:.2f},{BANK['a']},{account},Ada,{each.reference},July"
+            for each in wanted
+        ]
+        content = "\n".join([HEADER, *rows]).encode()
+        with contextlib.suppress(*EXPECTED):
+            owner = await self.world.sign_in(self.shop.owner, self.shop)
+            method = {"method": str(self.world.methods[CODES["a"]])}
+            reply = await owner.upload(BULK, method, "july.csv", content)
+            if reply.status != 303:
+                return
+            self._count("upload file")
+            batch = reply.location.rsplit("/", 1)[1]
+            self.shop.files[batch] = [self.world.model.request(each) for each in wanted]
+            for _ in range(CONFIRMATIONS):
+                await owner.post(f"{BULK}/{batch}/confirm", {"names": "yes"})
+                if await self._batch_status(batch) != "draft":
+                    self._count("confirm file")
+                    return
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _batch_status(self, batch: str) -> str:
+        status: str = await self.world.live.db.value(
+            "SELECT status FROM payout_batch WHERE merchant_id = $1 AND id = $2",
+            *(self.shop.id, batch),
+        )
+        return status
+
+    async def resolve_files(self) -> bool:
+        """Learns from the files' rows which payouts were created. Returns whether all are known."""
+        for batch, wanted in list(self.shop.files.items()):
+            status = await self._batch_status(batch)
+            if status == "asked":
+                await self._decide_request(batch, is_approved=True)
+                return False
+            rows = await self.world.live.db.records(
+                """
+                SELECT state, trx_id FROM payout_batch_row
+                 WHERE merchant_id = $1 AND batch_id = $2 ORDER BY number""",
+                *(self.shop.id, batch),
+            )
+            if status == "running" and any(row["state"] == "ready" for row in rows):
+                return False
+            for operation, row in zip(wanted, rows, strict=True):
+                if row["state"] == "paid":
+                    self._note(self.world.model.accept(operation, row["trx_id"]))
+                    self._count("payout of a file")
+                else:
+                    self._note(self.world.model.reject(operation))
+            del self.shop.files[batch]
+        return True
+
+    async def settle(self, step: Step) -> None:
+        """Reviews and confirms a settlement of the balance, above the reserve."""
+        with contextlib.suppress(*EXPECTED):
+            user = await self.world.sign_in(self.shop.finance, self.shop)
+            review = await user.get(f"{SETTLEMENTS}/new?currency=NGN")
+            if review.status != 200:
+                return
+            fields = dict(FIELD.findall(review.body.decode()))
+            wanted = self._payout(
+                self._reference(step), minor_of(fields["amount"]), "a", has_notice=False
+            )
+            self.shop.settlements.append(self.world.model.request(wanted))
+            await user.post(SETTLEMENTS, {**fields, "name": "yes"})
+            self._count("settle")
+
+    async def resolve_settlements(self) -> bool:
+        """Learns which settlements were started. Returns whether all of them have ended."""
+        rows = await self.world.live.db.records(
+            """
+            SELECT id, state, trx_id, batch_id, amount_minor FROM settlement
+             WHERE merchant_id = $1 AND id > $2 ORDER BY id""",
+            *(self.shop.id, self.shop.last_settlement),
+        )
+        for row in rows:
+            if row["state"] == "open":
+                if row["batch_id"] and row["trx_id"] is None:
+                    await self._decide_request(row["batch_id"], is_approved=True)
+                return False
+            self._resolve_settlement(row["trx_id"], row["amount_minor"])
+            self.shop.last_settlement = row["id"]
+        for unwanted in self.shop.settlements:
+            self._note(self.world.model.reject(unwanted))
+        self.shop.settlements.clear()
+        return True
+
+    def _resolve_settlement(self, trx_id: str | None, amount: int) -> None:
+        found = [each for each in self.shop.settlements if each.amount == amount]
+        if not found:
+            self._note(f"merchant {self.shop.id} settled {amount}, which nobody ordered")
+            return
+        self.shop.settlements.remove(found[0])
+        if trx_id is None:
+            self._note(self.world.model.reject(found[0]))
+        else:
+            self._note(self.world.model.accept(found[0], trx_id))
+            self._count("payout of a settlement")
+
+    async def decide_request(self, step: Step, is_approved: bool) -> None:
+        """Two people decide at the same time on a payout file or settlement that waits."""
+        with contextlib.suppress(*EXPECTED):
+            waiting = await self.world.live.db.records(
+                "SELECT id FROM payout_batch WHERE merchant_id = $1 AND status = 'asked'",
+                self.shop.id,
+            )
+            for record in waiting:
+                await self._decide_request(record["id"], is_approved=is_approved)
+                self._count("decide request")
+
+    async def _decide_request(self, batch: str, *, is_approved: bool) -> None:
+        action = "approve" if is_approved else "refuse"
+        for person in (self.shop.owner, self.shop.finance):
+            user = await self.world.sign_in(person, self.shop)
+            # The person who ordered the payouts is rejected, and so is a repeated decision.
+            post = user.post(f"{BULK}/{batch}/{action}", {})
+            await asyncio.gather(post, user.post(f"{BULK}/{batch}/approve", {}))
+
+    def _payout(
+        self, reference: str, amount: int, method: str, *, has_notice: bool = True
+    ) -> Operation:
+        debit = amount + FEES[method]
+        return Operation(
+            self.shop.id,
+            Kind.PAYOUT,
+            reference,
+            debit=debit,
+            credit=debit,
+            amount=amount,
+            is_manual=method == "manual",
+            has_notice=has_notice,
+        )
+
+    def _reference(self, step: Step) -> str:
+        return f"S-{step.round}-{step.number}"
+
+    def _count(self, what: str) -> None:
+        self.world.operations[what] += 1
+
+    def _note(self, violation: str | None) -> None:
+        if violation:
+            self.world.violations.append(violation)
