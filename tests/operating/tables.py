@@ -13,6 +13,7 @@ from manilla import metrics
 from manilla.platform import settings
 from manilla.platform.settings import ADDRESSES, WEEKDAYS, PlatformSettings
 from manilla.variables import VARIABLES
+from tools import proof
 
 ROOT = Path(__file__).parents[2]
 SUFFIXES: dict[Any, tuple[str, ...]] = {
@@ -114,6 +115,7 @@ MADE = (
     Made("docs/configuration.md", "variables", variables),
     Made("docs/configuration.md", "platform settings", platform_settings),
     Made("docs/operating/monitoring.md", "metrics", metric_table),
+    *(Made("docs/proof.md", name, make) for name, make in proof.TABLES.items()),
 )
 
 

@@ -1,0 +1,112 @@
+"""Generates the tables of docs/proof.md from stored results. `make docs` rewrites them.
+
+- `tests/simulation/results.jsonl`: one line for each run of the simulation.
+- `tests/simulation/findings.json`: the errors that the simulation has found.
+- Other tables come from files of other checks, if the files exist. Each of these files contains a
+  list of rows, or an object with a `note` and a list of `rows`.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "tests/simulation/results.jsonl"
+FINDINGS = ROOT / "tests/simulation/findings.json"
+NONE = "No results are stored yet.\n"
+
+
+def simulation_runs() -> str:
+    """Returns the table of all runs, with their sum in the last row."""
+    runs = _runs()
+    if not runs:
+        return NONE
+    rows = [_row(f"`{run['seed']}`", [run], run["outcome"]) for run in runs]
+    passed = sum(run["outcome"] == "passed" for run in runs)
+    rows.append(_row(f"{len(runs)} runs", runs, f"{passed} passed"))
+    return _table(("Seed", "Version", "Minutes", "Rounds", "Operations", "Faults", "Outcome"), rows)
+
+
+def _row(name: str, runs: Sequence[Any], outcome: str) -> list[str]:
+    versions = {run["version"] for run in runs}
+    return [
+        name,
+        f"`{versions.pop()}`" if len(versions) == 1 else "",
+        f"{sum(run['seconds'] for run in runs) / 60:,.1f}",
+        f"{sum(run['rounds'] for run in runs):,}",
+        f"{sum(sum(run['operations'].values()) for run in runs):,}",
+        f"{sum(sum(run['faults'].values()) for run in runs):,}",
+        outcome,
+    ]
+
+
+def simulation_faults() -> str:
+    return _counts("Fault", (run["faults"] for run in _runs()))
+
+
+def simulation_operations() -> str:
+    return _counts("Operation", (run["operations"] for run in _runs()))
+
+
+def _counts(title: str, counted: Iterable[dict[str, int]]) -> str:
+    total: Counter[str] = Counter()
+    for counts in counted:
+        total.update(counts)
+    rows = [(name, f"{number:,}") for name, number in sorted(total.items())]
+    return _table((title, "Number"), rows) if rows else NONE
+
+
+def simulation_findings() -> str:
+    return _stored(FINDINGS)
+
+
+def mutations() -> str:
+    return _stored(ROOT / "docs/proof/mutations.json")
+
+
+def high_availability() -> str:
+    return _stored(ROOT / "deploy/ha/results.json")
+
+
+TABLES = {
+    "simulation runs": simulation_runs,
+    "simulation faults": simulation_faults,
+    "simulation operations": simulation_operations,
+    "simulation findings": simulation_findings,
+    "mutations": mutations,
+    "high availability": high_availability,
+}
+
+
+def _runs() -> list[Any]:
+    if not RESULTS.exists():
+        return []
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()]
+
+
+def _stored(file: Path) -> str:
+    """Returns the rows of a results file as a table, below its note."""
+    if not file.exists():
+        return NONE
+    found = json.loads(file.read_text())
+    rows = found if isinstance(found, list) else found.get("rows", [])
+    note = "" if isinstance(found, list) else found.get("note", "")
+    if not rows:
+        return note + "\n" if note else NONE
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = _table(
+        [name.replace("_", " ").capitalize() for name in names],
+        [[_cell(row.get(name, "")) for name in names] for row in rows],
+    )
+    return f"{note}\n\n{table}" if note else table
+
+
+def _cell(value: Any) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- ", "|---")
