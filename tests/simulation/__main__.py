@@ -6,7 +6,9 @@ prints it, and writes it to a file that `--plan` plays again.
 
 import argparse
 import asyncio
+import os
 import random
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from tests.simulation.minimize import Minimizer
 from tests.simulation.plan import Round
 from tests.simulation.run import Report, run
 
+# All other limits are the product's own. On a busy machine, connecting takes longer than usual.
+LIMITS = '{"host_connect_seconds": 5}'
 PRINTED_MAX = 100  # a longer story is only written to its file
 REPORTS = Path(".reports")
 RESULTS = Path(__file__).with_name("results.jsonl")
@@ -23,7 +27,10 @@ RESULTS = Path(__file__).with_name("results.jsonl")
 
 def main() -> None:
     wanted = _arguments()
+    os.environ["MANILLA_TIME_LIMITS"] = LIMITS
     clocks.start_again_with_clocks()
+    # Close the world before the program ends.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if wanted.folder:
         wanted.folder.mkdir(parents=True)
     seed = random.randrange(2**32) if wanted.seed is None else wanted.seed

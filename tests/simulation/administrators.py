@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from manilla.approvals import approvals
@@ -19,7 +20,7 @@ from tests.simulation.faults import DATABASE_ERRORS, Progress
 from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
 from tests.simulation.operations import PAYOUT
 from tests.simulation.plan import Step
-from tests.simulation.world import CODES, LOST, Keys, Shop, World
+from tests.simulation.world import CODES, FEES, LOST, Keys, Shop, World
 from tests.web.signed_in_user import SignedInUser
 
 STEPS_BETWEEN = 10
@@ -64,6 +65,11 @@ class AdministratorSteps:
     async def change_setting(self, seconds: int) -> None:
         words = ("setting", "set", "timestamp_tolerance_seconds", str(seconds))
         await self.world.try_command(*words)
+
+    async def change_fee(self, method: str, which: int) -> None:
+        """Changes the fee of a method while merchants use it."""
+        fee = f"{Decimal(FEES[method][which]) / 100:.2f}"
+        await self.world.try_command("withdraw-method", "set", CODES[method], "--fee-fixed", fee)
 
     async def revoke_key(self, merchant: int) -> None:
         """Gives a merchant an additional API key, and revokes it while the merchant uses it."""

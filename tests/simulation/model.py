@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 class Decision(StrEnum):
-    """An administrator's decision about a manual payout, or about a refund paid by hand."""
+    """An administrator's decision about a manual payout or a manual refund."""
 
     NONE = ""
     PAID = "paid"
@@ -59,6 +59,7 @@ class Operation:
     is_manual: bool = False  # True if an administrator pays it, not a provider
     is_reversed: bool = False  # True if the provider returns the delivered transfer
     has_notice: bool = True  # False if only the list of events reports the operation
+    payment: "Operation | None" = None  # the payment that a refund returns
     # False if the provider cannot be asked about an unknown outcome, so it may stay pending.
     can_be_queried: bool = True
 
@@ -105,9 +106,6 @@ class Bounds:
     low: int
     high: int
 
-    def widen(self, other: "Bounds") -> None:
-        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-
 
 SUCCESS, PENDING, FAILED = "success", "pending", "failed"
 # Each final status allows these sequences of notices. A reversal can overtake the delivery's news.
@@ -133,8 +131,6 @@ class Model:
         self._wallets: dict[int, list[Operation]] = defaultdict(list)
         self._readings: list[tuple[int, Bounds]] = []
 
-    # What merchants, customers and administrators do.
-
     def fund(self, merchant: int, reference: str, amount: int) -> None:
         self.decide(self.adjust(merchant, reference, amount), is_approved=True)
 
@@ -156,9 +152,8 @@ class Model:
         if known is not None:
             return known
         if operation.debit:
-            operation.debited = Moved.MAYBE
             # A payout can fail, and return its money, before the response arrives.
-            operation.credited = Moved.MAYBE
+            operation.debited = operation.credited = Moved.MAYBE
         self._add(operation)
         return operation
 
@@ -183,7 +178,7 @@ class Model:
         return None
 
     def pay(self, operation: Operation) -> None:
-        """Records that the customer pays. The credit can arrive from now on."""
+        """Records that the customer pays, so that the credit can arrive from now on."""
         if operation.credited is Moved.NO:
             operation.credited = Moved.MAYBE
         self._change(operation)
@@ -191,9 +186,7 @@ class Model:
     def reverse(self, operation: Operation) -> None:
         """Records that the provider returns a transfer that it delivered."""
         operation.is_reversed = True
-        if operation.credited is Moved.NO:
-            operation.credited = Moved.MAYBE
-        self._change(operation)
+        self.pay(operation)
 
     def see(self, operation: Operation, status: str) -> str | None:
         """Records a reported status. Returns a violation if a final status must not change so."""
@@ -241,8 +234,7 @@ class Model:
         self.end_reading(bounds)
         if bounds.low <= available <= bounds.high:
             return None
-        expected = f"{bounds.low} to {bounds.high}"
-        return f"merchant {merchant} has a balance of {available}, expected {expected}"
+        return f"merchant {merchant} has {available}, expected {bounds.low} to {bounds.high}"
 
     def check(self, seen: Observation) -> list[str]:
         """Returns every difference between the model and the observation."""
@@ -250,6 +242,7 @@ class Model:
             *(f"the ledger violates the invariant {name}" for name in seen.broken),
             *self._check_transfers(seen),
             *self._check_statuses(seen),
+            *self._check_refunds(seen),
             *self._check_balances(seen),
             *self._check_notices(seen),
         ]
@@ -283,6 +276,15 @@ class Model:
                 expected = " or ".join(sorted(allowed))
                 yield f"{_name(operation)} ({operation.trx_id}) is {status}, expected {expected}"
 
+    def _check_refunds(self, seen: Observation) -> Iterator[str]:
+        """The refunds of a payment, except failed ones, are not larger than the payment."""
+        refunded: dict[str, int] = defaultdict(int)
+        for operation in self._accepted():
+            if operation.payment and seen.statuses.get(operation.trx_id) != FAILED:
+                refunded[operation.payment.trx_id] += operation.amount
+                if refunded[operation.payment.trx_id] > operation.payment.amount:
+                    yield f"{_name(operation.payment)} was refunded more than once"
+
     def _allowed(
         self, operation: Operation, truth: dict[tuple[Kind, str], set[str]], has_case: bool
     ) -> set[str]:
@@ -315,9 +317,7 @@ class Model:
             if operation.trx_id and operation.kind is Kind.PAYOUT and status == PENDING:
                 in_flight[operation.merchant] += operation.debit
         for merchant, balance in sorted(seen.available.items()):
-            if balance < 0:
-                yield f"merchant {merchant} has a negative balance: {balance}"
-            if balance != available[merchant]:
+            if balance != available[merchant] or balance < 0:
                 yield f"merchant {merchant} has {balance}, expected {available[merchant]}"
             flying = seen.in_flight.get(merchant, 0)
             if flying != in_flight[merchant]:
@@ -358,7 +358,8 @@ class Model:
     def _change(self, operation: Operation) -> None:
         for merchant, bounds in self._readings:
             if merchant == operation.merchant:
-                bounds.widen(self.bounds(merchant))
+                now = self.bounds(merchant)
+                bounds.low, bounds.high = min(bounds.low, now.low), max(bounds.high, now.high)
 
 
 def _key(operation: Operation) -> tuple[int, Kind, str]:

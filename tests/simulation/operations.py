@@ -1,7 +1,6 @@
 """The steps of merchants and their customers, as real HTTP requests."""
 
 import asyncio
-import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from tests.simulation.world import (
     BANK,
     CODES,
     COMMISSION_PERCENT,
+    FEES,
     LOST,
     Shop,
     World,
@@ -32,6 +32,9 @@ VERIFY = {kind: f"/api/v1/verify-{kind}/" for kind in (Kind.PAYMENT, Kind.PAYOUT
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 RETRY_SECONDS = 0.25
 TRIES = 24
+ANY_FEE = {fee for fees in FEES.values() for fee in fees}
+DELIVERED = "0123456789"  # The simulator delivers transfers to this account.
+OVERDRAFT_MAX = 100_000_000
 DUPLICATE = "DUPLICATE_REFERENCE"
 KEY_SECONDS = 23 * 3600  # an idempotency key is valid for at least this time
 
@@ -52,7 +55,7 @@ class MerchantSteps(TeamSteps):
             "cancel_redirect": "https://shop.example/basket",
         }
         wanted = self._payment(self._reference(step), amount)
-        reply = await self._initiate(step, PAYMENT, fields, wanted)
+        reply = await self._initiate(PAYMENT, fields, wanted)
         if reply is not None and wanted.trx_id:
             await self._check_out(decoded(reply)["payment_url"], wanted, rail, outcome)
 
@@ -77,6 +80,11 @@ class MerchantSteps(TeamSteps):
         await self._check_out(reply.location, wanted, rail, outcome)
 
     async def pay_out(self, step: Step, amount: int, method: str, account: str) -> None:
+        await self._pay_out(self._reference(step), amount, method, account)
+
+    async def _pay_out(
+        self, reference: str, amount: int, method: str, account: str, copies: int = 1
+    ) -> None:
         beneficiary = {"bank_code": BANK[method], "account_number": account}
         if method == "manual":
             beneficiary = {"Bank Name": "GTBank", "Account Number": account}
@@ -85,10 +93,35 @@ class MerchantSteps(TeamSteps):
             "withdraw_method_id": self.world.methods[CODES[method]],
             "beneficiary": beneficiary,
         }
-        wanted = self._payout(self._reference(step), amount, method)
-        await self._initiate(step, PAYOUT, fields, wanted)
+        await self._initiate(PAYOUT, fields, self._payout(reference, amount, method), copies)
+
+    async def pay_out_at_once(self, step: Step, amounts: list[int], method: str) -> None:
+        """Sends several payout requests at the same time, and each of them twice."""
+        payouts = [
+            self._pay_out(f"{self._reference(step)}-{number}", amount, method, DELIVERED, copies=2)
+            for number, amount in enumerate(amounts)
+        ]
+        await asyncio.gather(*payouts)
+
+    async def overdraw(self, step: Step) -> None:
+        """Sends three payout requests at the same time, although the balance covers only one."""
+        reply = await self.world.call(self.shop, "GET", "/api/v1/balance")
+        if reply is None or reply.status != 200:
+            return
+        amount = min(balance_of(reply)[0] * 6 // 10, OVERDRAFT_MAX)
+        references = [f"{self._reference(step)}-{number}" for number in range(3)]
+        payouts = [self._pay_out(each, amount, "manual", DELIVERED) for each in references]
+        await asyncio.gather(*payouts)
+
+    async def refund_at_once(self, step: Step, back: int) -> None:
+        """Sends three refund requests for 60 percent of a payment at the same time."""
+        references = [f"{self._reference(step)}-{number}" for number in range(3)]
+        await asyncio.gather(*(self._refund(each, back, 60) for each in references))
 
     async def refund(self, step: Step, back: int, percent: int) -> None:
+        await self._refund(self._reference(step), back, percent)
+
+    async def _refund(self, reference: str, back: int, percent: int) -> None:
         """Refunds a part of an earlier successful payment."""
         paid = [
             each
@@ -102,22 +135,23 @@ class MerchantSteps(TeamSteps):
         wanted = Operation(
             self.shop.id,
             Kind.REFUND,
-            self._reference(step),
+            reference,
             debit=amount,
             credit=amount,
             amount=amount,
             can_be_queried=payment.can_be_queried,
             is_manual=payment.is_manual,
             has_notice=payment.has_notice,
+            payment=payment,
         )
         fields = {"trx_id": payment.trx_id, "amount": _major(amount)}
-        await self._initiate(step, REFUND, fields, wanted)
+        await self._initiate(REFUND, fields, wanted)
 
-    async def repeat(self, step: Step, back: int) -> None:
+    async def repeat(self, step: Step, back: int, copies: int = 1) -> None:
         """Sends an earlier request again, with the same key and the same bytes."""
         if self.shop.requests:
-            number = list(self.shop.requests)[-1 - back % len(self.shop.requests)]
-            await self._send(number)
+            key = list(self.shop.requests)[-1 - back % len(self.shop.requests)]
+            await self._send(key, copies=copies)
             self._count("repeat")
 
     async def verify(self, step: Step, back: int) -> None:
@@ -153,76 +187,90 @@ class MerchantSteps(TeamSteps):
     # Requests.
 
     async def _initiate(
-        self, step: Step, target: str, fields: dict[str, Any], wanted: Operation
+        self, target: str, fields: dict[str, Any], wanted: Operation, copies: int = 1
     ) -> Reply | None:
         common = {"currency_code": "NGN", "ref_trx": wanted.reference}
         if target != REFUND:
             common["ipn_url"] = f"{self.world.receiver.url}/{self.shop.id}"
         else:
             del common["currency_code"]
-        number = step.round * 10_000 + step.number
         body = json.dumps({**common, **fields}).encode()
-        self.shop.requests[number] = (target, body, wanted)
-        self.shop.sent_at[number] = time.time()
-        reply = await self._send(number)
+        key = f"{wanted.kind}-{wanted.reference}"
+        self.shop.requests[key] = (target, body, wanted)
+        self.shop.sent_at[key] = time.time()
+        reply = await self._send(key, copies=copies)
         self._count(str(wanted.kind))
         return reply
 
-    async def _send(self, number: int, tries: int = TRIES) -> Reply | None:
+    async def _send(self, key: str, tries: int = TRIES, copies: int = 1) -> Reply | None:
         """Sends a request until its outcome is known, always with the same key.
 
-        The key makes a rejection conclusive, even after requests whose outcome was unknown.
+        The key makes a rejection conclusive, even after requests whose outcome was unknown. With
+        several copies, the same request is sent several times at the same time.
         """
-        target, body, wanted = self.shop.requests[number]
+        target, body, wanted = self.shop.requests[key]
         wanted = self.world.model.request(wanted)
-        self.shop.unknown.add(number)
+        self.shop.unknown.add(key)
         for _ in range(tries):
-            key = f"{wanted.kind}-{number}"
-            reply = await self.world.call(self.shop, "POST", target, body, key=key)
-            # The response 401 means that the keys were rotated while the request was under way.
-            if reply is None or reply.status >= 500 or reply.status in (401, 429):
+            calls = [self.world.call(self.shop, "POST", target, body, key) for _ in range(copies)]
+            replies = await asyncio.gather(*calls)
+            accepted = [reply for reply in replies if reply is not None and reply.status == 200]
+            for reply in accepted:
+                self._accept(wanted, reply)
+            if accepted:
+                self.shop.unknown.discard(key)
+                return accepted[0]
+            known = [reply for reply in replies if reply is not None and _is_conclusive(reply)]
+            if len(known) < copies:
                 self.world.outcomes["unknown, so the request was repeated"] += 1
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            self.shop.unknown.discard(number)
-            if reply.status == 200:
-                self._accept(wanted, reply)
-                return reply
-            if reply.code == DUPLICATE and await self._has_expired(number, wanted):
-                return None
-            self._note(self.world.model.reject(wanted))
-            self.world.outcomes[f"rejected: {reply.code}"] += 1
-            self.shop.requests.pop(number)
+            await self._reject(key, wanted, known[0])
             return None
         return None
 
-    async def _has_expired(self, number: int, wanted: Operation) -> bool:
-        """Whether the key has expired. The reference then shows that the request was accepted."""
-        if time.time() - self.shop.sent_at[number] < KEY_SECONDS:
-            return False
-        with contextlib.suppress(*DATABASE_ERRORS):
-            trx_id = await self.world.live.db.value(
-                f"SELECT trx_id FROM {wanted.kind} WHERE merchant_id = $1 AND ref_trx = $2",
+    async def _reject(self, key: str, wanted: Operation, reply: Reply) -> None:
+        self.shop.unknown.discard(key)
+        if reply.code == DUPLICATE and time.time() - self.shop.sent_at[key] > KEY_SECONDS:
+            await self._find_accepted(key, wanted)
+            return
+        self._note(self.world.model.reject(wanted))
+        self.world.outcomes[f"rejected: {reply.code}"] += 1
+        self.shop.requests.pop(key)
+
+    async def _find_accepted(self, key: str, wanted: Operation) -> None:
+        """Finds a transaction by its reference, because its idempotency key has expired."""
+        try:
+            found = await self.world.live.db.record(
+                f"SELECT * FROM {wanted.kind} WHERE merchant_id = $1 AND ref_trx = $2",
                 *(self.shop.id, wanted.reference),
             )
-            self._note(self.world.model.accept(wanted, trx_id))
-            return True
-        self.shop.unknown.add(number)
-        return True
+        except DATABASE_ERRORS:
+            self.shop.unknown.add(key)
+        else:
+            self._note(self.world.model.accept(wanted, found["trx_id"]))
+            if wanted.kind is Kind.PAYOUT:
+                payable = found["amount_minor"] + found["fee_minor"]
+                self._note(self._check_fee(wanted, payable))
 
     async def resolve_unknown(self) -> None:
         """Repeats the requests whose outcome is unknown, when the faults have ended."""
-        for number in sorted(self.shop.unknown):
-            await self._send(number, tries=1)
+        for key in sorted(self.shop.unknown):
+            await self._send(key, tries=1)
 
     def _accept(self, wanted: Operation, reply: Reply) -> None:
         answer = decoded(reply)
         trx_id = reply.headers["x-transaction-id"].upper()
         self._note(self.world.model.accept(wanted, trx_id))
         if wanted.kind is Kind.PAYOUT:
-            payable = minor_of(answer["info"]["payable_amount"])
-            if payable != wanted.debit:
-                self._note(f"{trx_id} debits {payable} instead of {wanted.debit}")
+            self._note(self._check_fee(wanted, minor_of(answer["info"]["payable_amount"])))
+
+    def _check_fee(self, payout: Operation, payable: int) -> str | None:
+        """Takes the fee from the response, because an administrator can change it at any time."""
+        if payable - payout.amount not in ANY_FEE:
+            return f"{payout.trx_id} debits {payable} for a payout of {payout.amount}"
+        payout.debit = payout.credit = payable
+        return None
 
     # Customers.
 
@@ -284,6 +332,11 @@ async def rotate(world: World, shop: Shop, *words: str) -> None:
     if new is not None:
         shop.main_keys.api_key, shop.main_keys.api_secret = new["api_key"], new["api_secret"]
         world.receiver.secrets[shop.id].add(new["api_secret"])
+
+
+def _is_conclusive(reply: Reply) -> bool:
+    """Whether a rejection is final. The status 401 means that the keys were just rotated."""
+    return reply.status < 500 and reply.status not in (401, 429)
 
 
 def _major(minor: int) -> float:

@@ -33,6 +33,7 @@ ACCOUNT = ["0123456789"] * 8 + [
 ]
 # The rows of payout files.
 FILE = [[150_00], [200_00, 350_50], [100_00, 999_99, 480_25, 120_00, 310_10]]
+AT_ONCE = [[100_00, 250_00, 333_33], [500_00] * 5]  # the amounts of concurrent payouts
 OUTCOME = ["success"] * 6 + ["failed", "abandoned"]
 ADJUSTMENT = [2_500_00, 75_25, -60_00, -1_200_50]
 # `back` selects one of the lane's earlier steps of the right kind, counted from the newest.
@@ -46,7 +47,10 @@ MERCHANT: dict[str, tuple[float, Choices]] = {
     "settle": (0.3, {}),
     "decide_request": (0.4, {"is_approved": [True, True, False]}),
     "refund": (3, {"back": BACK, "percent": [10, 30, 100]}),
-    "repeat": (3, {"back": BACK}),
+    "pay_out_at_once": (0.6, {"amounts": AT_ONCE, "method": ["a", "auto"]}),
+    "overdraw": (0.4, {}),
+    "refund_at_once": (0.6, {"back": BACK}),
+    "repeat": (3, {"back": BACK, "copies": [1, 1, 3]}),
     "verify": (3, {"back": BACK}),
     "read_balance": (5, {}),
     "wrong_clock": (1, {"skew_seconds": [-7200, 3600, 86400]}),
@@ -59,6 +63,7 @@ ADMIN: dict[str, tuple[float, Choices]] = {
     "withdrawals_off_and_on": (1, {}),
     "hold_and_release": (1, {}),
     "change_setting": (1, {"seconds": [60, 120, 300]}),
+    "change_fee": (2, {"method": ["b", "auto"], "which": [0, 1]}),
     "revoke_key": (2, {"merchant": range(MERCHANTS)}),
     "decide": (4, {"back": BACK, "is_paid": [True, True, False]}),
     "adjust_wallet": (

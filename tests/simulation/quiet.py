@@ -30,6 +30,7 @@ from tests.simulation.world import LOST, OPENING_MINOR, Shop, World, decoded, mi
 
 QUIET_SECONDS_MAX = 300
 POLL_SECONDS = 0.5
+PRINT_SECONDS = 60
 # A payment that is unpaid at this many quiet moments is not queried any more.
 UNPAID_MOMENTS = 3
 LOW_MINOR = 5_000_000
@@ -80,8 +81,11 @@ class QuietMoment:
         await faults.end()
         world.second.start()
         await faults.time_passes()
-        violations = ["the instance does not respond"]
+        violations, printed = ["the instance does not respond"], time.monotonic()
         while time.monotonic() < deadline:
+            if time.monotonic() > printed + PRINT_SECONDS:
+                printed = time.monotonic()
+                print("waiting:", *violations[:5], sep="\n  ", flush=True)
             try:
                 violations = await self.look()
             except (*LOST, *DATABASE_ERRORS, AssertionError, KeyError) as error:

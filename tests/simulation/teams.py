@@ -157,7 +157,7 @@ class TeamSteps:
     def _payout(
         self, reference: str, amount: int, method: str, *, has_notice: bool = True
     ) -> Operation:
-        debit = amount + FEES[method]
+        debit = amount + max(FEES[method])
         return Operation(
             self.shop.id,
             Kind.PAYOUT,

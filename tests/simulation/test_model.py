@@ -40,8 +40,10 @@ def funded() -> Model:
 def history() -> tuple[Model, Observation]:
     """Returns a model and a correct observation: a payment, its partial refund, and a payout."""
     model = funded()
-    refund = Operation(1, Kind.REFUND, "return", debit=REFUNDED, credit=REFUNDED, amount=REFUNDED)
-    for operation, trx_id in ((payment(), "T1"), (payout(), "T2"), (refund, "T3")):
+    paid, moved = payment(), REFUNDED
+    refund = Operation(1, Kind.REFUND, "return", debit=moved, credit=moved, amount=moved)
+    refund.payment = paid
+    for operation, trx_id in ((paid, "T1"), (payout(), "T2"), (refund, "T3")):
         model.request(operation)
         model.accept(operation, trx_id)
     model.pay(model.operations[1, Kind.PAYMENT, "order"])
@@ -152,7 +154,7 @@ WRONG: list[tuple[Callable[[Observation], None], str]] = [
     (_lose_delivery, "the endpoint got [], the events are ['Payout Completed']"),
     (_repeat_event, "has the events ['Payout Completed', 'Payout Completed']"),
     (_credit_twice, f"merchant 1 has {BALANCE + PAID}, expected {BALANCE}"),
-    (_make_negative, "merchant 1 has a negative balance: -1"),
+    (_make_negative, f"merchant 1 has -1, expected {BALANCE}"),
     (_change_amount, "sent 30001 instead of 30000"),
     (_send_unknown, "payout T9 at rail a: no merchant asked for it"),
     (_fail_delivered, "payout salary of merchant 1 (T2) is failed, expected success"),
@@ -172,6 +174,19 @@ def test_the_model_finds_a_wrong_observation(
     model, seen = history()
     tamper(seen)
     assert expected in "\n".join(model.check(seen))
+
+
+def test_refunds_larger_than_their_payment_are_found() -> None:
+    model, seen = history()
+    paid, rest = model.operations[1, Kind.PAYMENT, "order"], PAID - REFUNDED
+    for reference, trx_id, amount in (("rest", "T4", rest), ("more", "T5", 1)):
+        more = Operation(1, Kind.REFUND, reference, debit=amount, credit=amount, amount=amount)
+        more.payment = paid
+        model.request(more)
+        model.accept(more, trx_id)
+        seen.statuses[trx_id] = "pending"
+        found = "payment order of merchant 1 was refunded more than once" in model.check(seen)
+        assert found == (trx_id == "T5")
 
 
 def test_a_failed_payout_is_refunded_with_its_fee() -> None:
@@ -259,7 +274,7 @@ def test_a_balance_outside_the_interval_is_a_violation() -> None:
     model.pay(wanted)
     assert model.explain(1, model.begin_reading(1), FUNDED + PAID) is None
     assert model.explain(1, model.begin_reading(1), FUNDED + 2 * PAID) == (
-        f"merchant 1 has a balance of {FUNDED + 2 * PAID}, expected {FUNDED} to {FUNDED + PAID}"
+        f"merchant 1 has {FUNDED + 2 * PAID}, expected {FUNDED} to {FUNDED + PAID}"
     )
     assert model.explain(1, model.begin_reading(1), FUNDED - 1) is not None
 
@@ -268,9 +283,7 @@ def test_a_negative_balance_is_never_explained() -> None:
     model = Model()
     model.request(payout())
     assert model.explain(1, model.begin_reading(1), 0) is None
-    assert model.explain(1, model.begin_reading(1), -1) == (
-        "merchant 1 has a balance of -1, expected 0 to 0"
-    )
+    assert model.explain(1, model.begin_reading(1), -1) == ("merchant 1 has -1, expected 0 to 0")
 
 
 def test_a_change_during_a_read_widens_its_interval() -> None:

@@ -38,8 +38,14 @@ ACCOUNT = "0123456789"  # the settlement account
 NEW_MEMBER_SECONDS = 3 * 24 * 3600  # New members may not approve payouts until this time.
 COMMISSION_PERCENT = Decimal("1.5")
 PROVIDER_BALANCE = 10**12
-# The fee of each payout method, in minor units.
-FEES = {**dict.fromkeys(RAILS, 0), "a": 2500, "b": 1000, "auto": 1500, "manual": 5000}
+# The possible fees of each payout method, in minor units. The first fee is the fee at the start.
+FEES = {
+    **dict.fromkeys(RAILS, (0,)),
+    "a": (2500,),
+    "b": (1000, 1700),
+    "auto": (1500, 900),
+    "manual": (5000,),
+}
 CODES = {rail: BY_RAIL[rail].transfer_method for rail in RAILS}
 BANK = {**{rail: BY_RAIL[rail].bank_code for rail in RAILS}, "auto": "058", "manual": ""}
 CODES |= {"auto": "auto_ngn", "manual": "platform"}
@@ -68,16 +74,17 @@ class Shop:
     keys: Keys
     main_keys: Keys
     pays_commission: bool
-    requests: dict[int, tuple[str, bytes, Operation]] = field(default_factory=dict)
-    sent_at: dict[int, float] = field(default_factory=dict)  # when each request was first sent
+    # The accepted requests and those with an unknown outcome, by idempotency key.
+    requests: dict[str, tuple[str, bytes, Operation]] = field(default_factory=dict)
+    sent_at: dict[str, float] = field(default_factory=dict)  # when each request was first sent
     link: str = ""
     # The payouts of each payout file, in the order of its rows.
     files: dict[str, list[Operation]] = field(default_factory=dict)
     # The settlements that a member ordered and that may exist.
     settlements: list[Operation] = field(default_factory=list)
     last_settlement: int = 0
-    # The numbers of the requests whose outcome is still unknown.
-    unknown: set[int] = field(default_factory=set)
+    # The idempotency keys of the requests whose outcome is still unknown.
+    unknown: set[str] = field(default_factory=set)
 
 
 class World:
@@ -126,8 +133,8 @@ class World:
         for rail in RAILS:
             if rail not in SEEDED:
                 await self._configure(BY_RAIL[rail])
-        for method, fee in FEES.items():
-            amount = f"{Decimal(fee) / 100:.2f}"
+        for method, fees in FEES.items():
+            amount = f"{Decimal(fees[0]) / 100:.2f}"
             words = ("--fee-fixed", amount, "--active", "on")
             await self.command("withdraw-method", "set", CODES[method], *words)
         for rail in RAILS:
@@ -148,7 +155,7 @@ class World:
         self.second.start()
 
     def _start_first_host(self, variables: dict[str, str]) -> LiveInstance:
-        return LiveInstance(self.folder, "--workers", "2", variables=variables)
+        return LiveInstance(self.folder, "--workers", "2", "--follow-parent", variables=variables)
 
     async def close(self) -> None:
         """Stops everything that was started."""
