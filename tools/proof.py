@@ -59,7 +59,7 @@ def _counts(title: str, counted: Iterable[dict[str, int]]) -> str:
 
 
 def simulation_findings() -> str:
-    return _stored(FINDINGS)
+    return _stored(FINDINGS, "No error in Manilla has been found yet.\n")
 
 
 def mutations() -> str:
@@ -86,15 +86,15 @@ def _runs() -> list[Any]:
     return [json.loads(line) for line in RESULTS.read_text().splitlines()]
 
 
-def _stored(file: Path) -> str:
+def _stored(file: Path, none: str = NONE) -> str:
     """Returns the rows of a results file as a table, below its note."""
     if not file.exists():
-        return NONE
+        return none
     found = json.loads(file.read_text())
     rows = found if isinstance(found, list) else found.get("rows", [])
     note = "" if isinstance(found, list) else found.get("note", "")
     if not rows:
-        return note + "\n" if note else NONE
+        return note + "\n" if note else none
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = _table(
         [name.replace("_", " ").capitalize() for name in names],
