@@ -36,6 +36,7 @@ UNPAID_MOMENTS = 3
 LOW_MINOR = 5_000_000
 # The simulator always rejects transfers to this account.
 REJECTED = "0000000004"
+OURS = "TXN"  # The references that Manilla creates start with this text.
 # A transfer through these providers is never sent again.
 NOT_RESENT = [kind.provider for kind in BY_RAIL.values() if not kind.resends_transfers]
 # The simulator leaves transfers to this account open.
@@ -73,6 +74,8 @@ class QuietMoment:
         self._unpaid: Counter[str] = Counter()  # the quiet moments at which a payment was unpaid
         self._looks: Counter[str] = Counter()
         self._events: list[Notice] = []
+        # The ids of the merchants' refunds, by rail and the provider's own number.
+        self._refunds: dict[tuple[str, int], str] = {}
         self._last_event: dict[int, str] = {}
 
     async def reach(self, faults: FaultSteps) -> list[str]:
@@ -214,8 +217,11 @@ class QuietMoment:
             for rail in RAILS:
                 listed = await self.world.control(f"{rail}/{kind}?limit={NEWEST}")
                 for each in listed[kind]:
+                    reference = each["reference"]
+                    if kind == "refunds" and not reference.startswith(OURS):
+                        reference = await self._refund_of(rail, each)
                     objects[rail, each["id"]] = ProviderObject(
-                        rail, each["reference"], minor_of(each["amount"]), each["status"]
+                        rail, reference, minor_of(each["amount"]), each["status"]
                     )
         seen.transfers, seen.charges, seen.refunds = (
             list(self._objects[kind].values()) for kind in ("transfers", "charges", "refunds")
@@ -232,6 +238,29 @@ class QuietMoment:
         failures = await invariants.check(self.world.live.db, ALL)
         seen.broken = [failure.name for failure in failures if failure.count]
         return seen
+
+    async def _refund_of(self, rail: str, refund: Any) -> str:
+        """Returns the id of the merchant's refund, if the provider has only its own number.
+
+        The ledger knows the provider's number, unless the provider's response was lost. Then the
+        refund is one with the same payment and amount that has no number yet.
+        """
+        key, number = (rail, refund["id"]), str(refund["id"])
+        if key not in self._refunds:
+            payment, amount = refund["payment_reference"].rpartition("-")[0], refund["amount"]
+            records = await self.world.live.db.records(
+                """
+                SELECT trx_id FROM refund
+                 WHERE provider = $1 AND (provider_reference = $2 OR provider_reference IS NULL
+                   AND payment_trx_id = $3 AND amount_minor = $4 AND trx_id <> ALL($5))
+                 ORDER BY provider_reference IS NULL LIMIT 1""",
+                *(BY_RAIL[rail].provider, number, payment, minor_of(amount)),
+                list(self._refunds.values()),
+            )
+            if not records:
+                return number
+            self._refunds[key] = records[0]["trx_id"]
+        return self._refunds[key]
 
     async def _observe_shop(self, shop: Shop, seen: Observation) -> None:
         reply = await self._get(shop, "/api/v1/balance")
