@@ -63,10 +63,14 @@ class Report:
 
 
 def _version() -> str:
-    """Returns the short commit hash, or the version without a git repository."""
-    command = ["git", "describe", "--always", "--dirty"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or manilla.__version__
+    """Returns the last commit that changed the product, with a `+` if it was changed since."""
+    commit = _git("log", "-1", "--format=%h", "--", "manilla").stdout.strip()
+    is_changed = _git("diff", "--quiet", "HEAD", "--", "manilla").returncode == 1
+    return commit + "+" * is_changed if commit else manilla.__version__
+
+
+def _git(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(["git", *words], capture_output=True, text=True, check=False)
 
 
 def _table(counts: dict[str, int]) -> list[str]:
