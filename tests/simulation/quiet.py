@@ -33,7 +33,7 @@ POLL_SECONDS = 0.5
 PRINT_SECONDS = 60
 # A payment that is unpaid at this many quiet moments is not queried any more.
 UNPAID_MOMENTS = 3
-LOW_MINOR = 5_000_000
+LOW_MINOR = 20_000_000
 # The simulator always rejects transfers to this account.
 REJECTED = "0000000004"
 OURS = "TXN"  # The references that Manilla creates start with this text.

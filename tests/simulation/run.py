@@ -7,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 import manilla
@@ -38,7 +37,6 @@ class Report:
         document = {
             "seed": self.seed,
             "version": _version(),
-            "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "outcome": "failed" if self.violations else "passed",
             "rounds": len(self.played),
             "seconds": round(self.seconds, 1),

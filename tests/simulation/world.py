@@ -31,7 +31,7 @@ from tests.simulation.receiver import Receiver
 from tests.web.signed_in_user import SignedInUser, administrator, member, sign_in_again
 
 OPENING_MINOR = 50_000_000
-RESERVE = "250000"  # the amount that a settlement leaves in the wallet
+RESERVE = "100000"  # the amount that a settlement leaves in the wallet
 PROTECTED = (1, 4)  # the merchants whose large payouts need a second person
 THRESHOLD = "1000"
 ACCOUNT = "0123456789"  # the settlement account
