@@ -35,7 +35,6 @@ TRIES = 24
 ANY_FEE = {fee for fees in FEES.values() for fee in fees}
 DELIVERED = "0123456789"  # The simulator delivers transfers to this account.
 OVERDRAFT_MAX = 100_000_000
-DUPLICATE = "DUPLICATE_REFERENCE"
 KEY_SECONDS = 23 * 3600  # an idempotency key is valid for at least this time
 
 
@@ -231,15 +230,18 @@ class MerchantSteps(TeamSteps):
 
     async def _reject(self, key: str, wanted: Operation, reply: Reply) -> None:
         self.shop.unknown.discard(key)
-        if reply.code == DUPLICATE and time.time() - self.shop.sent_at[key] > KEY_SECONDS:
-            await self._find_accepted(key, wanted)
+        has_expired = time.time() - self.shop.sent_at[key] > KEY_SECONDS
+        if has_expired and await self._was_accepted(key, wanted):
             return
         self._note(self.world.model.reject(wanted))
         self.world.outcomes[f"rejected: {reply.code}"] += 1
         self.shop.requests.pop(key)
 
-    async def _find_accepted(self, key: str, wanted: Operation) -> None:
-        """Finds a transaction by its reference, because its idempotency key has expired."""
+    async def _was_accepted(self, key: str, wanted: Operation) -> bool:
+        """Finds a transaction by its reference, because its idempotency key has expired.
+
+        Without the key, the repeated request is a new request, which can be rejected.
+        """
         try:
             found = await self.world.live.db.record(
                 f"SELECT * FROM {wanted.kind} WHERE merchant_id = $1 AND ref_trx = $2",
@@ -247,11 +249,13 @@ class MerchantSteps(TeamSteps):
             )
         except DATABASE_ERRORS:
             self.shop.unknown.add(key)
-        else:
-            self._note(self.world.model.accept(wanted, found["trx_id"]))
-            if wanted.kind is Kind.PAYOUT:
-                payable = found["amount_minor"] + found["fee_minor"]
-                self._note(self._check_fee(wanted, payable))
+            return True
+        if found is None:
+            return False
+        self._note(self.world.model.accept(wanted, found["trx_id"]))
+        if wanted.kind is Kind.PAYOUT:
+            self._note(self._check_fee(wanted, found["amount_minor"] + found["fee_minor"]))
+        return True
 
     async def resolve_unknown(self) -> None:
         """Repeats the requests whose outcome is unknown, when the faults have ended."""
