@@ -12,6 +12,7 @@ from manilla.ledger import invariants
 from tests.client import Reply
 from tests.invariants import ALL
 from tests.kinds import BY_RAIL
+from tests.simulation.administrators import decide
 from tests.simulation.faults import DATABASE_ERRORS, FaultSteps
 from tests.simulation.model import (
     PENDING,
@@ -39,6 +40,7 @@ REJECTED = "0000000004"
 OURS = "TXN"  # The references that Manilla creates start with this text.
 # A transfer through these providers is never sent again.
 NOT_RESENT = [kind.provider for kind in BY_RAIL.values() if not kind.resends_transfers]
+REFUNDS_NOT_RESENT = [kind.provider for kind in BY_RAIL.values() if not kind.resends_refunds]
 # The simulator leaves transfers to this account open.
 OPEN = "0000000003"
 # While one of these jobs exists, money or a notification is still on its way.
@@ -54,6 +56,10 @@ STUCK_LOOKS = 12
 A_DAY_PASSES = """
     UPDATE payout SET began_at = began_at - interval '25 hours',
            last_sent_at = last_sent_at - interval '25 hours'
+     WHERE trx_id = $1"""
+FOUR_DAYS_PASS = """
+    UPDATE refund SET created_at = created_at - interval '4 days',
+           sent_at = sent_at - interval '4 days', first_sent_at = first_sent_at - interval '4 days'
      WHERE trx_id = $1"""
 EVENTS = "/api/v1/events?limit=100"
 NEWEST = 1000  # The control API lists at most this many objects.
@@ -120,6 +126,7 @@ class QuietMoment:
         await world.live.db.execute(MAKE_DUE, [*BLOCKING, "charge"], stuck)
         if waiting := await self._waiting_jobs():
             await self._resolve_stuck(waiting)
+            await self._resolve_stuck_refunds(waiting)
             return [f"the job {job} does not end" for job in waiting]
         seen = await self._observe()
         violations = world.model.check(seen)
@@ -193,6 +200,26 @@ class QuietMoment:
                 words = ("payout", "reject", trx_id, "--reason", "It never arrived")
                 if await self.world.try_command(*words) is not None:
                     self.world.operations["administrator: reject stuck payout"] += 1
+
+    async def _resolve_stuck_refunds(self, waiting: list[str]) -> None:
+        """Rejects refunds that their provider never received and that are never sent again.
+
+        The platform leaves such a refund to an administrator after three days.
+        """
+        stuck = await self.world.live.db.records(
+            "SELECT trx_id FROM refund WHERE trx_id = ANY($1) AND status = 'pending'"
+            " AND sent_at IS NOT NULL AND provider = ANY($2)",
+            *([job.rpartition(" ")[2] for job in waiting], REFUNDS_NOT_RESENT),
+        )
+        for trx_id in (record["trx_id"] for record in stuck):
+            self._looks[trx_id] += 1
+            if self._looks[trx_id] == STUCK_LOOKS // 2:
+                await self.world.live.db.execute(FOUR_DAYS_PASS, trx_id)
+            if self._looks[trx_id] > STUCK_LOOKS:
+                operations = self.world.model.operations.values()
+                [refund] = [each for each in operations if each.trx_id == trx_id]
+                await decide(self.world, refund, Decision.REJECTED)
+                self.world.operations["administrator: reject stuck refund"] += 1
 
     async def _settle_open_transfers(self) -> None:
         """The providers decide the transfers that they have left open."""
