@@ -142,7 +142,9 @@ async def private_server() -> AsyncIterator[Server]:
         try:
             await supervisor.start(cluster.program(folder / "postgres.log"))
             await postgres.wait_until_ready(cluster)
-            await postgres.create_database(cluster)
+            await postgres.create_database(
+                cluster.url(postgres.SUPERUSER, "postgres"), cluster.passwords
+            )
             await migrate.upgrade(cluster.url(OWNER), cluster.url(APPLICATION))
             server = Server(folder, cluster, supervisor)
             await server.execute("postgres", "CREATE EXTENSION pg_stat_statements")

@@ -91,7 +91,9 @@ async def _initialize_and_migrate(folder: Path) -> None:
     try:
         await postgres.wait_until_ready(cluster)
         await _save_time(cluster)
-        await postgres.create_database(cluster)
+        await postgres.create_database(
+            cluster.url(postgres.SUPERUSER, "postgres"), cluster.passwords
+        )
         await migrate.upgrade(cluster.url(postgres.OWNER), cluster.url(postgres.APPLICATION))
         await _keep_a_copy(cluster)
     finally:

@@ -36,7 +36,9 @@ class Replicated:
     async def open(self) -> Self:
         alone = self._start(self._folders[0])
         await postgres.wait_until_ready(self.cluster)
-        await postgres.create_database(self.cluster)
+        await postgres.create_database(
+            self.cluster.url(SUPERUSER, "postgres"), self.cluster.passwords
+        )
         alone.send_signal(signal.SIGINT)
         await asyncio.to_thread(alone.wait)
         self._configure(self._folders[0], self._ports[0])

@@ -211,7 +211,7 @@ async def _database(plan: _Plan, supervisor: Supervisor, log_folder: Path) -> di
     log_file = log_folder / "postgres.log"
     await supervisor.start(cluster.program(log_file))
     await postgres.wait_until_ready(cluster, log_file)
-    await postgres.create_database(cluster)
+    await postgres.create_database(cluster.url(postgres.SUPERUSER, "postgres"), cluster.passwords)
     return {
         "MANILLA_DATABASE_URL": cluster.url(postgres.APPLICATION),
         "MANILLA_MIGRATION_URL": cluster.url(postgres.OWNER),

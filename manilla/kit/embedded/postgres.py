@@ -16,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -73,10 +74,8 @@ def prepare(data: Path, binaries_folder: Path | None = None, cache: Path | None 
     """
     folder = data / "postgres"
     check_version(data)
-    account = _account(folder)
-    binaries = find_binaries(binaries_folder)
-    if account is not None and not _can_use(binaries, account, is_named=bool(binaries_folder)):
-        binaries = _copied_binaries(binaries, account, cache)
+    account = server_account(folder)
+    binaries = usable_binaries(account, binaries_folder, cache)
     _remove_interrupted(folder)
     if not (folder / "PG_VERSION").exists():
         _initialise(folder, binaries, account, data)
@@ -125,18 +124,16 @@ def _silence(error: Exception, log_file: Path | None) -> str:
     return f"{message}. Its log {log_file} ends with: {fatal[-1]}" if fatal else message
 
 
-async def create_database(cluster: Cluster) -> None:
+async def create_database(url: str, passwords: Mapping[str, str]) -> None:
     """Creates the database, the role that owns it and runs migrations, and the application's role.
 
-    The application's role cannot run migrations.
+    The URL is the superuser's. The application's role cannot run migrations.
     """
-    connection = await asyncpg.connect(cluster.url(SUPERUSER, "postgres"))
+    connection = await asyncpg.connect(url)
     try:
         for role in (OWNER, APPLICATION):
             if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
-                await connection.execute(
-                    f"CREATE ROLE {role} LOGIN PASSWORD '{cluster.passwords[role]}'"
-                )
+                await connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{passwords[role]}'")
         if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", NAME):
             await connection.execute(f"CREATE DATABASE {NAME} OWNER {OWNER}")
     finally:
@@ -153,6 +150,16 @@ def find_binaries(named: Path | None = None) -> Path:
     if f" {MAJOR_VERSION}." not in version:
         raise PostgresRefusal(f"{folder} contains {version.strip()}; PostgreSQL 18 is required.")
     return folder
+
+
+def usable_binaries(
+    account: SystemAccount | None, named: Path | None = None, cache: Path | None = None
+) -> Path:
+    """Returns a folder of binaries that the account can run, which may be a copy in `cache`."""
+    binaries = find_binaries(named)
+    if account is not None and not _can_use(binaries, account, is_named=bool(named)):
+        binaries = _copied_binaries(binaries, account, cache)
+    return binaries
 
 
 def _wheel_binaries() -> Path:
@@ -211,7 +218,7 @@ def check_version(data: Path) -> None:
         )
 
 
-def _account(folder: Path) -> SystemAccount | None:
+def server_account(folder: Path) -> SystemAccount | None:
     """Returns the account that runs the server, or None if the server runs as the current user."""
     if os.geteuid() != 0:
         return None
