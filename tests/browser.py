@@ -7,9 +7,10 @@ browser, the page tests are skipped with a message.
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from tests import packages
 
 WITHOUT_WINDOW = "chromium-headless-shell"
 NAMES = (WITHOUT_WINDOW, "chromium", "chromium-browser", "google-chrome")
@@ -32,23 +33,9 @@ def _playwrights_own() -> str | None:
 
 
 def _install() -> None:
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        apt = ["apt-get", "install", "-qq", "--no-install-recommends", WITHOUT_WINDOW]
-        _run(apt) or (_run(["apt-get", "update", "-qq"]) and _run(apt))
+    packages.install(WITHOUT_WINDOW)
     if find() is None:
-        _run([sys.executable, "-m", "playwright", "install", "chromium"])
-
-
-def _run(command: list[str]) -> bool:
-    print("$", *command, flush=True)
-    done = subprocess.run(
-        command,
-        check=False,
-        stdout=subprocess.DEVNULL,
-        timeout=600,
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-    )
-    return done.returncode == 0
+        packages.run([sys.executable, "-m", "playwright", "install", "chromium"])
 
 
 def main() -> None:
