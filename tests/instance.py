@@ -63,6 +63,7 @@ class Instance(InstanceFolder):
         """Prepares the data folder if it does not exist, unless this is the first start."""
         super().__init__(folder)
         self.port = port or free_port()
+        environment = {**os.environ, **environment}
         if not (is_first_start or folder.exists() or "MANILLA_DATABASE_URL" in environment):
             prepare_folder(folder, *options)
         self.output = folder.parent / f"{folder.name}.out"
@@ -77,7 +78,7 @@ class Instance(InstanceFolder):
                 ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
+                env=environment,
                 start_new_session=True,
             )
 

@@ -89,7 +89,9 @@ class LiveInstance:
     def has_crashed(self, point: str) -> bool:
         return not (self.crashes / point).exists()
 
-    async def call(self, method: str, target: str, body: bytes = b"") -> Reply:
+    async def call(
+        self, method: str, target: str, body: bytes = b"", idempotency_key: str = ""
+    ) -> Reply:
         keys = self.merchant["production"]
         now = str(int(time.time()))
         headers = {
@@ -99,6 +101,8 @@ class LiveInstance:
             "X-Timestamp": now,
             "X-Signature": sign(keys["api_secret"], now, method, target, body),
         }
+        if idempotency_key:
+            headers["Idempotency-Key"] = idempotency_key
         return await self.instance.site.send(method, target, headers, body)
 
     async def initiate(self, **changed: Any) -> Reply:
@@ -108,20 +112,22 @@ class LiveInstance:
         """Creates a payment and returns its checkout path and query."""
         reply = await self.initiate(**changed)
         assert reply.status == 200, reply.body
-        parts = urlsplit(reply.json["payment_url"])
-        return f"{parts.path}?{parts.query}"
+        return checkout_of(reply)
 
     async def choose(self, checkout: str, method: str) -> str:
         """Chooses a method as the customer, and returns the charge's reference."""
+        reply = await self.send_choice(checkout, method)
+        assert reply.status == 303, reply.body
+        return trx_of(checkout) + "-1"
+
+    async def send_choice(self, checkout: str, method: str) -> Reply:
         path, _, query = checkout.partition("?")
-        reply = await self.instance.site.send(
+        return await self.instance.site.send(
             "POST",
             f"{path}/choose?{query}",
             {"Content-Type": "application/x-www-form-urlencoded"},
             urlencode({"method": method}).encode(),
         )
-        assert reply.status == 303, reply.body
-        return trx_of(checkout) + "-1"
 
     async def control(self, path: str, document: Any = None) -> Any:
         """Sends a command to the simulator's control API, or reads its state without a command."""
@@ -157,6 +163,12 @@ class LiveInstance:
 
     async def invariants_hold(self) -> bool:
         return not [f for f in await invariants.check(self.db, ALL) if f.count]
+
+
+def checkout_of(reply: Reply) -> str:
+    """Returns the path and query of the checkout page in the response to a new payment."""
+    parts = urlsplit(reply.json["payment_url"])
+    return f"{parts.path}?{parts.query}"
 
 
 def trx_of(checkout: str) -> str:
