@@ -10,6 +10,7 @@ RUNS ?= 1
 SEED ?=
 ROWS ?= 10000000
 MINUTES ?= 2
+ROUNDS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +22,7 @@ INSTALL := $(PYTHON) tools/install.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test test-all test-stress changed faults simulate fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev
+.PHONY: help run setup test test-all test-stress changed faults simulate ha fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev
 
 help: ## what this file can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -53,6 +54,9 @@ faults: installed-dev ## the faults alone, and 7,000 random stories of payouts (
 
 simulate: installed-dev ## merchants, administrators and faults from one seed, against a model (SEED= MINUTES=2)
 	@$(RUN) tests.simulation --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+ha: installed-dev $(VENV)-ha/.installed ## disrupt the cluster of deploy/ha under load, as root (ROUNDS=1)
+	@$(RUN) tests.ha $(if $(ROUNDS),--rounds $(ROUNDS))
 
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
 	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/reference/test_schemathesis.py -s
@@ -99,10 +103,12 @@ lock: ## update the pinned requirements (needs uv)
 	  --no-header --python-version 3.11 --constraint requirements-tracing.txt --constraint requirements.txt --output-file requirements-dev.txt
 	uv pip compile bench/baseline/requirements.in --universal --generate-hashes \
 	  --no-header --python-version 3.11 --output-file bench/baseline/requirements.txt
+	uv pip compile deploy/ha/requirements.in --universal --generate-hashes \
+	  --no-header --python-version 3.11 --output-file deploy/ha/requirements.txt
 
 clean: ## remove what was installed; the data folder stays
 	rm -rf clients/typescript/node_modules clients/typescript/dist
-	rm -rf $(VENV) $(VENV)-baseline .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-baseline $(VENV)-ha .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Two commands at the same time in one folder install one after the other.
 installed-run:
@@ -121,4 +127,8 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.run
 
 $(VENV)-baseline/.installed: bench/baseline/requirements.txt
 	@$(INSTALL) $(VENV)-baseline bench/baseline/requirements.txt
+	@touch $@
+
+$(VENV)-ha/.installed: deploy/ha/requirements.txt
+	@$(INSTALL) $(VENV)-ha deploy/ha/requirements.txt
 	@touch $@
