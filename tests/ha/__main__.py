@@ -1,0 +1,147 @@
+"""Builds the cluster of `deploy/ha` on this machine and disrupts it under load: `make ha`.
+
+The program needs root, because it gives each host its own network and disk. As root, it also
+installs the Debian packages that are missing.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from manilla.kit import time_limits
+from manilla.kit.time_limits import TimeLimits
+from tests import packages
+from tests.faults.payout_instance import PayoutInstance
+from tests.ha import report
+from tests.ha.cluster import FILES, DatabaseCluster
+from tests.ha.disruptions import KINDS, Disruption, Stage, disrupt
+from tests.ha.hosts import TOOLS, isolated
+from tests.ha.load import Load
+
+PATRONI = Path(__file__).parents[2] / ".venv-ha"
+PACKAGES = {"etcd": "etcd-server", "haproxy": "haproxy", "ip": "iproute2"}
+# The kinds that take little time are repeated more often.
+COUNTS = {
+    "primary killed": 11,
+    "primary's host frozen": 6,
+    "switchover": 11,
+    "packets dropped": 6,
+    "etcd lost": 5,
+    "both standbys lost": 9,
+    "disk full": 6,
+}
+
+
+def missing() -> str | None:
+    """Returns the reason why the cluster cannot run on this machine, or None."""
+    if os.geteuid() != 0:
+        return "only root can give each host its own network and disk"
+    if absent := [name for name in (*PACKAGES, *TOOLS) if not shutil.which(name)]:
+        names = sorted({PACKAGES.get(name, "util-linux") for name in absent})
+        return f"{', '.join(absent)} not found; Debian's packages are {', '.join(names)}"
+    if not (PATRONI / "bin" / "python").exists():
+        return "Patroni is not installed; `make ha` installs it"
+    return None
+
+
+def main() -> None:
+    wanted = _arguments()
+    if not wanted.inside:
+        if os.geteuid() == 0 and (absent := [PACKAGES[n] for n in PACKAGES if not shutil.which(n)]):
+            packages.install(*absent)
+        if reason := missing():
+            sys.exit(f"The cluster cannot run: {reason}.")
+        command = isolated(sys.executable, "-m", "tests.ha", "--inside", *sys.argv[1:])
+        os.execvp(command[0], command)
+    # Manilla runs with its own time limits, and not with the longer limits of the tests.
+    for name in [name for name in os.environ if name.startswith("MANILLA_")]:
+        del os.environ[name]
+    time_limits.use(TimeLimits())
+    folder = Path(tempfile.mkdtemp(prefix="manilla-ha-"))
+    print(f"Logs: {folder}", flush=True)
+    result = asyncio.run(_run(folder, wanted))
+    print(report.table(result))
+    report.write(result, wanted.output)
+    print(f"Written to {wanted.output}")
+    if not result.is_good:
+        sys.exit("The cluster did not keep its guarantees; see the file.")
+    shutil.rmtree(folder)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.ha", description=__doc__)
+    parser.add_argument("--rounds", type=int, help="disruptions of each kind, instead of 54 in all")
+    parser.add_argument("--minutes", type=float, default=240, help="start none after this time")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
+    parser.add_argument("--output", type=Path, default=FILES / "results.json")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+async def _run(folder: Path, wanted: argparse.Namespace) -> report.Result:
+    began = time.monotonic()
+    cluster = await DatabaseCluster(folder, PATRONI).open()
+    os.environ.update(cluster.environment)
+    running = PayoutInstance(folder)
+    await running.open()
+    load = Load(running)
+    async with load.calling():
+        disruptions = await _disrupt_all(Stage(cluster, load), wanted)
+    totals = await report.check(running, load)
+    about = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "seed": wanted.seed,
+        "versions": _versions(),
+        "minutes": round((time.monotonic() - began) / 60, 1),
+    }
+    await running.close()
+    await cluster.close()
+    return report.summarize(load, totals, disruptions, about)
+
+
+async def _disrupt_all(stage: Stage, wanted: argparse.Namespace) -> list[Disruption]:
+    planned = [kind for kind in wanted.kinds for _ in range(wanted.rounds or COUNTS[kind])]
+    random.Random(wanted.seed).shuffle(planned)
+    done: list[Disruption] = []
+    deadline = time.monotonic() + wanted.minutes * 60
+    while planned and time.monotonic() < deadline:
+        found = await disrupt(stage, planned.pop())
+        done.append(found)
+        if found.was_stalled:
+            planned.append(found.kind)
+        recoveries = ", ".join(f"{seconds:.1f} s" for seconds in found.recovery_seconds)
+        print(
+            f"{len(done):3} {found.kind}: {found.interruption_seconds:.1f} s without writes,"
+            f" {found.elections} elections, served after {recoveries or '-'}"
+            f"{', stalled' if found.was_stalled else ''}",
+            flush=True,
+        )
+    return done
+
+
+def _versions() -> dict[str, str]:
+    commands: dict[str, list[Any]] = {
+        "Patroni": [PATRONI / "bin" / "python", "-m", "patroni", "--version"],
+        "etcd": ["etcd", "--version"],
+        "HAProxy": ["haproxy", "-v"],
+    }
+    found = {}
+    for name, command in commands.items():
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        words = output.splitlines()[0].split()
+        found[name] = next(word for word in words if word[0].isdigit())
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Three database hosts on this machine, each with its own network, processes and disk.
+
+The whole program runs in its own network, mount and PID namespaces (`isolated`). Nothing that it
+listens on or mounts is visible outside, and all its processes end with it. Each host is a network
+namespace that is connected to a private bridge.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.process import SystemAccount
+
+# Inside the namespaces, a temporary file system hides the real /opt.
+ROOT = Path("/opt")
+DISK = "1g"
+SPARE_BYTES = 64 * 1024
+PATRONI = ROOT / "patroni"
+PYTHON = ROOT / "python"
+TOOLS = ("unshare", "nsenter", "setpriv", "mount", "ip")
+NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+# A shell is the first process, because it also collects the exit status of orphaned processes.
+INIT = ("sh", "-c", '"$@"; exit $?', "sh")
+
+
+def isolated(*command: str) -> list[str]:
+    """Returns a command that runs `command` in new namespaces."""
+    return ["unshare", *NAMESPACES, *INIT, *command]
+
+
+def account() -> SystemAccount:
+    found = postgres.server_account(ROOT / "none")
+    assert found is not None, "only root can create hosts"
+    return found
+
+
+class Host:
+    def __init__(self, number: int) -> None:
+        self.name = f"db{number}"
+        self.address = f"10.64.0.1{number}"
+        self.folder = ROOT / self.name
+        self.data = self.folder / "data"
+        self._fill = self.folder / "fill"
+        self._namespace = Path("/run/netns") / self.name
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def create(self) -> None:
+        name = self.name
+        _run("ip", "netns", "add", name)
+        _run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+        _run("ip", "link", "set", name, "master", "cluster", "up")
+        _run("ip", "-n", name, "addr", "add", f"{self.address}/24", "dev", "eth0")
+        for device in ("lo", "eth0"):
+            _run("ip", "-n", name, "link", "set", device, "up")
+        self.folder.mkdir()
+        _mount_disk(self.folder, DISK)
+        os.chown(self.folder, account().uid, account().gid)
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        run_as = account()
+        words = [
+            *("nsenter", f"--net={self._namespace}", "setpriv", "--clear-groups"),
+            *("--reuid", str(run_as.uid), "--regid", str(run_as.gid), *command),
+        ]
+        with log.open("ab") as output:
+            self._started.append(
+                subprocess.Popen(
+                    words,
+                    cwd=self.folder,
+                    env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **environment},
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+
+    def send_signal(self, number: int, *programs: str) -> None:
+        """Sends a signal to the host's processes, or only to those of the named programs."""
+        sent: set[int] = set()
+        # Repeat, because a process may have started another one in the meantime.
+        while found := set(self._pids(programs)) - sent:
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            sent |= found
+        if number == signal.SIGKILL:
+            self._started = [each for each in self._started if not _has_ended(each, sent)]
+
+    def kill_postmaster(self) -> None:
+        pid = int((self.data / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, signal.SIGKILL)
+
+    def _pids(self, programs: Sequence[str]) -> list[int]:
+        network = self._namespace.stat().st_ino
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (process / "cmdline").read_bytes()
+                is_named = any(name.encode() in words for name in programs)
+                if (process / "ns/net").stat().st_ino == network and (is_named or not programs):
+                    found.append(int(process.name))
+        return found
+
+    def disconnect(self) -> None:
+        """Drops every packet from and to the host, without closing any connection."""
+        _run("ip", "link", "set", self.name, "nomaster")
+
+    def connect(self) -> None:
+        _run("ip", "link", "set", self.name, "master", "cluster")
+
+    def fill_disk(self) -> None:
+        state = os.statvfs(self.folder)
+        with self._fill.open("wb") as fill:
+            free_bytes = state.f_bavail * state.f_frsize
+            os.posix_fallocate(fill.fileno(), 0, max(1, free_bytes - SPARE_BYTES))
+
+    def free_disk(self) -> None:
+        self._fill.unlink()
+
+
+def create_hosts(patroni: Path) -> list[Host]:
+    """Creates the private network and its hosts. `patroni` is Patroni's virtual environment."""
+    hosts = [Host(number) for number in (1, 2, 3)]
+    _run("ip", "link", "set", "lo", "up")
+    _run("ip", "link", "add", "cluster", "type", "bridge")
+    _run("ip", "addr", "add", "10.64.0.1/24", "dev", "cluster")
+    _run("ip", "link", "set", "cluster", "up")
+    Path("/run/netns").mkdir(exist_ok=True)
+    for folder in (ROOT, Path("/run/netns")):
+        _mount_disk(folder, DISK)
+    # The account that runs PostgreSQL may not have access to the parents of these folders.
+    python = (patroni / "bin" / "python").resolve().parents[1]
+    for source, target in ((patroni, PATRONI), (python, PYTHON)):
+        target.mkdir()
+        _run("mount", "--bind", str(source), str(target))
+    names = ROOT / "hosts"
+    lines = ["127.0.0.1 localhost", *(f"{host.address} {host.name}" for host in hosts)]
+    names.write_text("\n".join(lines) + "\n")
+    _run("mount", "--bind", str(names), "/etc/hosts")
+    for host in hosts:
+        host.create()
+    return hosts
+
+
+def _mount_disk(folder: Path, size: str) -> None:
+    _run("mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(folder))
+
+
+def _has_ended(process: "subprocess.Popen[bytes]", killed: set[int]) -> bool:
+    if process.pid in killed:
+        process.wait()
+    return process.poll() is not None
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
