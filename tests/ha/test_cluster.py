@@ -16,7 +16,7 @@ from tests.ha.__main__ import missing
 from tests.ha.cluster import FILES
 from tests.ha.disruptions import Disruption
 from tests.ha.load import Acknowledged, Load
-from tests.ha.report import Result, Totals, summarize, table
+from tests.ha.report import Result, Totals, summarize
 
 HOSTS = ["db1", "db2", "db3"]
 KILLED, SWITCHED = "primary killed", "switchover"
@@ -52,13 +52,6 @@ def test_a_killed_primary_and_a_switchover_lose_and_double_nothing(tmp_path: Pat
 )
 def test_all_files_name_the_same_three_hosts(file: str, pattern: str) -> None:
     assert re.findall(pattern, (FILES / file).read_text()) == HOSTS
-
-
-def test_the_manual_shows_the_results_of_the_last_complete_run(project: Path) -> None:
-    result = msgspec.json.decode((FILES / "results.json").read_bytes(), type=Result)
-    manual = (project / "docs/operating/high-availability.md").read_text()
-    assert table(result) in manual
-    assert result.is_good
 
 
 def _load() -> Load:
