@@ -31,6 +31,7 @@ PAUSE_SECONDS = 0.25
 RETRY_SECONDS = 0.1
 FUNDS = "100000000"
 QUIET = "undisturbed"
+CHARGES_MAX = 5
 # If this process itself is stopped for longer than this, its measurements mean nothing.
 STALL_SECONDS = 5.0
 
@@ -122,19 +123,21 @@ class Load:
     async def _pay(self, checkout: str) -> None:
         """Pays at the provider, as the customer."""
         method = kinds.BY_RAIL[CHECKOUT_RAIL].checkout_method
-        send = self._running.send_choice
-        if await self._until(303, lambda: send(checkout, method)) is None:
-            return
-        trx_id = trx_of(checkout)
-        path = f"{CHECKOUT_RAIL}/charges"
-        # A choice whose response was lost may have created a charge too.
-        for number in itertools.count(1):
-            reference = f"{trx_id}-{number}"
-            if (await self._running.control(f"{path}?reference={reference}"))["charges"]:
-                self.paid.append(trx_id)
-                with contextlib.suppress(TimeoutError):
-                    await self._running.control(f"{path}/{reference}/pay", {})
+        path, trx_id = f"{CHECKOUT_RAIL}/charges", trx_of(checkout)
+        for _ in range(POLLS):
+            # A redirect may also lead back to checkout, without a charge.
+            if await self._until(303, lambda: self._running.send_choice(checkout, method)) is None:
                 return
+            # A choice whose response was lost may have created the first charge.
+            for number in range(1, CHARGES_MAX + 1):
+                reference = f"{trx_id}-{number}"
+                if (await self._running.control(f"{path}?reference={reference}"))["charges"]:
+                    self.paid.append(trx_id)
+                    with contextlib.suppress(TimeoutError):
+                        await self._running.control(f"{path}/{reference}/pay", {})
+                    return
+            await asyncio.sleep(RETRY_SECONDS)
+        raise TimeoutError("the customer got no charge")
 
     async def _repeat(self, target: str, body: dict[str, Any]) -> Reply | None:
         """Repeats a signed request with the same Idempotency-Key until it succeeds."""
