@@ -38,6 +38,7 @@ ACCOUNT = "0123456789"  # the settlement account
 NEW_MEMBER_SECONDS = 3 * 24 * 3600  # New members may not approve payouts until this time.
 COMMISSION_PERCENT = Decimal("1.5")
 PROVIDER_BALANCE = 10**12
+UNAVAILABLE = 503
 # The possible fees of each payout method, in minor units. The first fee is the fee at the start.
 FEES = {
     **dict.fromkeys(RAILS, (0,)),
@@ -224,6 +225,10 @@ class World:
         fields = {"url": f"{self.receiver.url}/endpoint/{shop.id}", "events": EVENT_TYPES}
         body = json.dumps(fields).encode()
         reply = await self.call(shop, "POST", "/api/v1/webhook-endpoints", body)
+        while reply is not None and reply.status == UNAVAILABLE:
+            # A busy machine may reject the request. Faults begin later, so nothing was created.
+            await asyncio.sleep(1)
+            reply = await self.call(shop, "POST", "/api/v1/webhook-endpoints", body)
         assert reply is not None, "The webhook endpoint was not created."
         self.receiver.endpoint_secrets[shop.id] = reply.json["secret"]
 
