@@ -5,35 +5,29 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from playwright.async_api import Browser, FrameLocator, Page, Request, Route, expect
+from playwright.async_api import Browser, Page, Request, Route, expect
 
 from manilla.kit.environment import Environment
 from manilla.payments.payment import PaymentStatus
+from tests.checkout.dialog import (
+    CLOSE,
+    METHODS,
+    SUCCESS,
+    TRANSFER,
+    WAITING,
+    frame_of,
+    press,
+    sees,
+)
 from tests.checkout.embedding_shop import OPEN, EmbeddingShop, serving_shop
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.checkout.shop import Shop
-
-SUCCESS, WAITING = "Payment successful", "Waiting for your payment"
-METHODS, TRANSFER = "How would you like to pay?", "Make a bank transfer"
-CLOSE = "Close checkout"
 
 
 @pytest.fixture(scope="module")
 async def serving(shop: Shop) -> AsyncIterator[EmbeddingShop]:
     async with serving_shop(shop) as serving:
         yield serving
-
-
-def frame_of(page: Page) -> FrameLocator:
-    return page.frame_locator("iframe")
-
-
-async def sees(place: Page | FrameLocator, text: str) -> None:
-    await expect(place.get_by_role("heading", name=text, exact=True)).to_be_visible()
-
-
-async def press(place: Page | FrameLocator, name: str) -> None:
-    await place.get_by_role("button", name=name).click()
 
 
 async def choose_card(page: Page) -> Page:

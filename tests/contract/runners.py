@@ -31,11 +31,7 @@ def prepare_python(name: str) -> Prepare:
 
 def prepare_typescript(folder: Path) -> Sequence[str]:
     """Builds a copy of the package, and installs the built package in an application."""
-    skip_without("npm")
-    skip_without("node")
-    package, application = folder / "clients" / "typescript", folder / "application"
-    ignored = shutil.ignore_patterns("node_modules", "dist")
-    shutil.copytree(ROOT / "clients" / "typescript", package, ignore=ignored)
+    package, application = copy_typescript(folder), folder / "application"
     shutil.copytree(CONTRACT, folder / "clients" / "contract")
     application.mkdir()
     # The README's program is compiled, and runs in the application as a test of its own.
@@ -53,6 +49,16 @@ def prepare_typescript(folder: Path) -> Sequence[str]:
     assert installed.returncode == 0, installed.stderr
     files = (package / "test/client.test.mjs", package / "contract/contract.test.mjs")
     return ["node", "--test", *map(str, files), str(application / "readme.test.mjs")]
+
+
+def copy_typescript(folder: Path) -> Path:
+    """Copies the TypeScript package's sources, so that a test does not change the project."""
+    skip_without("npm")
+    skip_without("node")
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    package = folder / "clients" / "typescript"
+    shutil.copytree(ROOT / "clients" / "typescript", package, ignore=ignored)
+    return package
 
 
 def readme_program(readme: Path, language: str) -> str:
