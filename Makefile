@@ -22,7 +22,7 @@ INSTALL := $(PYTHON) tools/install.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test test-all test-stress changed faults simulate ha fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev
+.PHONY: help run setup test test-all test-stress changed faults simulate ha fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev wheels
 
 help: ## what this file can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -93,6 +93,10 @@ bench: installed-dev $(VENV)-baseline/.installed ## measure, as ratios within on
 
 bench-growth: installed-dev $(VENV)-baseline/.installed ## measure what a long history costs (ROWS=10000000)
 	@MANILLA_BENCH_ROWS=$(ROWS) $(RUN) bench --growth
+
+wheels: installed-run ## build what pip installs without a clone, into dist/
+	@rm -rf dist
+	@$(RUN) tools.wheels dist
 
 lock: ## update the pinned requirements (needs uv)
 	uv pip compile pyproject.toml --extra embedded --group build --group simulator --universal --generate-hashes \

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import wheels
+
 # The program runs without Manilla, imports the whole client library and makes a call.
 # The call must fail only because the program cannot connect.
 PROGRAM = """
@@ -45,13 +47,11 @@ def test_its_wheel_works_without_the_platform(project: Path, tmp_path: Path) -> 
     pip = [str(base), "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode:
         pytest.skip("the interpreter has no pip")
-    build = f"from flit_core.buildapi import build_wheel; print(build_wheel({str(tmp_path)!r}))"
-    folder = project / "clients" / "python"
-    name = run(sys.executable, "-c", build, at=folder).splitlines()[-1]
+    wheel = wheels.build(project / "clients" / "python", tmp_path)
     run(str(base), "-m", "venv", "--without-pip", str(tmp_path / "venv"), at=tmp_path)
     python = str(tmp_path / "venv" / "bin" / "python")
     alone = ["--no-index", "--no-deps", "--no-cache-dir", "--disable-pip-version-check"]
-    run(*pip, "--python", python, "install", "--quiet", *alone, str(tmp_path / name), at=tmp_path)
+    run(*pip, "--python", python, "install", "--quiet", *alone, str(wheel), at=tmp_path)
     assert run(python, "-I", "-c", PROGRAM, at=tmp_path) == "no answer\n"
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import wheels
+
 # This code hides packages from the interpreter, as if they were not installed.
 WITHOUT = """
 import sys
@@ -21,13 +23,32 @@ sys.meta_path.insert(0, Hidden())
 def test_the_platforms_wheel_contains_neither_simulator_nor_client(
     project: Path, tmp_path: Path
 ) -> None:
-    build = f"from flit_core.buildapi import build_wheel; print(build_wheel({str(tmp_path)!r}))"
-    done = run("-c", build, at=project)
-    with zipfile.ZipFile(tmp_path / done.stdout.splitlines()[-1]) as wheel:
-        names = wheel.namelist()
+    names = contents(wheels.build(project, tmp_path))
     packages = {name.split("/")[0] for name in names if name.endswith(".py")}
     assert packages == {"manilla"}
     assert not [name for name in names if "simulator" in name or "/shop/" in name]
+
+
+@pytest.mark.parametrize(
+    ("source", "package"),
+    [
+        (".", "manilla"),
+        ("clients/python", "src/manilla_client"),
+        ("simulator", "src/manilla_simulator"),
+    ],
+)
+def test_a_wheel_contains_every_file_of_its_package(
+    project: Path, tmp_path: Path, source: str, package: str
+) -> None:
+    """Pages, static files, fonts and migrations are files of the package."""
+    folder = project / source / package
+    expected = {
+        str(path.relative_to(folder.parent))
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    names = contents(wheels.build(project / source, tmp_path))
+    assert {name for name in names if not name.split("/")[0].endswith(".dist-info")} == expected
 
 
 def test_every_process_can_be_imported_without_them(project: Path) -> None:
@@ -50,6 +71,11 @@ def test_a_command_without_its_package_says_what_to_install(
     command = f"sys.argv = {['manilla', *words]}\nfrom manilla.cli.main import main\nmain()"
     done = run("-c", f"{WITHOUT}\n{command}", at=project, expected=1)
     assert f"Install the package {package}" in done.stderr
+
+
+def contents(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
 
 
 def run(*words: str, at: Path, expected: int = 0) -> subprocess.CompletedProcess[str]:
