@@ -10,10 +10,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from manilla.cli.instance import Running, write_running
 from manilla.kit.embedded.postgres import find_binaries
@@ -51,38 +51,29 @@ def idle_instance(folder: Path, settings: Settings) -> InstanceFolder:
     return InstanceFolder(folder)
 
 
-class Instance(InstanceFolder):
+class UpProcess:
+    """A `manilla up` process, and the file with its output."""
+
     def __init__(
         self,
-        folder: Path,
-        *options: str,
-        port: int | None = None,
-        environment: Mapping[str, str] = MappingProxyType({}),
-        is_first_start: bool = False,
+        command: Sequence[str],
+        output: Path,
+        *,
+        environment: Mapping[str, str],
+        at: Path | None = None,
     ) -> None:
-        """Prepares the data folder if it does not exist, unless this is the first start."""
-        super().__init__(folder)
-        self.port = port or free_port()
-        environment = {**os.environ, **environment}
-        if not (is_first_start or folder.exists() or "MANILLA_DATABASE_URL" in environment):
-            prepare_folder(folder, *options)
-        self.output = folder.parent / f"{folder.name}.out"
-        with self.output.open("wb") as output:
+        self.output = output
+        with output.open("wb") as stream:
             self.process = subprocess.Popen(
-                [
-                    *(*MANILLA, "up", "--port", str(self.port), "--data", str(folder)),
-                    # The instance has one worker, unless a test needs several.
-                    *("--workers", "1"),
-                    "--no-demo-history",  # Only a few tests enable the demo history.
-                    *options,
-                ],
-                stdout=output,
+                command,
+                stdout=stream,
                 stderr=subprocess.STDOUT,
                 env=environment,
+                cwd=at,
                 start_new_session=True,
             )
 
-    def wait(self, seconds: float = TIMEOUT_SECONDS) -> "Instance":
+    def wait(self, seconds: float = TIMEOUT_SECONDS) -> Self:
         deadline = time.monotonic() + seconds
         while "Ctrl-C stops everything" not in self.output.read_text():
             assert self.process.poll() is None, self.output.read_text()
@@ -94,6 +85,32 @@ class Instance(InstanceFolder):
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(TIMEOUT_SECONDS)
+
+
+class Instance(InstanceFolder, UpProcess):
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        port: int | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        is_first_start: bool = False,
+    ) -> None:
+        """Prepares the data folder if it does not exist, unless this is the first start."""
+        InstanceFolder.__init__(self, folder)
+        self.port = port or free_port()
+        environment = {**os.environ, **environment}
+        if not (is_first_start or folder.exists() or "MANILLA_DATABASE_URL" in environment):
+            prepare_folder(folder, *options)
+        command = [
+            *(*MANILLA, "up", "--port", str(self.port), "--data", str(folder)),
+            # The instance has one worker, unless a test needs several.
+            *("--workers", "1"),
+            "--no-demo-history",  # Only a few tests enable the demo history.
+            *options,
+        ]
+        output = folder.parent / f"{folder.name}.out"
+        UpProcess.__init__(self, command, output, environment=environment)
 
     @property
     def site(self) -> Site:
