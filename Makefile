@@ -8,6 +8,7 @@ UP ?=
 TESTS ?= tests
 RUNS ?= 1
 SEED ?=
+NUMBER ?= 10
 ROWS ?= 10000000
 MINUTES ?= 2
 ROUNDS ?=
@@ -22,7 +23,7 @@ INSTALL := $(PYTHON) tools/install.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test test-all test-stress changed faults simulate ha fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev wheels
+.PHONY: help run setup test test-all test-stress changed faults simulate ha fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev wheels mutations
 
 help: ## what this file can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -60,6 +61,9 @@ ha: installed-dev $(VENV)-ha/.installed ## disrupt the cluster of deploy/ha unde
 
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
 	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/reference/test_schemathesis.py -s
+
+mutations: installed-dev $(VENV)-mutations/.installed ## change the code at random, and count what no test finds (SEED=1 NUMBER=10)
+	@$(VENV)-mutations/bin/python -m tools.mutations $(if $(SEED),--seed $(SEED)) --number $(NUMBER)
 
 check: installed-dev ## format, lint, types, import contracts, structure, migrations, ASVS table, words, generated files
 	@$(RUN) ruff format --check .
@@ -109,10 +113,12 @@ lock: ## update the pinned requirements (needs uv)
 	  --no-header --python-version 3.11 --output-file bench/baseline/requirements.txt
 	uv pip compile deploy/ha/requirements.in --universal --generate-hashes \
 	  --no-header --python-version 3.11 --output-file deploy/ha/requirements.txt
+	uv pip compile tools/mutations/requirements.in --universal --generate-hashes \
+	  --no-header --python-version 3.11 --output-file tools/mutations/requirements.txt
 
 clean: ## remove what was installed; the data folder stays
 	rm -rf clients/typescript/node_modules clients/typescript/dist
-	rm -rf $(VENV) $(VENV)-baseline $(VENV)-ha .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-baseline $(VENV)-ha $(VENV)-mutations .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Two commands at the same time in one folder install one after the other.
 installed-run:
@@ -135,4 +141,8 @@ $(VENV)-baseline/.installed: bench/baseline/requirements.txt
 
 $(VENV)-ha/.installed: deploy/ha/requirements.txt
 	@$(INSTALL) $(VENV)-ha deploy/ha/requirements.txt
+	@touch $@
+
+$(VENV)-mutations/.installed: tools/mutations/requirements.txt
+	@$(INSTALL) $(VENV)-mutations tools/mutations/requirements.txt
 	@touch $@
