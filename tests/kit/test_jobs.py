@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
+from datetime import timedelta
 
+import msgspec
 import pytest
 
 from manilla.kit import jobs
@@ -101,6 +103,42 @@ async def test_a_job_that_keeps_failing_is_set_aside_and_the_others_continue(
     }
     await jobs.put(db, 1, kind, "poison")
     assert (await _claim_one(db, kind)).failures == 0
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(0, 2), (3, 16), (7, 256), (8, 300)])
+async def test_the_delay_doubles_with_each_failure_up_to_five_minutes(
+    db: Database, kind: str, failures: int, seconds: int
+) -> None:
+    await jobs.put(db, 1, kind, "a")
+    job = msgspec.structs.replace(await _claim_one(db, kind), failures=failures)
+    wait, before = timedelta(seconds=seconds), await db.value("SELECT now()")
+    await claims.fail(db, job, "error")
+    due_at = await jobs.due_at(db, 1, kind, "a")
+    assert due_at is not None
+    assert before + wait <= due_at <= await db.value("SELECT now()") + wait
+
+
+async def test_a_job_that_failed_more_often_than_allowed_is_set_aside_too(
+    db: Database, kind: str
+) -> None:
+    """A release that allows fewer failures finds such jobs."""
+    await jobs.put(db, 1, kind, "a")
+    job = await _claim_one(db, kind)
+    await claims.fail(db, msgspec.structs.replace(job, failures=claims.FAILURES_MAX), "error")
+    assert await db.value("SELECT parked_at IS NOT NULL FROM job WHERE kind = $1", kind)
+
+
+async def test_a_runner_claims_jobs_only_if_a_quarter_of_its_capacity_is_free(
+    db: Database, kind: str
+) -> None:
+    async def do(_job: Job) -> None: ...
+
+    runner = Runner(db, {kind: Work(do, concurrency=8)})
+    for running, free in ((0, 8), (5, 3), (6, 2), (7, 0), (8, 0)):
+        tasks = [asyncio.create_task(asyncio.sleep(0)) for _ in range(running)]
+        runner._running[kind] = set(tasks)
+        assert runner._free(kind) == free
+        await asyncio.gather(*tasks)
 
 
 async def test_a_runner_does_due_jobs_and_reschedules_unfinished_ones(
