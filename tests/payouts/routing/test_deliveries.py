@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manilla.kit.errors import Unavailable
-from manilla.routing import deliveries
+from manilla.routing import deliveries, funds
 from manilla.routing.deliveries import Deliveries
 from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
@@ -154,3 +154,22 @@ async def test_old_counts_are_deleted(services: Services) -> None:
         )
     await deliveries.delete_old(services.db)
     assert await services.db.number("SELECT count(*) FROM rail_bank_minute") == 1
+
+
+@pytest.mark.parametrize("later", [1500, 500])
+async def test_a_fee_that_changes_while_it_is_saved_is_saved_again(
+    services: Services, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
+    save, figures = funds.set_transfer_fee, services.deliveries
+
+    async def save_slowly(*given: Any) -> None:
+        await save(*given)
+        if given[-1] == 1000:
+            figures.record_fee("elsewhere", "NGN", later)
+
+    monkeypatch.setattr(funds, "set_transfer_fee", save_slowly)
+    figures.record_fee("elsewhere", "NGN", 1000)
+    for _ in range(2):
+        await figures.flush()
+    assert await funds.transfer_fee_minor(services.db, "elsewhere", "NGN") == later
+    assert figures._fees == {}

@@ -59,6 +59,17 @@ def test_it_is_known_since_when_a_rail_fails(
         assert minutes_ago(failing_since(ordered, NOW)) == since
 
 
+def test_failures_of_exactly_30_minutes_ago_are_too_old() -> None:
+    on_the_minute = NOW.replace(second=0)
+    assert failing_since([minute(30, failed=3)], on_the_minute) is None
+    assert failing_since([minute(29, failed=3)], on_the_minute) is not None
+
+
+def test_the_bounds_stay_as_they_are_because_stored_counts_refer_to_them() -> None:
+    minutes, hours, days = (60, 120, 300, 600, 1800), (3600,), (86_400, 604_800)
+    assert BOUNDS_SECONDS == (1, 2, 5, 10, 20, 30, *minutes, *hours, *days)
+
+
 def test_each_duration_has_one_slot_whose_bound_it_does_not_exceed() -> None:
     for number, bound in enumerate(BOUNDS_SECONDS):
         assert slot(bound) == number
