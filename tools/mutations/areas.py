@@ -24,10 +24,9 @@ TRANSFERS = (
     "tests/payouts/test_on_hold.py",
 )
 TRANSFERS_WIDE = (
-    "tests/kit/test_tracing.py",
+    "tests/operating/test_traces.py",
     "tests/payouts/test_states.py",
     "tests/payouts/test_error_codes.py",
-    "tests/payouts/test_reconcile.py",
     "tests/faults/test_payout_races.py",
     "tests/faults/test_wrong_reports.py",
     "tests/refunds/test_refunds.py",
@@ -45,6 +44,7 @@ ROUTING_WIDE = (
     f"{ROUTING}/test_overview.py",
     f"{ROUTING}/test_pages.py",
     f"{ROUTING}/test_warnings.py",
+    "tests/payouts/test_error_codes.py",
 )
 
 AREAS = {
@@ -98,16 +98,21 @@ AREAS = {
                 "tests/payments/test_overdue.py",
                 "tests/payments/test_credited.py",
                 "tests/payments/test_gateways.py",
+                "tests/payments/test_sandbox.py",
                 "tests/faults/test_payment_reports.py",
                 "tests/faults/test_payments.py",
-                "tests/kit/test_tracing.py",
+                "tests/operating/test_traces.py",
                 "tests/faults/test_wrong_reports.py",
             ),
         ),
         ModuleTests(
             "manilla/refunds/states.py",
             ("tests/refunds/test_refunds.py",),
-            ("tests/refunds", "tests/faults/test_wrong_reports.py", "tests/kit/test_tracing.py"),
+            (
+                "tests/refunds",
+                "tests/faults/test_wrong_reports.py",
+                "tests/operating/test_traces.py",
+            ),
         ),
     ),
     "transfers": (
@@ -147,7 +152,7 @@ AREAS = {
         ModuleTests(
             "manilla/kit/jobs/*.py",
             ("tests/kit/test_jobs.py",),
-            ("tests/notify/test_fairness.py", "tests/faults/test_payout_races.py", *TRANSFERS),
+            ("tests/notify/test_fairness.py", "tests/faults/test_payout_races.py"),
         ),
     ),
 }
