@@ -209,6 +209,24 @@ async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     assert len(done) == len(set(done)) == 12
 
 
+async def test_a_full_runner_claims_the_next_job_when_a_job_ends(
+    db: Database, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "POLL_SECONDS", 3600.0)
+    stop, done = asyncio.Event(), []
+
+    async def do(job: Job) -> None:
+        done.append(job.subject)
+        if len(done) == 3:
+            stop.set()
+
+    for subject in "abc":
+        await jobs.put(db, 1, kind, subject)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        await Runner(db, {kind: Work(do, concurrency=1)}).run(stop)
+    assert sorted(done) == ["a", "b", "c"]
+
+
 async def test_a_lease_is_renewed_while_its_job_runs(
     db: Database, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import difflib
 import random
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,8 +38,7 @@ class Mutant(NamedTuple):
     occurrence: int
 
     def code(self) -> str:
-        operator = plugins.get_operator(f"core/{self.operator}")()
-        return str(mutate_code((ROOT / self.file).read_text(), operator, self.occurrence))
+        return _mutated(self)
 
     def diff(self) -> str:
         before, after = (ROOT / self.file).read_text().splitlines(), self.code().splitlines()
@@ -54,6 +54,12 @@ class Mutant(NamedTuple):
 
     def tests(self) -> ModuleTests:
         return next(each for each in AREAS[self.area] if Path(self.file).match(each.modules))
+
+
+@cache
+def _mutated(mutant: Mutant) -> str:
+    operator = plugins.get_operator(f"core/{mutant.operator}")()
+    return str(mutate_code((ROOT / mutant.file).read_text(), operator, mutant.occurrence))
 
 
 def draw(area: str, number: int, seed: int) -> list[Mutant]:
