@@ -329,11 +329,22 @@ async def test_the_timeline_of_a_payout_of_an_earlier_version_is_the_same(
     assert await payer.timeline(trx_id) == expected
 
 
+JOBS = "SELECT count(*) FROM job WHERE subject = $1 AND kind = 'transfer'"
+
+
 async def test_a_decided_payout_has_no_job(payer: PayoutMerchant) -> None:
     trx_id = await decided(payer, "a", "success")
-    jobs = "SELECT count(*) FROM job WHERE subject = $1 AND kind = 'transfer'"
-    assert await payer.services.db.value(jobs, trx_id) == 0
+    assert await payer.services.db.value(JOBS, trx_id) == 0
     assert (await payer.verify(trx_id)).json["status"] == "success"
+
+
+async def test_the_result_deletes_the_waiting_job_in_the_same_transaction(
+    payer: PayoutMerchant, services: Services
+) -> None:
+    trx_id = await sent(payer)
+    assert await services.db.value(JOBS, trx_id) == 1
+    assert await _settle_as(services, payer, trx_id, "failed")
+    assert await services.db.value(JOBS, trx_id) == 0
 
 
 async def _settle_as(services: Services, payer: PayoutMerchant, trx_id: str, event: str) -> bool:
