@@ -28,6 +28,7 @@ TRANSFERS_WIDE = (
     "tests/payouts/test_states.py",
     "tests/payouts/test_error_codes.py",
     "tests/faults/test_payout_races.py",
+    "tests/faults/test_webhooks.py",
     "tests/faults/test_wrong_reports.py",
     "tests/refunds/test_refunds.py",
     "tests/refunds/test_on_hold.py",

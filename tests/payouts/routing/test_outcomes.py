@@ -67,7 +67,7 @@ def test_failures_of_exactly_30_minutes_ago_are_too_old() -> None:
 
 def test_the_bounds_stay_as_they_are_because_stored_counts_refer_to_them() -> None:
     minutes, hours, days = (60, 120, 300, 600, 1800), (3600,), (86_400, 604_800)
-    assert BOUNDS_SECONDS == (1, 2, 5, 10, 20, 30, *minutes, *hours, *days)
+    assert (1, 2, 5, 10, 20, 30, *minutes, *hours, *days) == BOUNDS_SECONDS
 
 
 def test_each_duration_has_one_slot_whose_bound_it_does_not_exceed() -> None:
