@@ -284,13 +284,22 @@ async def refuse(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) ->
         await _record(connection, batch, "bulk.refuse")
 
 
-async def expire(db: Database, batch: Batch) -> None:
-    """Ends a batch that nobody has approved in time."""
+async def expire(db: Database, batch: Batch) -> float | None:
+    """Ends a batch that nobody has approved in time.
+
+    Returns the seconds until a batch that is still waiting expires. A job can run earlier than the
+    batch expires, for example if the worker's clock is behind the database's clock.
+    """
     async with db.transaction() as connection:
         batch = await transitions.lock(connection, batch)
-        if batch.status is BatchStatus.ASKED and batch.is_expired:
-            await transitions.refuse(connection, batch, None, EXPIRED)
-            await _record(connection, batch, "bulk.expire")
+        if batch.status is not BatchStatus.ASKED:
+            return None
+        if not batch.is_expired:
+            assert batch.expires_at is not None
+            return max((batch.expires_at - datetime.now(UTC)).total_seconds(), 0)
+        await transitions.refuse(connection, batch, None, EXPIRED)
+        await _record(connection, batch, "bulk.expire")
+    return None
 
 
 def _request(batch: Batch) -> ApprovalRequest:

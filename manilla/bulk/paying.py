@@ -57,7 +57,7 @@ class BulkPayoutTasks:
     async def advance(self, job: Job) -> float | None:
         batch = await store.batch(self._db, job.merchant_id, job.subject)
         if batch is not None and batch.status is BatchStatus.ASKED:
-            await batches.expire(self._db, batch)
+            return await batches.expire(self._db, batch)
         if batch is None or batch.status is not BatchStatus.RUNNING:
             return None
         rows = await store.rows(

@@ -220,6 +220,9 @@ class Settling:
         batch = await batch_store.batch(self._db, settlement.merchant_id, batch_id)
         if batch is not None and batch.paid:
             return 0  # the batch has created the payout in the meantime
+        if batch is not None and batch.status is BatchStatus.ASKED and batch.is_expired:
+            await batches.expire(self._db, batch)
+            return 0
         if batch is not None and batch.status in (BatchStatus.ASKED, BatchStatus.RUNNING):
             return REQUEST_SECONDS
         rows = await batch_store.rows(self._db, settlement.merchant_id, batch_id, limit=1)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from manilla.bulk import batches
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.people.roles import Role
@@ -112,6 +113,24 @@ async def test_a_refused_settlement_fails_and_moves_no_money(team: SettlingTeam)
     assert (ended.id, ended.state) == (asked.id, "failed")
     assert team.owner.email in (ended.remark or "")
     assert await team.dashboard.count("payout") == 0
+    assert await team.dashboard.balance() == WALLET
+
+
+@pytest.mark.parametrize("has_job", [True, False], ids=["with a job", "without a job"])
+async def test_a_settlement_that_nobody_approves_in_time_fails(
+    team: SettlingTeam, has_job: bool
+) -> None:
+    """Earlier releases could delete the job that ends the request, so a settlement needs none."""
+    await team.set_account()
+    await team.protect()
+    asked = await team.settle()
+    db = team.dashboard.services.db
+    if not has_job:
+        await db.execute("DELETE FROM job WHERE subject = $1", asked.batch_id)
+    await db.execute("UPDATE payout_batch SET expires_at = now() WHERE id = $1", asked.batch_id)
+    await team.dashboard.run_jobs()
+    ended = await team.newest()
+    assert (ended.id, ended.state, ended.remark) == (asked.id, "failed", batches.EXPIRED)
     assert await team.dashboard.balance() == WALLET
 
 

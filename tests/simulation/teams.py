@@ -20,6 +20,9 @@ SETTLEMENTS = "/production/settlements"
 RETRY_SECONDS = 0.25
 CONFIRMATIONS = 40
 FIELD = re.compile(r'name="(currency|amount|account)" value="([^"]*)"')
+A_DAY_PASSES = """
+    UPDATE payout_batch SET expires_at = expires_at - interval '25 hours'
+     WHERE merchant_id = $1 AND id = $2 AND status = 'asked'"""
 EXPECTED = (*LOST, *DATABASE_ERRORS, AssertionError)
 
 
@@ -69,7 +72,7 @@ class TeamSteps:
         for batch, wanted in list(self.shop.files.items()):
             status = await self._batch_status(batch)
             if status == "asked":
-                await self._decide_request(batch, is_approved=True)
+                await self._resolve_request(batch)
                 return False
             rows = await self.world.live.db.records(
                 """
@@ -114,7 +117,7 @@ class TeamSteps:
         for row in rows:
             if row["state"] == "open":
                 if row["batch_id"] and row["trx_id"] is None:
-                    await self._decide_request(row["batch_id"], is_approved=True)
+                    await self._resolve_request(row["batch_id"])
                 return False
             self._resolve_settlement(row["trx_id"], row["amount_minor"])
             self.shop.last_settlement = row["id"]
@@ -145,6 +148,11 @@ class TeamSteps:
             for record in waiting:
                 await self._decide_request(record["id"], is_approved=is_approved)
                 self._count("decide request")
+
+    async def _resolve_request(self, batch: str) -> None:
+        """Approves a request that waits. It expires if the wallet does not cover it any more."""
+        await self._decide_request(batch, is_approved=True)
+        await self.world.live.db.execute(A_DAY_PASSES, self.shop.id, batch)
 
     async def _decide_request(self, batch: str, *, is_approved: bool) -> None:
         action = "approve" if is_approved else "refuse"
