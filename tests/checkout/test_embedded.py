@@ -171,9 +171,9 @@ async def with_button(page: Page) -> None:
 
 
 async def with_escape_in_the_frame(page: Page) -> None:
-    assert (
-        await page.evaluate("document.activeElement.shadowRoot.activeElement.tagName") == "IFRAME"
-    )
+    # The dialog moves the focus into the frame when the frame's page has been loaded.
+    focused = "document.activeElement.shadowRoot?.activeElement?.tagName"
+    await page.wait_for_function(f"{focused} === 'IFRAME'")
     await page.keyboard.press("Escape")
 
 
