@@ -61,6 +61,7 @@ async def test_a_customer_pays_by_card_and_the_shop_verifies_the_payment(
         await is_closed(page)
 
 
+@pytest.mark.long
 async def test_a_customer_pays_by_bank_transfer_without_leaving_the_dialog(
     serving: EmbeddingShop, browser: Browser
 ) -> None:
@@ -109,6 +110,7 @@ async def cookies_of_frame(serving: EmbeddingShop, page: Page) -> set[str]:
     return {(await each.all_headers()).get("cookie", "") for each in requests}
 
 
+@pytest.mark.long
 async def test_a_blocked_window_leaves_a_button_that_uses_the_same_window(
     serving: EmbeddingShop, browser: Browser
 ) -> None:
@@ -234,6 +236,7 @@ async def _answer_later(route: Route, answer: asyncio.Event) -> None:
     await route.continue_()
 
 
+@pytest.mark.long
 async def test_on_close_runs_before_the_dialog_closes_and_cannot_keep_it_open(
     serving: EmbeddingShop, browser: Browser
 ) -> None:
@@ -314,6 +317,7 @@ async def test_the_dialog_is_accessible_and_fits_the_screen(
         assert await accessibility_violations(page) == []
 
 
+@pytest.mark.long
 async def test_the_page_behind_the_dialog_does_not_react(
     serving: EmbeddingShop, browser: Browser
 ) -> None:

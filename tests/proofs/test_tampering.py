@@ -266,6 +266,7 @@ async def test_nothing_is_found_without_tampering(
     assert await _broken(settings) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tampering", TAMPERINGS, ids=lambda each: each.name)
 async def test_tampering_is_found(
     settings: Settings, owner: Database, stories: LedgerStory, tampering: Tampering
