@@ -66,21 +66,22 @@ def prove(
 
     The command only reads, in one snapshot of the database.
     """
-    instance = locate(data) if database_url is None else None
+    is_development = False
+    if database_url is None:
+        instance = locate(data)
+        database_url, is_development = instance.database_url, instance.is_development
     options = PackOptions(
         day=None if day is None else day.date(),
         expected=tuple(map(_read_anchor, expect or ())),
         audit_head=audit_kept,
         seal=None if seal is None else _read_seal(seal),
         term_days=term_days,
-        is_development=instance is not None and instance.is_development,
+        is_development=is_development,
     )
     if options.day is not None and options.seal is not None:
         raise NotProved("A seal does not have the balances at a date. Use --date without --seal.")
     _prepare(out)
-    url = database_url if instance is None else instance.database_url
-    assert url is not None
-    collected = asyncio.run(_collect(url, options))
+    collected = asyncio.run(_collect(database_url, options))
     _write(out, collected)
     Output(as_json).print_fields(
         {

@@ -291,12 +291,7 @@ class Checkout:
         await self._charges.ask_about_payable(payment)
 
     async def _find(self, trx_id: str) -> Payment:
-        merchant_id = trx_ids.merchant_of(trx_id)
-        payment = (
-            None if merchant_id is None else await store.payment(self._db, merchant_id, trx_id)
-        )
-        if payment is None:
-            raise TransactionNotFound
+        payment, _ = await self._find_with_charges(trx_id)
         return payment
 
     async def _find_with_charges(self, trx_id: str) -> tuple[Payment, list[Charge]]:
