@@ -168,3 +168,26 @@ class SharedReads:
             for record in await self._connection.records(sql, places, *values):
                 found[record[0]].append(record)
         return found
+
+
+class SharedWrite:
+    """Runs one SQL statement that writes for many requests at once.
+
+    `SharedReads` describes the statement's parameters and columns.
+    """
+
+    def __init__(self, db: Database, sql: str) -> None:
+        self._db = db
+        self._sql = sql
+        self._batcher = Batcher(self._write)
+
+    async def records(self, *values: Any) -> list[Any]:
+        """Returns the records for these values, in the order that the SQL statement returns."""
+        return await self._batcher.submit(values)
+
+    async def _write(self, wanted: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+        found: list[list[Any]] = [[] for _ in wanted]
+        values = zip(*wanted, strict=True)
+        for record in await self._db.write_by_key(self._sql, range(len(wanted)), *values):
+            found[record[0]].append(record)
+        return found

@@ -24,6 +24,21 @@ NO_FACTS: Mapping[str, str] = MappingProxyType({})
 FIELDS = Fields(TimelineEvent, status="to_status")
 
 
+def add_from(source: str, event: str, status: str) -> str:
+    """Returns the SQL that adds an event, which changes no status, for each row of `source`.
+
+    `source` has the columns merchant_id, trx_id, detail and facts. Its transactions must be locked.
+    """
+    return f"""
+        INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail,
+                              facts)
+        SELECT s.merchant_id, s.trx_id,
+               (SELECT coalesce(max(t.number), 0) + 1 FROM timeline t
+                 WHERE t.merchant_id = s.merchant_id AND t.trx_id = s.trx_id),
+               '{event}', '{status}', '{status}', s.detail, s.facts
+          FROM {source} AS s"""
+
+
 async def add(
     connection: Connection,
     merchant_id: int,

@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from manilla.job_kinds import JobKind
 from manilla.kit import jobs, time_limits, tracing
+from manilla.kit.batch import SharedWrite
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, struct_of
 from manilla.kit.errors import Refusal
 from manilla.ledger import timeline
 from manilla.merchants import merchants
@@ -19,6 +19,12 @@ from manilla.methods.method import Flow, Method
 from manilla.payments import states, store
 from manilla.payments.choice import CustomerWish
 from manilla.payments.credited import CreditedPayments
+from manilla.payments.first_charges import (
+    CHECK,
+    FIRST_CHECK_SECONDS,
+    GATEWAY_CHOSEN,
+    FirstCharges,
+)
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import SANDBOX, Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.platform.settings import CurrentSettings
@@ -37,8 +43,6 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 
-CHECK = JobKind.CHARGE
-FIRST_CHECK_SECONDS = 10
 TRIES_MAX = 20
 DESCRIPTION_LENGTH_MAX = 200
 SANDBOX_BVN = "22222222222"
@@ -82,17 +86,22 @@ class ChargeService:
     ) -> None:
         self._db = db
         self._credited = CreditedPayments(db)
+        self._first_charges = FirstCharges(db)
+        self._set_checkout_url = SharedWrite(db, store.SET_CHECKOUT_URL)
         self._platform = platform
         self._keyring = keyring
         self._rails = rails
         self._links = links
         self._base_url = base_url
 
-    async def open(self, payment: Payment, caller: Caller, wish: CustomerWish) -> Charge:
+    async def open(
+        self, payment: Payment, caller: Caller, wish: CustomerWish, *, has_charges: bool
+    ) -> Charge:
         """Returns the customer's open charge, or creates one at the first gateway that accepts it.
 
         Creating a charge moves no money, so the next gateway can be tried even if it is unknown
-        whether the previous gateway has created a charge.
+        whether the previous gateway has created a charge. `has_charges`: whether the payment had
+        charges when the caller loaded it.
         """
         assert not payment.is_sandbox, "no provider is called for the sandbox"
         limits = time_limits.current
@@ -106,7 +115,9 @@ class ChargeService:
                 break
             is_last = number == len(gateways) - 1
             with wire.limit_calls(left if is_last else max(left / 2, limits.gateway_seconds_min)):
-                opened = await self._try(payment, caller, wish, gateway.method, number)
+                opened = await self._try(
+                    *(payment, caller, wish, gateway.method, number), has_charges=has_charges
+                )
             if isinstance(opened, Charge):
                 return opened
             refusal = opened
@@ -121,7 +132,7 @@ class ChargeService:
             return charge
         if method.flow is Flow.HOSTED:
             url = self._links.url(payment.trx_id, payment.expires_at, SANDBOX_PAGE)
-            await store.set_checkout_url(self._db, charge, url)
+            await self._save_checkout_url(charge, url)
         else:
             name = _short(caller.name) or NO_NAME
             account = VirtualAccount(SANDBOX_BANK, SANDBOX_ACCOUNT, name, charge.amount, None)
@@ -129,16 +140,26 @@ class ChargeService:
         return charge
 
     async def _try(
-        self, payment: Payment, caller: Caller, wish: CustomerWish, method: Method, number: int
+        self,
+        payment: Payment,
+        caller: Caller,
+        wish: CustomerWish,
+        method: Method,
+        number: int,
+        *,
+        has_charges: bool,
     ) -> Charge | Refusal:
         """Returns the charge at one gateway, or the error if the gateway created no charge."""
         assert method.provider is not None
         adapter = self._rails.adapter(method.provider)
         if adapter is None:
             return GatewayUnavailable()
-        charge, is_new = await self._reserve(payment, wish, method, number)
-        if not is_new:
-            return charge
+        is_first = number == 0 and not has_charges
+        charge = await self._reserve_first(payment, wish, method) if is_first else None
+        if charge is None:
+            charge, is_new = await self._reserve(payment, wish, method, number)
+            if not is_new:
+                return charge
         with tracing.begin("create charge", payment.traceparent):
             answer = await self._send(adapter, payment, method, caller, charge)
         saved = await self._save(charge, answer)
@@ -146,6 +167,18 @@ class ChargeService:
         saved = saved or await store.charge(self._db, charge.merchant_id, charge.reference)
         assert saved is not None
         return saved
+
+    async def _reserve_first(
+        self, payment: Payment, wish: CustomerWish, method: Method
+    ) -> Charge | None:
+        """Returns the payment's first charge, or None if `_reserve` must decide."""
+        if payment.received_minor is not None:
+            return None
+        new = _new_charge(payment, method, wish, 1)
+        choice = wish.choice
+        note = (wish.explain(0), choice.facts(0)) if choice.is_between_several else None
+        is_added = await self._first_charges.add(new, note)
+        return new if is_added else None
 
     async def _reserve(
         self, payment: Payment, wish: CustomerWish, method: Method, number: int
@@ -168,8 +201,10 @@ class ChargeService:
                 raise TooManyCharges
             if wish.choice.is_between_several:
                 why, facts = wish.explain(number), wish.choice.facts(number)
-                await _note(connection, current, "gateway_chosen", why, facts)
-            return await _insert(connection, current, method, wish, len(earlier) + 1), True
+                await _note(connection, current, GATEWAY_CHOSEN, why, facts)
+            new = _new_charge(current, method, wish, len(earlier) + 1)
+            await _insert(connection, new)
+            return new, True
 
     async def _send(
         self,
@@ -209,7 +244,7 @@ class ChargeService:
         """Saves the charge's checkout URL or account, or returns the error for the customer."""
         match answer:
             case Done(HostedCheckout(checkout_url)):
-                return await store.set_checkout_url(self._db, charge, checkout_url)
+                return await self._save_checkout_url(charge, checkout_url)
             case Done(VirtualAccount() as account) if account.amount == charge.amount:
                 return await store.set_account(self._db, charge, account)
             case Done(VirtualAccount() as account):
@@ -222,6 +257,11 @@ class ChargeService:
         await self._abandon(charge, status, reason)
         return GatewayRefused() if status is ChargeStatus.FAILED else GatewayUnavailable()
 
+    async def _save_checkout_url(self, charge: Charge, url: str) -> Charge | None:
+        """Returns the open charge, or None if the charge is no longer being created."""
+        records = await self._set_checkout_url.records(charge.merchant_id, charge.reference, url)
+        return struct_of(Charge, records[0][1:]) if records else None
+
     async def _abandon(self, charge: Charge, status: ChargeStatus, reason: str) -> None:
         result = "refused" if status is ChargeStatus.FAILED else "unknown, will be queried"
         async with self._db.transaction() as connection:
@@ -230,13 +270,19 @@ class ChargeService:
             detail = f"charge {charge.reference} at {charge.method_code}: {result}: {reason}"
             await _note(connection, payment, "charge_not_created", detail)
 
-    async def ask(self, charge: Charge) -> Answer[ChargeState]:
-        """Queries the charge's status at the provider, and applies the status."""
+    async def ask(self, charge: Charge) -> tuple[Answer[ChargeState], bool]:
+        """Queries the charge's status at the provider, and applies the status.
+
+        Returns the provider's answer, and whether the payment was credited.
+        """
         provider = charge.provider
         answer = await self._rails.state(EventKind.CHARGE, provider, charge.reference)
-        if isinstance(answer, Done) and not await self._credited.credit(charge, answer.value):
+        if not isinstance(answer, Done):
+            return answer, False
+        is_credited = await self._credited.credit(charge, answer.value)
+        if not is_credited:
             await states.conclude(self._db, charge, answer.value)
-        return answer
+        return answer, is_credited
 
     async def ask_about_all(self, payment: Payment) -> None:
         if payment.is_sandbox:
@@ -294,11 +340,9 @@ async def _note(
     )
 
 
-async def _insert(
-    connection: Connection, payment: Payment, method: Method, wish: CustomerWish, number: int
-) -> Charge:
+def _new_charge(payment: Payment, method: Method, wish: CustomerWish, number: int) -> Charge:
     assert method.provider is not None
-    new = Charge(
+    return Charge(
         merchant_id=payment.merchant_id,
         reference=f"{payment.trx_id}-{number}",
         trx_id=payment.trx_id,
@@ -311,12 +355,14 @@ async def _insert(
         created_at=datetime.now(UTC),
         channel=wish.channel,
     )
+
+
+async def _insert(connection: Connection, new: Charge) -> None:
     await store.insert_charge(connection, new)
-    if not payment.is_sandbox:
+    if new.provider != SANDBOX:
         await jobs.put(
             connection, new.merchant_id, CHECK, new.reference, in_seconds=FIRST_CHECK_SECONDS
         )
-    return new
 
 
 def _short(text: str | None) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from manilla.cases.cases import CaseAction
 from manilla.kit import jobs
-from manilla.kit.batch import SharedReads
+from manilla.kit.batch import SharedReads, SharedWrite
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -111,6 +111,7 @@ class Checkout:
         self._catalogue = catalogue
         self._rails = rails
         self._charges = charges
+        self._set_opened = SharedWrite(db, store.SET_OPENED)
         self._asked: dict[str, float] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
 
@@ -174,7 +175,7 @@ class Checkout:
         wish = CustomerWish(choice, entry.channel, describe(shown, entry), seen)
         if payment.is_sandbox:
             return await self._choose_in_sandbox(payment, caller, wish)
-        return await self._charges.open(payment, caller, wish)
+        return await self._charges.open(payment, caller, wish, has_charges=bool(tries))
 
     async def _choose_in_sandbox(
         self, payment: Payment, caller: Caller, wish: CustomerWish
@@ -332,7 +333,7 @@ class Checkout:
     async def _mark_opened(self, payment: Payment) -> None:
         """Records when checkout was first opened, and postpones completion in the sandbox."""
         if not payment.is_sandbox:
-            await store.set_opened(self._db, payment)
+            await self._set_opened.records(payment.merchant_id, payment.trx_id)
             return
         wait = timedelta(seconds=self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE)
         async with self._db.transaction() as connection:

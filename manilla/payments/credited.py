@@ -10,7 +10,7 @@ import msgspec
 
 from manilla.kit import crash, tracing
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database
+from manilla.kit.db import BY_KEY, Database, struct_of
 from manilla.ledger.posting import Posting
 from manilla.merchants import queries as merchants
 from manilla.notify import outbox
@@ -24,18 +24,27 @@ from manilla.providers.port import ChargeState, ReportedChargeStatus
 
 
 class PaidCharge(msgspec.Struct, frozen=True):
-    """A charge that the provider reports as paid, and its payment as loaded before the report."""
+    """A charge that the provider reports as paid."""
 
-    payment: Payment
     charge: Charge
     state: ChargeState
-    merchant_name: str
+
+
+# Each charge's payment, and the name of its merchant.
+_FIND = f"""
+    SELECT p.*, m.name
+      FROM unnest($1::bigint[], $2::text[]) AS wanted (merchant, id)
+     CROSS JOIN LATERAL (
+           SELECT {store.PAYMENT_COLUMNS} FROM payment
+            WHERE merchant_id = wanted.merchant AND trx_id = wanted.id
+            LIMIT 1) AS p
+     CROSS JOIN LATERAL ({merchants.name_of("wanted.merchant")}) AS m"""
 
 
 class CreditedPayments:
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._connection = db.keep_connection(writes=True)
+        self._connection = db.keep_connection(BY_KEY, writes=True)
         self._batcher: Batcher[PaidCharge, bool] = Batcher(self._credit)
 
     async def credit(self, charge: Charge, state: ChargeState) -> bool:
@@ -44,25 +53,36 @@ class CreditedPayments:
             return False
         if state.fee is not None and state.fee.currency != charge.currency:
             return False
-        payment = await store.payment(self._db, charge.merchant_id, charge.trx_id)
-        merchant = await merchants.merchant(self._db, charge.merchant_id)
-        if payment is None or merchant is None or not _is_usual(payment, charge):
-            return False
         crash.point("before_payment_commit")
-        paid = PaidCharge(payment, charge, state, merchant.name)
         with tracing.step("settle"):
-            is_credited = await self._batcher.submit(paid)
+            is_credited = await self._batcher.submit(PaidCharge(charge, state))
         if is_credited:
             crash.point("after_payment_commit")
         return is_credited
 
     async def _credit(self, paid: Sequence[PaidCharge]) -> list[bool]:
-        items = msgspec.json.encode([_item(*each) for each in enumerate(paid)]).decode()
+        payments = await self._payments_of(paid)
+        items = [
+            _item(number, each, *found)
+            for number, (each, found) in enumerate(zip(paid, payments, strict=True))
+            if _is_usual(found[0], each.charge)
+        ]
+        if not items:
+            return [False] * len(paid)
         records = await self._connection.records(
-            "SELECT item FROM payment_credit($1::jsonb)", items
+            "SELECT item FROM payment_credit($1::jsonb)", msgspec.json.encode(items).decode()
         )
         credited = {record["item"] for record in records}
         return [number in credited for number in range(len(paid))]
+
+    async def _payments_of(self, paid: Sequence[PaidCharge]) -> list[tuple[Payment, str]]:
+        """Returns each charge's payment, and the name of its merchant."""
+        records = await self._connection.records(
+            _FIND,
+            [each.charge.merchant_id for each in paid],
+            [each.charge.trx_id for each in paid],
+        )
+        return [(struct_of(Payment, record[:-1]), record[-1]) for record in records]
 
 
 def _is_usual(payment: Payment, charge: Charge) -> bool:
@@ -77,10 +97,10 @@ def _is_usual(payment: Payment, charge: Charge) -> bool:
     )
 
 
-def _item(number: int, paid: PaidCharge) -> dict[str, object]:
-    payment, charge, state = paid.payment, paid.charge, paid.state
+def _item(number: int, paid: PaidCharge, payment: Payment, merchant_name: str) -> dict[str, object]:
+    charge, state = paid.charge, paid.state
     after = states.after_credit(payment, charge)
-    notice = describe_notice(after, paid.merchant_name)
+    notice = describe_notice(after, merchant_name)
     postings = [
         *books.credit_postings(after, charge.provider),
         *books.provider_fee_postings(payment, charge, state.fee),
@@ -96,7 +116,7 @@ def _item(number: int, paid: PaidCharge) -> dict[str, object]:
         "paid": charge.amount.amount,
         "paid_minor": charge.amount_minor,
         "provider_reference": state.provider_reference,
-        "merchant_name": paid.merchant_name,
+        "merchant_name": merchant_name,
         "commission_trx_id": after.commission_trx_id,
         "postings": [_posting(*each) for each in enumerate(postings)],
         "environment": payment.environment,

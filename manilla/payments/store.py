@@ -1,7 +1,10 @@
 """Reads and writes payments and their charges."""
 
+from collections.abc import Sequence
+
 from manilla.kit.batch import SharedReads
 from manilla.kit.db import Connection, Database, columns, struct_of
+from manilla.kit.jobs import Job
 from manilla.ledger import trx_ids
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
 from manilla.providers.port import VirtualAccount
@@ -52,9 +55,18 @@ async def change_payment(connection: Connection, after: Payment) -> None:
     )
 
 
-async def set_opened(db: Database | Connection, found: Payment) -> bool:
+# Records when checkout was first opened, for many payments. A `SharedWrite` runs it.
+SET_OPENED = """
+    UPDATE payment AS p SET opened_at = now()
+      FROM unnest($1::integer[], $2::bigint[], $3::text[]) AS seen (place, merchant_id, trx_id)
+     WHERE p.merchant_id = seen.merchant_id AND p.trx_id = seen.trx_id
+       AND p.opened_at IS NULL AND p.status = 'pending'
+    RETURNING seen.place"""
+
+
+async def set_opened(connection: Connection, found: Payment) -> bool:
     """Records when checkout was first opened. Returns False if it was opened before."""
-    return await db.has_row(
+    return await connection.has_row(
         """
         UPDATE payment SET opened_at = now()
          WHERE merchant_id = $1 AND trx_id = $2 AND opened_at IS NULL AND status = 'pending'
@@ -70,6 +82,23 @@ async def charge(db: Database | Connection, merchant_id: int, reference: str) ->
     return await db.row(
         Charge, _CHARGE + " WHERE merchant_id = $1 AND reference = $2", merchant_id, reference
     )
+
+
+async def charges_of(db: Database, jobs: Sequence[Job]) -> list[Charge | None]:
+    """Returns each job's charge, in the order of the jobs."""
+    rows = await db.rows(
+        Charge,
+        f"""
+        SELECT found.*
+          FROM unnest($1::bigint[], $2::text[]) AS j (merchant_id, subject)
+         CROSS JOIN LATERAL ({_CHARGE}
+               WHERE charge.merchant_id = j.merchant_id AND charge.reference = j.subject
+               LIMIT 1) AS found""",
+        [job.merchant_id for job in jobs],
+        [job.subject for job in jobs],
+    )
+    found = {(row.merchant_id, row.reference): row for row in rows}
+    return [found.get((job.merchant_id, job.subject)) for job in jobs]
 
 
 async def charges(db: Database | Connection, merchant_id: int, trx_id: str) -> list[Charge]:
@@ -120,16 +149,16 @@ async def insert_charge(connection: Connection, new: Charge) -> None:
     )
 
 
-async def set_checkout_url(db: Database, opened: Charge, url: str) -> Charge | None:
-    """Returns the open charge, or None if the charge is no longer being created."""
-    return await db.row(
-        Charge,
-        f"""
-        UPDATE charge SET status = 'open', checkout_url = $3, updated_at = now()
-         WHERE merchant_id = $1 AND reference = $2 AND status = 'opening'
-        RETURNING {columns(Charge)}""",
-        *(opened.merchant_id, opened.reference, url),
-    )
+# Saves the URLs of the providers' pages for many charges that are being created.
+# Returns the charges that are open now. A `SharedWrite` runs it.
+SET_CHECKOUT_URL = f"""
+    WITH opened AS (
+        UPDATE charge AS c SET status = 'open', checkout_url = given.url, updated_at = now()
+          FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[])
+               AS given (place, merchant, id, url)
+         WHERE c.merchant_id = given.merchant AND c.reference = given.id AND c.status = 'opening'
+        RETURNING given.place, c.*)
+    SELECT place, {columns(Charge)} FROM opened"""
 
 
 async def set_account(db: Database, opened: Charge, account: VirtualAccount) -> Charge | None:

@@ -1,14 +1,17 @@
 """Payment jobs: completion in the sandbox, expiry, and status queries of charges."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
+from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
 from manilla.payments import sandbox_amounts, states, store
-from manilla.payments.charges import CHECK, ChargeService
+from manilla.payments.charges import ChargeService
+from manilla.payments.first_charges import CHECK
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.payments.states import PaymentEvent
@@ -32,6 +35,7 @@ class PaymentTasks:
     def __init__(self, db: Database, charges: ChargeService) -> None:
         self._db = db
         self._charges = charges
+        self._find: Batcher[Job, Charge | None] = Batcher(partial(store.charges_of, db))
 
     def works(self) -> dict[str, Work]:
         return {
@@ -67,15 +71,17 @@ class PaymentTasks:
 
     async def check_charge(self, job: Job) -> float | None:
         """Queries a charge until its status is final, and then once for each later webhook."""
-        charge = await store.charge(self._db, job.merchant_id, job.subject)
+        charge = await self._find.submit(job)
         if charge is None:
             await self._report_unknown(job)
             return None
-        answer = await self._charges.ask(charge)
-        current = await store.charge(self._db, job.merchant_id, job.subject)
-        assert current is not None
+        answer, is_credited = await self._charges.ask(charge)
         age = datetime.now(UTC) - charge.created_at
         is_overdue = SCHEDULE.is_overdue(age)
+        if is_credited and not is_overdue:
+            return None
+        current = await store.charge(self._db, job.merchant_id, job.subject)
+        assert current is not None
         if isinstance(answer, Done) and not current.is_undecided:
             if is_overdue:
                 await self._close_cases(current)

@@ -185,17 +185,18 @@ async def test_the_statement_skips_a_payment_that_changed_after_it_was_loaded(
 ) -> None:
     started, charge = await opened(shop, customer_email="ada@example.com")
     key = "id" if change.startswith("merchant ") else "merchant_id"
-    submit = credited._batcher.submit
+    load = credited._payments_of
 
-    async def change_first(item: Any) -> bool:
+    async def change_after_loading(items: Any) -> Any:
+        loaded = await load(items)
         await owner.execute(f"UPDATE {change} WHERE {key} = $1", shop.merchant.new.id)
-        return await submit(item)
+        return loaded
 
-    credited._batcher.submit = change_first  # type: ignore[method-assign]
+    credited._payments_of = change_after_loading  # type: ignore[assignment,method-assign]
     try:
         assert not await credited.credit(charge, paid(charge))
     finally:
-        del credited._batcher.submit
+        del credited._payments_of
     await owner.execute(f"UPDATE {undo} WHERE {key} = $1", shop.merchant.new.id)
     assert await is_untouched(shop, started, charge)
     assert await shop.account("clearing:providera") == 0

@@ -39,6 +39,23 @@ class Work(msgspec.Struct, frozen=True):
     is_fair: bool = False
 
 
+def put_from(rows: str) -> str:
+    """Returns the SQL that adds the jobs which the query `rows` selects.
+
+    The query selects merchant, kind, subject and due time. If a subject already has a job of this
+    kind, the earlier due time applies.
+    """
+    return f"""
+        INSERT INTO job (merchant_id, kind, subject, due_at)
+        {rows}
+            ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+           SET due_at = least(job.due_at, excluded.due_at), fence = job.fence + 1,
+               parked_at = NULL, failures = 0"""
+
+
+_PUT = put_from("VALUES ($1, $2, $3, now() + $4::interval)")
+
+
 async def put(
     connection: Connection | Database,
     merchant_id: int,
@@ -48,15 +65,7 @@ async def put(
     in_seconds: float = 0,
 ) -> None:
     """Adds a job. If the subject already has a job of this kind, the earlier due time applies."""
-    await connection.execute(
-        """
-        INSERT INTO job (merchant_id, kind, subject, due_at)
-        VALUES ($1, $2, $3, now() + $4::interval)
-            ON CONFLICT (merchant_id, kind, subject) DO UPDATE
-           SET due_at = least(job.due_at, excluded.due_at), fence = job.fence + 1,
-               parked_at = NULL, failures = 0""",
-        *(merchant_id, kind, subject, timedelta(seconds=in_seconds)),
-    )
+    await connection.execute(_PUT, *(merchant_id, kind, subject, timedelta(seconds=in_seconds)))
 
 
 async def put_missing(
