@@ -24,7 +24,7 @@ from manilla.reference import llms, openapi
 from manilla.reference import routes as reference
 from manilla.services import Services
 from manilla.settings import Settings
-from manilla.web.serving.router import UrlHandler
+from manilla.web.serving.router import PageRouter, UrlHandler
 from manilla.wiring import open_services
 
 CONNECTIONS = 10
@@ -32,7 +32,7 @@ GARBAGE_MIN = 50_000  # number of objects allocated before the garbage collector
 
 
 class WebApplication:
-    """Serves the merchant API and webhooks directly, and the pages through an ASGI application."""
+    """Serves the merchant API, webhooks and checkout directly, and other pages over ASGI."""
 
     def __init__(self, services: Services, drain: Drain | None = None) -> None:
         endpoints = v1.endpoints(services)
@@ -40,11 +40,15 @@ class WebApplication:
         self._api = MerchantApi(services, endpoints)
         self._documents = _documents(description)
         self._webhooks = WebhookReceiver(services.rails, services.watch, services.inbox)
-        self._site = _site(services, description, drain)
+        router = _site(services, description, drain)
+        self._site = pages.harden(router)
+        self._checkout = pages.DirectPages(router)
 
     def direct(self, path: str) -> Direct | None:
         if path.startswith(webhooks.PREFIX):
             return self._webhooks
+        if path.startswith(checkout.PREFIX):
+            return self._checkout
         is_api = path.startswith(kernel.PREFIX) and path not in self._documents
         return self._api if is_api else None
 
@@ -60,7 +64,7 @@ class WebApplication:
         await self._documents.get(path, self._site)(scope, receive, send)
 
 
-def _site(services: Services, description: dict[str, Any], drain: Drain | None) -> Any:
+def _site(services: Services, description: dict[str, Any], drain: Drain | None) -> PageRouter:
     shop = _shop(services)
     return pages.build(
         services,

@@ -29,7 +29,8 @@ FOR_EVER = {"Cache-Control": "max-age=31536000, public, immutable"}
 
 Handler = Callable[[CheckoutRequest], Awaitable[PageResponse]]
 
-ROOT = "/checkout/{trx_id:str}"
+PREFIX = "/checkout/"
+ROOT = PREFIX + "{trx_id:str}"
 ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
     ("GET", "/", handlers.show),
     ("GET", "/methods", handlers.show_methods),

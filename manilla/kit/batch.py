@@ -171,13 +171,13 @@ class SharedReads:
 
 
 class SharedWrite:
-    """Runs one SQL statement that writes for many requests at once.
+    """Runs one SQL statement that writes for many requests at once, over a dedicated connection.
 
     `SharedReads` describes the statement's parameters and columns.
     """
 
     def __init__(self, db: Database, sql: str) -> None:
-        self._db = db
+        self._connection = db.keep_connection(BY_KEY, writes=True)
         self._sql = sql
         self._batcher = Batcher(self._write)
 
@@ -188,6 +188,6 @@ class SharedWrite:
     async def _write(self, wanted: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
         found: list[list[Any]] = [[] for _ in wanted]
         values = zip(*wanted, strict=True)
-        for record in await self._db.write_by_key(self._sql, range(len(wanted)), *values):
+        for record in await self._connection.records(self._sql, range(len(wanted)), *values):
             found[record[0]].append(record)
         return found

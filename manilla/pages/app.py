@@ -8,9 +8,11 @@ from typing import Any
 
 import structlog
 
-from manilla.kit import ids
+from manilla.kit import deadline, ids
 from manilla.kit.errors import Refusal
 from manilla.kit.http import BodyTooLarge, Header
+from manilla.kit.server import direct
+from manilla.kit.server.direct import HttpRequest, HttpResponse
 from manilla.kit.server.draining import Drain
 from manilla.pages import health, unsubscribe
 from manilla.services import Services
@@ -18,8 +20,8 @@ from manilla.web import static_files
 from manilla.web.embed import checkout_script
 from manilla.web.rendering import environment
 from manilla.web.serving.policy import content_policy
-from manilla.web.serving.request import WebRequest
-from manilla.web.serving.response import PageResponse
+from manilla.web.serving.request import BODY_BYTES_MAX, WebRequest
+from manilla.web.serving.response import PageResponse, StreamedResponse
 from manilla.web.serving.router import MethodNotSupported, OnError, PageRouter, UrlHandler
 
 log = structlog.get_logger(__name__)
@@ -48,8 +50,8 @@ def build(
     *,
     drain: Drain | None = None,
     has_shop: bool = False,
-) -> Any:
-    """Builds the ASGI application. `groups` contains the URL handlers of the other packages."""
+) -> PageRouter:
+    """Builds the router of all pages. `groups` contains the URL handlers of the other packages."""
     templates = environment(FOLDER / "templates")
 
     def render(template: str, **values: Any) -> str:
@@ -69,7 +71,7 @@ def build(
         checkout_script.handler(),
         *unsubscribe.handlers(services, render),
     ]
-    return harden(PageRouter(chain(own, *groups), _error_handler(render)))
+    return PageRouter(chain(own, *groups), _error_handler(render))
 
 
 def _error_handler(render: Callable[..., str]) -> OnError:
@@ -107,23 +109,66 @@ def _may_be_framed(headers: Sequence[Header]) -> bool:
     return b"frame-ancestors" in policy and b"frame-ancestors 'none'" not in policy
 
 
+_FIXED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+
+
+def hardened(own: Sequence[Header]) -> list[Header]:
+    """Returns a response's headers with the security headers and a request id."""
+    # Do not replace headers that a page has set itself.
+    named = {name.lower() for name, _ in own}
+    if _may_be_framed(own):
+        named.add(FRAME_OPTIONS.lower().encode())
+    added = [each for each in _FIXED if each[0] not in named]
+    return [*own, *added, (b"x-request-id", ids.new_request_id().encode())]
+
+
 def harden(asgi: Any) -> Any:
     """Adds the security headers and a request id to every response, including errors and files."""
-    fixed = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         async def send_hardened(message: Any) -> None:
             if message["type"] == "http.response.start":
-                request_id = (b"x-request-id", ids.new_request_id().encode())
-                own = [*message.get("headers", ())]
-                # Do not replace headers that a page has set itself.
-                named = {name.lower() for name, _ in own}
-                if _may_be_framed(own):
-                    named.add(FRAME_OPTIONS.lower().encode())
-                added = [each for each in fixed if each[0] not in named]
-                message["headers"] = [*own, *added, request_id]
+                message["headers"] = hardened(message.get("headers", ()))
             await send(message)
 
         await asgi(scope, receive, send_hardened)
 
     return app
+
+
+class DirectPages:
+    """Serves pages whose response is complete when it is sent, without ASGI's messages."""
+
+    read_headers = frozenset((b"content-length",))
+    body_bytes_max = BODY_BYTES_MAX
+
+    def __init__(self, router: PageRouter) -> None:
+        self._router = router
+
+    def busy(self) -> None:
+        """Accepts requests even during overload, because a customer may be about to pay."""
+
+    async def respond(self, sent: HttpRequest) -> HttpResponse:
+        with deadline.limited(waited_seconds=sent.waited_seconds):
+            response, headers = await self._router.respond(_web_request(sent))
+        assert not isinstance(response, StreamedResponse)
+        # The server adds the length of the body.
+        own = [header for header in headers if header[0] != b"content-length"]
+        return HttpResponse(response.status, response.body, direct.lines(hardened(own)))
+
+
+def _web_request(sent: HttpRequest) -> WebRequest:
+    scope = {
+        "method": "GET" if sent.method == "HEAD" else sent.method,
+        "path": sent.path,
+        "headers": sent.all_headers,
+        "query_string": sent.query,
+        "client": (sent.peer, 0),
+    }
+
+    async def receive() -> Any:
+        if sent.body is None:
+            raise BodyTooLarge
+        return {"type": "http.request", "body": sent.body}
+
+    return WebRequest(scope, receive)

@@ -196,12 +196,12 @@ class Protocol(LimitedProtocol):
     def _send(self, cycle: DirectCycle, response: HttpResponse) -> None:
         keep_alive = cycle.keep_alive and not self._drain.is_on
         self.transport.write(
-            b"%b%b%bcontent-length: %d\r\n%b\r\n%b"
+            b"%b%b%b%b%b\r\n%b"
             % (
                 STATUS_LINE[response.status],
                 _default_lines(self.server_state.default_headers),
                 response.head,
-                len(response.body),
+                _length_line(response),
                 b"" if keep_alive else b"connection: close\r\n",
                 b"" if cycle.request.method == "HEAD" else response.body,
             )
@@ -228,6 +228,11 @@ class Protocol(LimitedProtocol):
         cycle.more_body = False
         if not cycle.is_ready:
             self._set_ready(cycle, bytes(cycle.body))
+
+
+def _length_line(response: HttpResponse) -> bytes:
+    """Returns the Content-Length header, which a response with status 204 must not have."""
+    return b"" if response.status == 204 else b"content-length: %d\r\n" % len(response.body)
 
 
 def _split(url: bytes) -> tuple[bytes, bytes]:

@@ -96,12 +96,12 @@ class PageResponse:
     def empty(cls, status: int, *, headers: Mapping[str, str] = NO_HEADERS) -> Self:
         return cls(status=status, headers=headers)
 
-    def start(self) -> dict[str, Any]:
-        """Returns the ASGI message that starts the response."""
+    def encoded_headers(self) -> list[Header]:
+        """Returns the headers as they are sent."""
         headers = self._all_headers()
         encoded = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers]
         encoded += [cookie.header() for cookie in self._cookies]
-        return {"type": "http.response.start", "status": self.status, "headers": encoded}
+        return encoded
 
     def _all_headers(self) -> list[tuple[str, str]]:
         if self.status in WITHOUT_CONTENT:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.errors import Refusal
-from manilla.kit.http import ClientGone
+from manilla.kit.http import ClientGone, Header
 from manilla.web.serving.request import BODY_BYTES_MAX, WebRequest, normalize
 from manilla.web.serving.response import PageResponse
 
@@ -119,19 +119,27 @@ class PageRouter:
         return node.handlers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        request, on_error = WebRequest(scope, receive), self._on_error
+        try:
+            response, headers = await self.respond(WebRequest(scope, receive))
+        except ClientGone:
+            return
+        status = response.status
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await response.send_body(receive, send)
+
+    async def respond(self, request: WebRequest) -> tuple[PageResponse, list[Header]]:
+        """Returns the response of the request's handler, or the response to its error."""
+        on_error = self._on_error
         try:
             handler = self._route(request)
             on_error = handler.on_error or on_error
             response = await handler.respond(request)
-            start = response.start()
+            return response, response.encoded_headers()
         except ClientGone:
-            return
+            raise
         except Exception as error:
             response = on_error(request, error)
-            start = response.start()
-        await send(start)
-        await response.send_body(receive, send)
+            return response, response.encoded_headers()
 
     def _route(self, request: WebRequest) -> UrlHandler:
         """Returns the handler for a request, and sets the request's path parameters."""
