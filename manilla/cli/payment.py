@@ -152,7 +152,7 @@ async def reject(
         bool,
         typer.Option(
             "--checked",
-            help="You have verified that the provider, which has no status queries, will not pay.",
+            help="You have verified that the provider, whose API cannot find it, will not pay.",
         ),
     ] = False,
 ) -> None:

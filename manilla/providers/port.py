@@ -56,6 +56,8 @@ class Unknown(msgspec.Struct, frozen=True):
     is_rail_down: bool = False  # True after a failed connection, a timeout or a server error
     never_sent: bool = False  # True if no byte of the request left this machine
     can_pass: bool = True  # False if every retry fails until an administrator acts
+    # True if the provider responded, and only a person can look the object up at the provider.
+    needs_lookup: bool = False
 
 
 Answer = Done[Value] | Refused | Unknown

@@ -40,11 +40,9 @@ REJECTED_WHILE = frozenset(OutgoingHold) - {OutgoingHold.PAYOUTS_HELD}
 NOT_PAID = (ReportedRefundStatus.FAILED, ReportedRefundStatus.NOT_FOUND)
 # A refund that has not reached the provider within this time will never reach it.
 QUIET = timedelta(minutes=10)
-_NO_QUERY = "The provider has no status query for refunds. Look the refund up at the provider."
-ASK_AND_PAY = f"{_NO_QUERY} If you find none, pay the customer, then confirm it as already paid."
-ASK_AND_REJECT = (
-    f"{_NO_QUERY} If you find none, reject the refund and confirm that you have checked."
-)
+LOOK_UP = "Look the refund up at the provider. If you find none,"
+LOOK_UP_AND_PAY = f"{LOOK_UP} pay the customer, then confirm it as already paid."
+LOOK_UP_AND_REJECT = f"{LOOK_UP} reject the refund and confirm that you have checked."
 
 
 class RefundNotFound(Refusal):
@@ -73,7 +71,7 @@ async def confirm(
     event = SettlementEvent(TransferEvent.DELIVERED, Source.ADMINISTRATOR, guidance=note)
     async with _held_job(db, refund) as job:
         if not already_paid:
-            await _check_not_at_provider(db, rails, trx_id, ASK_AND_PAY)
+            await _check_not_at_provider(db, rails, trx_id, LOOK_UP_AND_PAY)
         return await _end(db, refund, event, holder=job)
 
 
@@ -83,7 +81,8 @@ async def reject(
     """Rejects a refund that was not paid, and credits its amount back to the wallet.
 
     `is_checked`: the administrator has verified with the provider that it does not pay the refund.
-    This is sufficient only if the provider has no status query for refunds.
+    This is sufficient only if the provider has no status query for refunds, or if its query cannot
+    find the refund.
     """
     refund = await _undecided(db, trx_id, reason)
     event = SettlementEvent(TransferEvent.REJECTED, Source.ADMINISTRATOR, guidance=reason)
@@ -91,7 +90,7 @@ async def reject(
         return await _end(db, refund, event, only_unsent=True)
     _check_left(refund)
     async with _held_job(db, refund) as job:
-        how = None if is_checked else ASK_AND_REJECT
+        how = None if is_checked else LOOK_UP_AND_REJECT
         await _check_not_at_provider(db, rails, trx_id, how)
         return await _end(db, refund, event, holder=job)
 
@@ -124,11 +123,11 @@ async def _held_job(db: Database, refund: Refund) -> AsyncIterator[Job]:
 
 
 async def _check_not_at_provider(
-    db: Database, rails: Rails, trx_id: str, if_not_supported: str | None
+    db: Database, rails: Rails, trx_id: str, how_to_look_up: str | None
 ) -> None:
     """Raises an error unless the provider reports that the refund failed or does not exist.
 
-    `if_not_supported`: the error if the provider has no status query for refunds, or None.
+    `how_to_look_up`: the advice if only a person can find the refund, or None if one has checked.
     """
     refund = await find(db, trx_id)
     if refund.sent_at is None:
@@ -139,8 +138,13 @@ async def _check_not_at_provider(
         case Done(state):
             _check_not_paid(refund, state)
         case Refused(RefusalCode.NOT_SUPPORTED):
-            if if_not_supported is not None:
-                raise RefundRefused(if_not_supported)
+            if how_to_look_up is not None:
+                raise RefundRefused(
+                    f"The provider has no status query for refunds. {how_to_look_up}"
+                )
+        case Unknown(reason, needs_lookup=True):
+            if how_to_look_up is not None:
+                raise RefundRefused(f"{refund.payer} reports: {reason}. {how_to_look_up}")
         case Refused(_, reason) | Unknown(reason):
             raise RefundRefused(f"{refund.payer} gave no usable answer: {reason.rstrip('.')}.")
     if await store.was_sent_within(db, refund, QUIET):

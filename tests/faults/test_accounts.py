@@ -6,6 +6,7 @@ import pytest
 
 from manilla import metrics
 from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
 from manilla.providers import accounts, credentials
 from manilla.refunds import decisions, initiate
 from manilla.refunds.refund import RefundStatus
@@ -240,3 +241,38 @@ async def test_10_11_a_refund_whose_response_is_lost_is_never_paid_twice(
     if not (kind.refunds and kind.queries_refunds):
         assert now.by_operator
     assert len(listed) <= 1
+
+
+@pytest.mark.parametrize("rail", ["paystack"])
+@pytest.mark.parametrize("is_listed", [False, True], ids=["lost", "listed"])
+async def test_11_only_an_administrator_can_reject_a_refund_that_paystack_does_not_list(
+    shop: Shop, kind: TestedKind, is_listed: bool
+) -> None:
+    """Paystack never receives the refund, so its list cannot show it, and it is not sent again."""
+    started = await shop.start()
+    charge = await shop.choose(started, kind.checkout_method)
+    await shop.pay(charge)
+    await shop.simulator.run_job_now("charge", charge.reference)
+    fault = "5xx_after_accept" if is_listed else "5xx_before"
+    lost = {"next": [{"call": "refund", "fault": fault}], "refunds": "pending"}
+    await shop.simulator.control(f"{kind.rail}/faults", lost)
+    refund = await initiate.start(shop.services.db, started.trx_id, None, "Returned goods")
+    await shop.simulator.run_jobs()
+    before = await shop.balance()
+    await shop.services.db.execute(
+        "UPDATE refund SET sent_at = sent_at - interval '4 days',"
+        " first_sent_at = first_sent_at - interval '4 days' WHERE trx_id = $1",
+        refund.trx_id,
+    )
+    await shop.simulator.run_job_now("refund", refund.trx_id)
+    key = shop.services.db, shop.services.rails, refund.trx_id, "It never arrived"
+    with pytest.raises(Refusal, match="pending" if is_listed else "confirm that you have checked"):
+        await decisions.reject(*key)
+    if is_listed:
+        with pytest.raises(Refusal, match="pending"):
+            await decisions.reject(*key, is_checked=True)
+        assert await shop.balance() == before
+    else:
+        rejected = await decisions.reject(*key, is_checked=True)
+        assert rejected.status is RefundStatus.FAILED
+        assert await shop.balance() == before + refund.amount.minor

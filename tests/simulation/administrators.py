@@ -178,7 +178,7 @@ class AdministratorSteps:
 RIGHTS = ("payments", "payouts", "refunds", "read")
 
 
-async def decide(world: World, operation: Operation, decision: Decision) -> None:
+async def decide(world: World, operation: Operation, decision: Decision, *options: str) -> None:
     """Records a decision. If the command fails, the quiet moment finds out whether it worked."""
     if operation.kind is Kind.PAYOUT:
         words = {Decision.PAID: ("payout", "complete"), Decision.REJECTED: ("payout", "reject")}
@@ -186,7 +186,7 @@ async def decide(world: World, operation: Operation, decision: Decision) -> None
         words = {Decision.PAID: ("refunds", "confirm"), Decision.REJECTED: ("refunds", "reject")}
     reason = ("--reason", "Simulated") if decision is Decision.REJECTED else ()
     world.attempted[operation.trx_id] = decision
-    if await world.try_command(*words[decision], operation.trx_id, *reason) is not None:
+    if await world.try_command(*words[decision], operation.trx_id, *reason, *options) is not None:
         operation.decision = decision
 
 

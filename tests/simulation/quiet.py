@@ -207,19 +207,35 @@ class QuietMoment:
         The platform leaves such a refund to an administrator after three days.
         """
         stuck = await self.world.live.db.records(
-            "SELECT trx_id FROM refund WHERE trx_id = ANY($1) AND status = 'pending'"
+            "SELECT trx_id, provider, charge_reference, amount_minor FROM refund"
+            " WHERE trx_id = ANY($1) AND status = 'pending'"
             " AND sent_at IS NOT NULL AND provider = ANY($2)",
             *([job.rpartition(" ")[2] for job in waiting], REFUNDS_NOT_RESENT),
         )
-        for trx_id in (record["trx_id"] for record in stuck):
+        for record in stuck:
+            trx_id = record["trx_id"]
             self._looks[trx_id] += 1
             if self._looks[trx_id] == STUCK_LOOKS // 2:
                 await self.world.live.db.execute(FOUR_DAYS_PASS, trx_id)
             if self._looks[trx_id] > STUCK_LOOKS:
                 operations = self.world.model.operations.values()
                 [refund] = [each for each in operations if each.trx_id == trx_id]
-                await decide(self.world, refund, Decision.REJECTED)
+                checked = () if await self._is_at_provider(record) else ("--checked",)
+                await decide(self.world, refund, Decision.REJECTED, *checked)
                 self.world.operations["administrator: reject stuck refund"] += 1
+
+    async def _is_at_provider(self, refund: Any) -> bool:
+        """Looks a refund up at the provider, as an administrator does.
+
+        A refund of the same charge and amount may be a different refund. Then this returns True.
+        """
+        [rail] = [rail for rail, kind in BY_RAIL.items() if kind.provider == refund["provider"]]
+        listed = await self.world.control(f"{rail}/refunds?limit={NEWEST}")
+        wanted = refund["charge_reference"], refund["amount_minor"]
+        found = (
+            (each["payment_reference"], minor_of(each["amount"])) for each in listed["refunds"]
+        )
+        return wanted in found
 
     async def _settle_open_transfers(self) -> None:
         """The providers decide the transfers that they have left open."""

@@ -19,8 +19,9 @@ PER_PAGE = 100
 PAGES_MAX = 20
 NOTE_LENGTH_MAX = 200
 CLOCK_DIFFERENCE = timedelta(days=1)
-NOT_LISTED = Unknown("no refund of this charge matches")
-AMBIGUOUS = Unknown("several refunds of this charge match")
+NOT_LISTED = Unknown("no refund of this charge matches", needs_lookup=True)
+AMBIGUOUS = Unknown("several refunds of this charge match", needs_lookup=True)
+TOO_MANY = Unknown("too many refunds to search", needs_lookup=True)
 NOTHING_TO_ASK_BY = Unknown("Paystack does not know our references of refunds")
 
 
@@ -93,7 +94,7 @@ class Refunds:
             found |= {each.state.provider_reference: each for each in answer.value.found}
             if answer.value.is_last:
                 return _chosen(list(found.values()), reference, known)
-        return Unknown("too many refunds to search")
+        return TOO_MANY
 
     async def _page(self, charge_reference: str, known: KnownAs, number: int) -> Answer[RefundPage]:
         def read(data: Any) -> RefundPage:
