@@ -36,6 +36,7 @@ _FAILED = {
 
 
 LEFT = "You left without paying. Choose a payment method."
+NOT_CREATED = "We could not prepare your payment. Nothing was charged. Please choose again."
 
 
 def page_of(view: CheckoutView) -> CheckoutPage:
@@ -69,11 +70,19 @@ def version_of(view: CheckoutView) -> str:
     return f"{page_of(view)}-{charge}-{declined}-{view.released or ''}-{received}"
 
 
-def decline_of(view: CheckoutView) -> str | None:
+def _decline_of(view: CheckoutView) -> str | None:
     """Returns why the last charge was declined, or None if it was not declined."""
     if view.declined is None or view.declined.error_code is None:
         return None
     return declines.decline_of(view.declined.reason or "").text
+
+
+def alert_of(view: CheckoutView) -> str | None:
+    """Returns what went wrong with the last charge, for the page with the payment methods."""
+    charge = view.charge
+    if charge is None or charge.status is not ChargeStatus.OPENING or _is_being_created(charge):
+        return _decline_of(view)
+    return NOT_CREATED
 
 
 def _page_of_charge(view: CheckoutView, charge: Charge) -> CheckoutPage:

@@ -48,7 +48,7 @@ def show_page(
     """
     is_final = status == 410 or view.payment.status is PaymentStatus.SUCCESS
     if shown is CheckoutPage.METHODS and alert is None:
-        alert = page.decline_of(view)
+        alert = page.alert_of(view)
     return _respond(
         request,
         f"{shown}.html",

@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from manilla.kit import jobs, time_limits, tracing
+from manilla.kit import crash, deadline, jobs, time_limits, tracing
 from manilla.kit.batch import SharedWrite
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database, struct_of
-from manilla.kit.errors import Refusal
+from manilla.kit.errors import Refusal, Unavailable
 from manilla.ledger import timeline
 from manilla.merchants import merchants
 from manilla.merchants.directory import Caller
@@ -50,6 +50,9 @@ SANDBOX_BVN = "22222222222"
 SANDBOX_PAGE = "/sandbox"
 SANDBOX_BANK, SANDBOX_ACCOUNT = "Sandbox Bank", "0000000000"
 NO_NAME = "Customer"
+SAVE_PAUSE_SECONDS = 0.2
+
+CreatedCharge = Answer[HostedCheckout] | Answer[VirtualAccount]
 
 
 class PaymentClosed(Refusal):
@@ -160,13 +163,33 @@ class ChargeService:
             charge, is_new = await self._reserve(payment, wish, method, number)
             if not is_new:
                 return charge
+        crash.point("after_charge_commit")
         with tracing.begin("create charge", payment.traceparent):
             answer = await self._send(adapter, payment, method, caller, charge)
-        saved = await self._save(charge, answer)
-        # If a status query has already decided the charge, load the charge as it is now.
-        saved = saved or await store.charge(self._db, charge.merchant_id, charge.reference)
-        assert saved is not None
-        return saved
+        crash.point("after_charge_is_created")
+        return await self._insist_on_saving(charge, answer)
+
+    async def _insist_on_saving(self, charge: Charge, answer: CreatedCharge) -> Charge | Refusal:
+        """Saves the provider's answer, and retries while the database is briefly unavailable.
+
+        Without the saved answer, the customer cannot see a charge that the provider has created.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + time_limits.current.charge_save_seconds
+        while True:
+            try:
+                with deadline.limited():
+                    saved = await self._save(charge, answer)
+                    # If a status query has decided the charge, load the charge as it is now.
+                    key = charge.merchant_id, charge.reference
+                    saved = saved or await store.charge(self._db, *key)
+            except Unavailable:
+                if loop.time() >= ends:
+                    raise
+                await asyncio.sleep(SAVE_PAUSE_SECONDS)
+            else:
+                assert saved is not None
+                return saved
 
     async def _reserve_first(
         self, payment: Payment, wish: CustomerWish, method: Method
@@ -177,6 +200,7 @@ class ChargeService:
         new = _new_charge(payment, method, wish, 1)
         choice = wish.choice
         note = (wish.explain(0), choice.facts(0)) if choice.is_between_several else None
+        crash.point("before_charge_commit")
         is_added = await self._first_charges.add(new, note)
         return new if is_added else None
 
@@ -204,7 +228,8 @@ class ChargeService:
                 await _note(connection, current, GATEWAY_CHOSEN, why, facts)
             new = _new_charge(current, method, wish, len(earlier) + 1)
             await _insert(connection, new)
-            return new, True
+            crash.point("before_charge_commit")
+        return new, True
 
     async def _send(
         self,
@@ -213,7 +238,7 @@ class ChargeService:
         method: Method,
         caller: Caller,
         charge: Charge,
-    ) -> Answer[HostedCheckout] | Answer[VirtualAccount]:
+    ) -> CreatedCharge:
         order = ChargeOrder(
             reference=charge.reference,
             amount=charge.amount,
@@ -238,9 +263,7 @@ class ChargeService:
             return SANDBOX_BVN
         return await merchants.read_bvn(self._db, self._keyring, payment.merchant_id)
 
-    async def _save(
-        self, charge: Charge, answer: Answer[HostedCheckout] | Answer[VirtualAccount]
-    ) -> Charge | Refusal | None:
+    async def _save(self, charge: Charge, answer: CreatedCharge) -> Charge | Refusal | None:
         """Saves the charge's checkout URL or account, or returns the error for the customer."""
         match answer:
             case Done(HostedCheckout(checkout_url)):
