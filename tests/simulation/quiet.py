@@ -202,20 +202,21 @@ class QuietMoment:
                     self.world.operations["administrator: reject stuck payout"] += 1
 
     async def _resolve_stuck_refunds(self, waiting: list[str]) -> None:
-        """Rejects refunds that their provider never received and that are never sent again.
+        """Rejects refunds that their provider never received and does not accept any more.
 
-        The platform leaves such a refund to an administrator after three days.
+        Some refunds are never sent again, and the rejection of a refund that was sent again is not
+        conclusive. The platform leaves such a refund to an administrator after three days.
         """
         stuck = await self.world.live.db.records(
             "SELECT trx_id, provider, charge_reference, amount_minor FROM refund"
             " WHERE trx_id = ANY($1) AND status = 'pending'"
-            " AND sent_at IS NOT NULL AND provider = ANY($2)",
+            " AND (sent_at IS NOT NULL AND provider = ANY($2) OR sent_at > first_sent_at)",
             *([job.rpartition(" ")[2] for job in waiting], REFUNDS_NOT_RESENT),
         )
         for record in stuck:
             trx_id = record["trx_id"]
             self._looks[trx_id] += 1
-            if self._looks[trx_id] == STUCK_LOOKS // 2:
+            if self._looks[trx_id] == STUCK_LOOKS // 2 or self._looks[trx_id] > STUCK_LOOKS:
                 await self.world.live.db.execute(FOUR_DAYS_PASS, trx_id)
             if self._looks[trx_id] > STUCK_LOOKS:
                 operations = self.world.model.operations.values()
