@@ -1,13 +1,16 @@
 """With payout protection, large payouts need a second person, and only saved accounts are paid."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from manilla.bulk import batches
+from manilla.kit.db import Database
 from manilla.people.roles import Role
 from manilla.services import Services
+from manilla.sql import runner
 from tests.client import Reply, Site
 from tests.dashboard.bulk_upload import GTBANK, draft
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
@@ -185,6 +188,27 @@ async def test_nobody_can_approve_after_the_request_has_expired(team: Team, is_e
     [row] = await team.dashboard.rows(batch)
     assert (row[1], row[2]) == ("refused", batches.EXPIRED)
     assert await team.dashboard.balance() == WALLET
+
+
+async def test_an_upgrade_ends_requests_whose_job_an_earlier_release_has_deleted(
+    team: Team, owner: Database
+) -> None:
+    await _set_threshold(team.owner, "500")
+    rows = [f"1000,{GTBANK},{new_account()},,,"]
+    waiting, stuck = [await draft(team.dashboard, rows) for _ in range(2)]
+    db = team.dashboard.services.db
+    for batch in (waiting, stuck):
+        await team.owner.post(f"{batch}/confirm", {})
+    stuck_id = stuck.rsplit("/", 1)[1]
+    await db.execute("UPDATE payout_batch SET expires_at = now() WHERE id = $1", stuck_id)
+    await db.execute("DELETE FROM job WHERE kind = $1 AND subject = $2", batches.PAY, stuck_id)
+    await team.dashboard.run_jobs()
+    assert [row[1] for row in await team.dashboard.rows(stuck)] == ["ready"]
+    [migration] = Path(runner.__file__).parent.glob("migrations/0073_*.sql")
+    await owner.execute(migration.read_text())
+    await team.dashboard.run_jobs()
+    assert [row[1] for row in await team.dashboard.rows(stuck)] == ["refused"]
+    assert [row[1] for row in await team.dashboard.rows(waiting)] == ["ready"]
 
 
 async def test_the_balance_is_checked_again_when_a_request_is_approved(team: Team) -> None:
