@@ -91,7 +91,7 @@ class Replicated:
         self._kill(self._standby)
         self._servers[self._standby] = self._start(self._folders[self._standby])
         in_step = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
-        await self._until(in_step, self._ports[self._primary])
+        await self._until(in_step, self._ports[self._primary], restarted=self._standby)
 
     async def lose_the_primary(self) -> None:
         self._kill(self._primary)
@@ -127,7 +127,7 @@ class Replicated:
 
     async def _start_server(self, number: int) -> None:
         self._servers[number] = self._start(self._folders[number])
-        await self._until("SELECT true", self._ports[number])
+        await self._until("SELECT true", self._ports[number], restarted=number)
 
     def _configure(self, folder: Path, port: int) -> None:
         with (folder / "postgresql.auto.conf").open("a") as configuration:
@@ -179,9 +179,16 @@ class Replicated:
         finally:
             await connection.close()
 
-    async def _until(self, statement: str, port: int) -> None:
+    async def _until(self, statement: str, port: int, restarted: int | None = None) -> None:
+        """Waits until the statement returns true.
+
+        A server that was killed may leave processes that still use its memory. Then the server
+        `restarted` cannot start yet, and is started again.
+        """
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
+            if restarted is not None and self._servers[restarted].poll() is not None:
+                self._servers[restarted] = self._start(self._folders[restarted])
             # Errors are expected while the server is starting.
             with contextlib.suppress(OSError, asyncpg.PostgresError):
                 if await self._ask(statement, port):
