@@ -32,8 +32,8 @@ class InstanceFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def command(self, *words: str) -> Any:
-        run = manilla(*words, "--json", "--data", str(self.folder))
+    def command(self, *words: str, **environment: str) -> Any:
+        run = manilla(*words, "--json", "--data", str(self.folder), **environment)
         assert run.returncode == 0, run.stderr
         return json.loads(run.stdout)
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -20,7 +21,7 @@ from tests.simulation.faults import DATABASE_ERRORS, Progress
 from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
 from tests.simulation.operations import PAYOUT
 from tests.simulation.plan import Step
-from tests.simulation.world import CODES, FEES, LOST, Keys, Shop, World
+from tests.simulation.world import CODES, FEES, LOST, PREVIOUS_KEYS, Keys, Shop, World
 from tests.web.signed_in_user import SignedInUser
 
 STEPS_BETWEEN = 10
@@ -65,6 +66,18 @@ class AdministratorSteps:
     async def change_setting(self, seconds: int) -> None:
         words = ("setting", "set", "timestamp_tolerance_seconds", str(seconds))
         await self.world.try_command(*words)
+
+    async def rotate_master_key(self, is_new: bool) -> None:
+        """Encrypts all secrets with one of the two master keys that all processes know."""
+        first = (self.world.live.instance.folder / "master.key").read_text()
+        second = os.environ[PREVIOUS_KEYS]
+        keys = (second, first) if is_new else (first, second)
+        variables = dict(zip(("MANILLA_MASTER_KEY", PREVIOUS_KEYS), keys, strict=True))
+        await self.world.try_command("master-key", "rewrap", **variables)
+
+    async def reconcile(self) -> None:
+        """Compares the ledger with the providers while transfers are under way."""
+        await self.world.try_command("reconcile")
 
     async def change_fee(self, method: str, which: int) -> None:
         """Changes the fee of a method while merchants use it."""

@@ -63,6 +63,8 @@ ADMIN: dict[str, tuple[float, Choices]] = {
     "withdrawals_off_and_on": (1, {}),
     "hold_and_release": (1, {}),
     "change_setting": (1, {"seconds": [60, 120, 300]}),
+    "rotate_master_key": (1, {"is_new": [True, False]}),
+    "reconcile": (1, {}),
     "change_fee": (2, {"method": ["b", "auto"], "which": [0, 1]}),
     "revoke_key": (2, {"merchant": range(MERCHANTS)}),
     "decide": (4, {"back": BACK, "is_paid": [True, True, False]}),

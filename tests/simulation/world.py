@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import os
 import subprocess
 import time
 import urllib.error
@@ -15,7 +16,7 @@ from typing import Any, cast
 
 from manilla_simulator.names import holder_of
 
-from manilla.kit.crypto import Keyring
+from manilla.kit.crypto import Keyring, generate_key
 from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Reply
@@ -25,19 +26,22 @@ from tests.kinds import BY_RAIL, SEEDED, TestedKind
 from tests.signing import sign
 from tests.simulation.clocks import DATABASE, FIRST, SECOND, Clocks
 from tests.simulation.hosts import SecondHost
-from tests.simulation.model import Decision, Model, Operation
+from tests.simulation.model import Decision, Kind, Model, Operation
 from tests.simulation.plan import MERCHANTS, RAILS
 from tests.simulation.receiver import Receiver
 from tests.web.signed_in_user import SignedInUser, administrator, member, sign_in_again
 
 OPENING_MINOR = 50_000_000
+PREVIOUS_KEYS = "MANILLA_MASTER_KEYS_PREVIOUS"
 RESERVE = "100000"  # the amount that a settlement leaves in the wallet
 PROTECTED = (1, 4)  # the merchants whose large payouts need a second person
 THRESHOLD = "1000"
+AUTOMATIC = (2, 6)  # the merchants whose balance is settled every day, without an order
 ACCOUNT = "0123456789"  # the settlement account
 NEW_MEMBER_SECONDS = 3 * 24 * 3600  # New members may not approve payouts until this time.
 COMMISSION_PERCENT = Decimal("1.5")
 PROVIDER_BALANCE = 10**12
+EVERYTHING = 10**12  # more than any wallet contains
 UNAVAILABLE = 503
 # The possible fees of each payout method, in minor units. The first fee is the fee at the start.
 FEES = {
@@ -84,6 +88,7 @@ class Shop:
     # The settlements that a member ordered and that may exist.
     settlements: list[Operation] = field(default_factory=list)
     last_settlement: int = 0
+    automatic: Operation | None = None  # the next settlement that nobody orders, if there is any
     # The idempotency keys of the requests whose outcome is still unknown.
     unknown: set[str] = field(default_factory=set)
 
@@ -118,6 +123,8 @@ class World:
         self._requests = 0
 
     async def open(self) -> None:
+        # All processes know a second master key from the beginning, as in the middle of a rotation.
+        os.environ[PREVIOUS_KEYS] = generate_key()
         servers = self.folder / "database"
         servers.mkdir()
         self.database = Replicated(servers, self.clocks.variables(DATABASE))
@@ -160,6 +167,7 @@ class World:
 
     async def close(self) -> None:
         """Stops everything that was started."""
+        os.environ.pop(PREVIOUS_KEYS, None)
         if hasattr(self, "second"):
             await asyncio.to_thread(self.second.stop)
             await self.receiver.stop()
@@ -191,12 +199,24 @@ class World:
         shop = Shop(shop_id, owner, finance, keys, keys, pays_commission=is_bearer)
         await self.fund(shop, "opening", OPENING_MINOR)
         await self._add_endpoint(shop)
-        await self._prepare_settlements(shop)
+        is_automatic = number in AUTOMATIC
+        await self._prepare_settlements(shop, "daily" if is_automatic else "manual")
+        if is_automatic:
+            self.expect_settlement(shop)
         if number in PROTECTED and self.clocks.can_change:
             await self._protect(shop)
         return shop
 
-    async def _prepare_settlements(self, shop: Shop) -> None:
+    def expect_settlement(self, shop: Shop) -> None:
+        """Records that a settlement may take the whole balance at any time.
+
+        Its amount is not known before it has ended.
+        """
+        key = shop.id, Kind.PAYOUT, f"automatic after {shop.last_settlement}"
+        wanted = Operation(*key, debit=EVERYTHING, credit=EVERYTHING, has_notice=False)
+        shop.automatic = self.model.request(wanted)
+
+    async def _prepare_settlements(self, shop: Shop, mode: str) -> None:
         owner = await self.sign_in(shop.owner, shop)
         account = {
             "method": str(self.methods[CODES["a"]]),
@@ -206,7 +226,7 @@ class World:
         }
         saved = await owner.post("/production/settlement-account", account)
         assert saved.status == 303, saved.body
-        plan = {"currency": "NGN", "mode": "manual", "reserve": RESERVE}
+        plan = {"currency": "NGN", "mode": mode, "reserve": RESERVE}
         saved = await owner.post("/production/settlements/plan", plan)
         assert saved.status == 303, saved.body
 
@@ -242,7 +262,7 @@ class World:
     def services(self) -> Services:
         """The services for functions about signed-in users, which need only these two."""
         key = (self.live.instance.folder / "master.key").read_text()
-        keyring = Keyring([base64.b64decode(key)])
+        keyring = Keyring([base64.b64decode(each) for each in (key, os.environ[PREVIOUS_KEYS])])
         return cast(
             Services, SimpleNamespace(db=self.live.db, keyring=keyring, is_development=True)
         )
@@ -278,13 +298,13 @@ class World:
         except LOST:
             return None
 
-    async def command(self, *words: str) -> Any:
-        return await asyncio.to_thread(self.live.instance.command, *words)
+    async def command(self, *words: str, **environment: str) -> Any:
+        return await asyncio.to_thread(self.live.instance.command, *words, **environment)
 
-    async def try_command(self, *words: str) -> Any:
+    async def try_command(self, *words: str, **environment: str) -> Any:
         """Runs a command. Returns None if it failed, for example while the database is down."""
         try:
-            return await self.command(*words)
+            return await self.command(*words, **environment)
         except (AssertionError, ValueError, subprocess.TimeoutExpired) as error:
             self.last_failure = f"{' '.join(words)}: {error}"
             return None
