@@ -24,6 +24,9 @@ step() { printf '\n== %s\n' "$*"; }
 step "Wait until the database has recovered and accepts writes"
 while [ "$(psql -XAtc 'SELECT pg_is_in_recovery()' "$database")" = t ]; do sleep 1; done
 
+# This entry shows the live instance which backup was restored: the steps below add more entries.
+head=$(psql -XAtc "SELECT id || ':' || encode(hash, 'hex') FROM audit_head" "$database")
+
 step "Migrate to this version and grant the application's rights"
 $manilla migrate
 
@@ -44,3 +47,10 @@ $manilla restore-check || {
   echo "recovered: the restore check did not pass, see above. Payouts stay held." >&2
   exit 1
 }
+
+cat <<END
+
+All checks passed. If this was a drill, record it in the live instance, with the live environment:
+
+  manilla audit drill $head
+END

@@ -11,6 +11,7 @@ from manilla.cli.instance import Tools, command
 from manilla.cli.options import Limit, OfMerchant
 from manilla.cli.output import as_rows
 from manilla.kit import strict_json
+from manilla.proofs import going_live
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -20,7 +21,7 @@ COLUMNS = listing.FIELDS.select("id at actor_kind actor action subject merchant_
 def read_kept(text: str) -> SavedHead:
     known = re.fullmatch(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", text)
     if known is None:
-        raise typer.BadParameter("is last_id:last_hash.", param_hint="--kept")
+        raise typer.BadParameter("is last_id:last_hash.")
     return SavedHead(int(known[1]), known[2])
 
 
@@ -50,6 +51,16 @@ async def verify(
     tools.print_fields(report)
     if not verdict.is_whole:
         raise typer.Exit(1)
+
+
+@command(app)
+async def drill(
+    tools: Tools,
+    restored: Annotated[SavedHead, typer.Argument(parser=read_kept, metavar="ID:HASH")],
+) -> None:
+    """Record that a drill restored a backup of this instance. The drill prints this command."""
+    ends_at = await going_live.record_drill(tools.db, restored)
+    tools.print_fields({"last_id": restored.id, "backup_ends_at": ends_at})
 
 
 @command(app, "list")

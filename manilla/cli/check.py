@@ -49,12 +49,7 @@ async def _providers(tools: Tools) -> ConfigurationCheck:
     accounts = await credentials.load(tools.db, tools.keyring)
     used = [each for each in accounts.values() if each.is_valid]
     elsewhere = [
-        f"{each.provider} ({each.value('base_url')})"
-        for each in used
-        if not (
-            each.value("base_url").startswith("https://")
-            and each.kind.is_own_host(each.value("base_url"))
-        )
+        f"{each.provider} ({each.value('base_url')})" for each in used if not each.has_own_host
     ]
     if tools.is_production_mode and elsewhere:
         detail = f"Not the provider's own host with TLS: {', '.join(elsewhere)}."

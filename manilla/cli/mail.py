@@ -15,6 +15,7 @@ from manilla.mail.listing import MailFilter, MailState
 from manilla.mail.queries import Mail
 from manilla.mail.transport import NotSent
 from manilla.platform.settings import load
+from manilla.proofs import going_live
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -48,6 +49,7 @@ async def _send_test(tools: Tools, address: str) -> None:
         await transport.send(writer.write([_test_mail(address)]))
     except NotSent as failure:
         raise InstanceRefusal(f"The email was not sent: {failure}.") from None
+    await going_live.record_test_mail(tools.db, transport.name)
     tools.print_fields({"recipient": address, "sent_by": transport.name})
 
 

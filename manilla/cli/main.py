@@ -29,6 +29,7 @@ COMMANDS = {
     "simulator": Command("running.programs:simulator", "Simulate providers A, B and C."),
     "migrate": Command("running.programs:migrate", "Migrate the database to this version."),
     "check": Command("check:check", "Check the configuration of this installation."),
+    "golive": Command("running.golive:golive", "Show what is left to do before going live."),
     "merchant": Command("merchant:app", "Merchants and their credentials."),
     "api-key": Command("api_key:app", "Merchants' additional API keys."),
     "wallet": Command("wallet:app", "Merchants' wallets."),

@@ -168,6 +168,12 @@ class Credentials(msgspec.Struct, frozen=True):
         return self._has_test_key if self.kind.test_key_prefixes else self.is_on("sandbox")
 
     @property
+    def has_own_host(self) -> bool:
+        """Returns True if calls go to the provider's own host, with TLS."""
+        url = self.value("base_url")
+        return url.startswith("https://") and self.kind.is_own_host(url)
+
+    @property
     def _has_test_key(self) -> bool:
         prefixes = self.kind.test_key_prefixes
         return any(self.value(name).startswith(text) for name, text in prefixes.items())

@@ -1,15 +1,17 @@
 """The restore drill: after restoring an older backup, no transfer is sent twice."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from manilla.cli.audit import read_kept
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.ledger import invariants
 from manilla.platform import settings as platform
-from manilla.proofs import restored
+from manilla.proofs import going_live, restored
 from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.client import Merchant, Site, new_merchant
@@ -56,6 +58,10 @@ async def test_nothing_is_paid_twice_after_restoring_an_older_backup(
 
         second = ManillaHost(project, tmp_path, cluster.binaries, after)
         said = await second.run(f"'{project}/deploy/drill.sh' backup")
+        # The drill prints the command that records it in the live instance.
+        [record] = [line.split() for line in said.splitlines() if "manilla audit drill" in line]
+        ended_at = await going_live.record_drill(old.db, read_kept(record[-1]))
+        assert ended_at <= datetime.now(UTC)
         async with running(after) as (new, new_site):
             await check_restored(
                 PayoutMerchant(

@@ -1,1 +1,1 @@
-"""Commands that start the programs of an installation."""
+"""Commands that start the programs of an installation, and show whether it can go live."""

@@ -11,7 +11,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.http_client.client import HttpClient
-from manilla.providers import credentials
+from manilla.providers import credentials, queries
 from manilla.providers.checks.check import (
     CheckSession,
     ProviderCheck,
@@ -31,6 +31,7 @@ from manilla.providers.wire import Exchange
 
 CALLS_AT_ONCE = 1
 ACCESS_BANK = "044"
+CHECKED = "provider.check_result"  # the audit log's action for the result of a check
 
 
 class CheckedRail(Rail):
@@ -70,7 +71,24 @@ async def check_account(
         for each in _chosen(current.kind)
         if not (is_live and each.needs_test_account)
     ]
-    return CheckReport(provider, current.kind.name, mode, datetime.now(UTC), __version__, checked)
+    report = CheckReport(provider, current.kind.name, mode, datetime.now(UTC), __version__, checked)
+    await _record(db, keyring, current, report)
+    return report
+
+
+async def _record(
+    db: Database, keyring: Keyring, checked: Credentials, report: CheckReport
+) -> None:
+    """Adds the result to the audit log, unless the account's settings changed during the check."""
+    async with db.transaction() as connection:
+        # Lock the settings, so that the log shows correctly whether they changed after the check.
+        await queries.lock_sealed_credentials(connection, checked.provider)
+        if (await credentials.load(connection, keyring))[checked.provider] == checked:
+            await audit.record(
+                *(connection, CHECKED, f"provider:{checked.provider}"),
+                mode=report.mode,
+                ok=report.is_ok,
+            )
 
 
 def _refuse(current: Credentials, *, is_live: bool) -> None:

@@ -4,8 +4,10 @@ import msgspec
 import pytest
 from manilla_simulator.names import holder_of
 
+from manilla.audit import audit
+from manilla.audit.audit import AuditFilter
 from manilla.kit import strict_json
-from manilla.providers.checks.account import LiveAccount
+from manilla.providers.checks.account import CHECKED, LiveAccount
 from manilla.providers.checks.check import EMAIL, CheckResult
 from manilla.providers.checks.report import CheckReport
 from manilla.providers.connection_test import NotConfigured
@@ -175,13 +177,16 @@ async def test_wrong_credentials_answer_nothing(providers: CheckedProviders, pro
     assert not report.is_ok
 
 
-async def test_a_check_is_audited_before_its_calls(providers: CheckedProviders) -> None:
+async def test_a_check_is_audited_before_its_calls_and_with_its_result(
+    providers: CheckedProviders,
+) -> None:
     await providers.control("kora/faults", {"outage": True})
     await providers.check("kora")
-    entry = await providers.db.record("SELECT action, subject, detail FROM audit ORDER BY id DESC")
-    assert entry is not None
-    assert (entry["action"], entry["subject"]) == ("provider.check", "provider:kora")
-    assert "test" in str(entry["detail"])
+    result, start = await audit.list_entries(
+        providers.db, AuditFilter(subject="provider:kora"), limit=2
+    )
+    assert (start.action, start.detail) == ("provider.check", {"mode": "test"})
+    assert (result.action, result.detail) == (CHECKED, {"mode": "test", "ok": False})
 
 
 async def test_a_check_changes_neither_health_nor_statistics(providers: CheckedProviders) -> None:
