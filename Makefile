@@ -109,6 +109,8 @@ lock: ## update the pinned requirements (needs uv)
 	  --no-header --python-version 3.11 --constraint requirements.txt --output-file requirements-tracing.txt
 	uv pip compile pyproject.toml --extra embedded --extra tracing --group build --group simulator --group dev --universal --generate-hashes \
 	  --no-header --python-version 3.11 --constraint requirements-tracing.txt --constraint requirements.txt --output-file requirements-dev.txt
+	uv pip compile clients/python/pyproject.toml --extra mcp --universal --generate-hashes \
+	  --no-header --python-version 3.11 --constraint requirements-dev.txt --output-file clients/python/requirements-mcp.txt
 	uv pip compile bench/baseline/requirements.in --universal --generate-hashes \
 	  --no-header --python-version 3.11 --output-file bench/baseline/requirements.txt
 	uv pip compile deploy/ha/requirements.in --universal --generate-hashes \

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, Protocol, TypedDict, TypeVar
 
 from manilla_client import calls
 from manilla_client.bodies import (
@@ -45,8 +45,10 @@ class Page(Generic[Item]):
     next_cursor: str | None
 
 
-# Takes a cursor and builds the API call that fetches the page starting there.
-PageCall = Callable[[str | None], Call[Page[Item]]]
+class PageCall(Protocol[Item]):
+    """Builds the API call that fetches the page that starts at the cursor."""
+
+    def __call__(self, cursor: str | None, limit: int = PAGE_ITEMS) -> Call[Page[Item]]: ...
 
 
 def payments(query: TransactionQuery) -> PageCall[CompletedPayment | UnfinishedPayment]:
@@ -78,8 +80,8 @@ def _pages(
         items = tuple(read_item(item) for item in document["data"])
         return Page(items, document.get("next_cursor"))
 
-    def page(cursor: str | None) -> Call[Page[Item]]:
-        sent = {"limit": PAGE_ITEMS, **query, "cursor": cursor}
+    def page(cursor: str | None, limit: int = PAGE_ITEMS) -> Call[Page[Item]]:
+        sent = {"limit": limit, **query, "cursor": cursor}
         return Call("GET", calls.listed(f"/api/v1/{name}", sent, NAMES), read_page)
 
     return page

@@ -5,13 +5,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from manilla_client.command import listen, profile, request, trigger, verify_signature
+from manilla_client.command import listen, mcp, profile, request, trigger, verify_signature
 from manilla_client.command.failure import CommandFailed
 from manilla_client.errors import ManillaError
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 NO_READER = 141  # the exit code after SIGPIPE
-COMMANDS = (listen, profile, request, trigger, verify_signature)
+COMMANDS = (listen, mcp, profile, request, trigger, verify_signature)
 
 
 def main(words: Sequence[str] | None = None) -> int:
