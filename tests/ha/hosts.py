@@ -6,6 +6,7 @@ namespace that is connected to a private bridge.
 """
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -113,10 +114,18 @@ class Host:
         _run("ip", "link", "set", self.name, "master", "cluster")
 
     def fill_disk(self) -> None:
-        state = os.statvfs(self.folder)
         with self._fill.open("wb") as fill:
-            free_bytes = state.f_bavail * state.f_frsize
-            os.posix_fallocate(fill.fileno(), 0, max(1, free_bytes - SPARE_BYTES))
+            while True:
+                state = os.statvfs(self.folder)
+                free_bytes = state.f_bavail * state.f_frsize
+                try:
+                    os.posix_fallocate(fill.fileno(), 0, max(1, free_bytes - SPARE_BYTES))
+                except OSError as error:
+                    # PostgreSQL may write to the disk after its free space was read.
+                    if error.errno != errno.ENOSPC:
+                        raise
+                else:
+                    return
 
     def free_disk(self) -> None:
         self._fill.unlink()

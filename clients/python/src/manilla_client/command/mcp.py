@@ -1,7 +1,6 @@
 """`manilla-client mcp` lets a language model read the merchant's data, and nothing else."""
 
 import argparse
-import asyncio
 from importlib.util import find_spec
 from typing import Any
 
@@ -29,6 +28,9 @@ def _run(given: argparse.Namespace) -> int:
             "The package mcp is not installed. Install manilla-client with the extra mcp: "
             "pip install 'manilla-client[mcp]'"
         )
+    # The import takes long, and the other commands do not need it.
+    import asyncio
+
     from manilla_client.command import read_only_server
 
     asyncio.run(read_only_server.serve(account))
