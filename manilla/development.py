@@ -41,7 +41,12 @@ class Development(Protocol):
     def shop(self, db: Database, keyring: Keyring, base_url: str) -> "list[UrlHandler]": ...
 
     async def seed(
-        self, db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None
+        self,
+        db: Database,
+        keyring: Keyring,
+        base_url: str,
+        simulator_url: str,
+        history_folder: Path | None,
     ) -> Demo | None: ...
 
     def history_command(self, folder: Path, simulator_url: str) -> list[str] | None: ...

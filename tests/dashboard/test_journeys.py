@@ -17,13 +17,15 @@ from manilla.development import Demo
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
-from manilla.merchants import merchants
+from manilla.merchants import checkout_origins, merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate, NewMerchant
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.outbox import DELIVER
 from manilla.notify.queries import DueNotification
 from manilla.services import Services
+from manilla.web.embed import checkout_script
+from tests.checkout.dialog import CLOSE, METHODS, SUCCESS, frame_of, press, sees
 from tests.client import Merchant, Site, new_merchant
 from tests.dashboard.merchant_dashboard import MerchantDashboard
 from tests.notify.deliveries import Deliveries, delivery_worker
@@ -330,7 +332,9 @@ async def _invites_a_colleague(browser: Browser, page: Page, merchant: Merchant)
 
 @pytest.fixture(scope="module")
 async def store(services: Services) -> Demo:
-    found = await demo.ensure(services.db, services.keyring, "http://127.0.0.1:1")
+    found = await demo.ensure(
+        services.db, services.keyring, services.base_url, "http://127.0.0.1:1"
+    )
     assert found is not None
     return found
 
@@ -351,8 +355,11 @@ async def test_the_demo_shows_a_complete_sale(
         before = await figure.inner_text()
         async with _at_browser(browser, f"{base_url}/shop") as customer:
             await customer.get_by_role("button", name="Buy A calabash lamp").click()
-            await customer.get_by_role("button", name="Card").first.click()
-            await customer.get_by_role("button", name="Pay ₦").click()
+            await sees(frame_of(customer), METHODS)
+            await press(frame_of(customer), "Bank transfer")
+            await press(frame_of(customer), "Send a test transfer")
+            await sees(frame_of(customer), SUCCESS)
+            await press(customer, CLOSE)
             await customer.wait_for_url(f"{base_url}/shop/orders/*")
             await expect(customer.get_by_text("Waiting for the notification")).to_be_visible()
             await _deliver(services, delivering, store.merchant_id)
@@ -372,6 +379,21 @@ async def _deliver(
     mine = [job for job in claimed if job.merchant_id == merchant_id]
     runner = Runner(services.db, delivering.works())
     await asyncio.gather(*(runner._do(job) for job in mine))
+
+
+async def test_the_demo_shop_may_show_its_checkout_in_a_dialog(
+    site: Site, services: Services, store: Demo
+) -> None:
+    page = await site.send("GET", "/shop")
+    assert "frame-src 'self'" in page.headers["content-security-policy"]
+    assert checkout_script.integrity() in page.body.decode()
+    allowed = await checkout_origins.read(services.db, store.merchant_id, Environment.SANDBOX)
+    assert allowed == (services.base_url,)
+    # A later start on the same port does not add the origin again.
+    await demo.ensure(services.db, services.keyring, services.base_url, "http://127.0.0.1:1")
+    assert allowed == await checkout_origins.read(
+        services.db, store.merchant_id, Environment.SANDBOX
+    )
 
 
 async def test_the_demo_shop_rejects_unsigned_notifications(site: Site) -> None:

@@ -280,7 +280,9 @@ async def _seed(
     db = await Database.open(settings.database_url, size=1, name="manilla up")
     try:
         keyring = Keyring(settings.master_keys)
-        return await development.require().seed(db, keyring, simulator_url, history_folder)
+        return await development.require().seed(
+            db, keyring, settings.base_url, simulator_url, history_folder
+        )
     finally:
         await db.close()
 

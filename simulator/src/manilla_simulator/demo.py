@@ -12,7 +12,8 @@ from manilla.development import Demo
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
-from manilla.merchants import credentials, merchants, queries
+from manilla.merchants import checkout_origins, credentials, merchants, queries
+from manilla.merchants.checkout_origins import BadOrigins
 from manilla.merchants.credentials import hash_api_key
 from manilla.merchants.merchants import MerchantStatus
 from manilla.people import console_people, demo_login, members
@@ -37,7 +38,11 @@ async def ensure_provider(
 
 
 async def ensure(
-    db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None = None
+    db: Database,
+    keyring: Keyring,
+    base_url: str,
+    simulator_url: str,
+    history_folder: Path | None = None,
 ) -> Demo | None:
     """Creates the demo merchant. If it is new, also records that its history must be created.
 
@@ -59,10 +64,21 @@ async def ensure(
             )
         merchant_id = new.id
     await _ensure_people(db, keyring, merchant_id)
+    await _allow_shop(db, merchant_id, base_url)
     live = await queries.credentials(db, merchant_id, Environment.SANDBOX)
     if all(row.api_key_hash != hash_api_key(sandbox.api_key) for row in live):
         return None
     return Demo(merchant_id, NAME, sandbox, production, simulator_url)
+
+
+async def _allow_shop(db: Database, merchant_id: int, base_url: str) -> None:
+    """Allows the demo shop's page to show the demo merchant's checkout in a dialog."""
+    allowed = await checkout_origins.read(db, merchant_id, Environment.SANDBOX)
+    with contextlib.suppress(BadOrigins):  # a shop that cannot be allowed opens checkout itself
+        [origin] = checkout_origins.parse(base_url, Environment.SANDBOX)
+        if origin not in allowed and len(allowed) < checkout_origins.ORIGINS_MAX:
+            wanted = [*allowed, origin]
+            await checkout_origins.change(db, merchant_id, Environment.SANDBOX, wanted)
 
 
 async def _ensure_people(db: Database, keyring: Keyring, merchant_id: int) -> None:

@@ -32,7 +32,11 @@ def shop(db: Database, keyring: Keyring, base_url: str) -> "list[UrlHandler]":
 
 
 async def seed(
-    db: Database, keyring: Keyring, simulator_url: str, history_folder: Path | None
+    db: Database,
+    keyring: Keyring,
+    base_url: str,
+    simulator_url: str,
+    history_folder: Path | None,
 ) -> Demo | None:
     """Creates the demo merchant, and configures the providers to use the simulator.
 
@@ -47,12 +51,12 @@ async def seed(
         "providerb": (f"{simulator_url}/b", CredentialsB()),
         "providerc": (f"{simulator_url}/c", CredentialsC()),
     }
-    for provider, (base_url, keys) in simulated.items():
+    for provider, (url, keys) in simulated.items():
         given = {key: value for key, value in msgspec.to_builtins(keys).items() if value}
         if provider == "providerb":
             given["default_va_bank"] = WEMA_BANK
-        await demo.ensure_provider(db, keyring, provider, {**given, "base_url": base_url})
-    found = await demo.ensure(db, keyring, simulator_url, history_folder)
+        await demo.ensure_provider(db, keyring, provider, {**given, "base_url": url})
+    found = await demo.ensure(db, keyring, base_url, simulator_url, history_folder)
     await balances.restore(db, {name: url for name, (url, _) in simulated.items()})
     return found
 

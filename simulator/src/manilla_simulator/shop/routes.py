@@ -1,21 +1,25 @@
-"""The demo shop's pages: choose an article, pay at the checkout and see the notification."""
+"""The demo shop's pages: choose an article, pay in the checkout dialog, see the notification."""
 
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from manilla_client import BadNotification, ManillaError
+from markupsafe import Markup
 
 from manilla.kit.db import Database
 from manilla.merchants.credentials import NewCredentials
+from manilla.web import static_files
+from manilla.web.embed import checkout_script
 from manilla.web.form_body import read_form
 from manilla.web.rendering import environment
+from manilla.web.serving.policy import content_policy
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
 from manilla_simulator.shop.service import ARTICLES, Order, ShopService
 
-TEMPLATES = Path(str(resources.files("manilla_simulator.shop"))) / "templates"
+FOLDER = Path(str(resources.files("manilla_simulator.shop")))
 NO_STORE = {"Cache-Control": "no-store"}
 LATEST = 8
 
@@ -27,7 +31,7 @@ def build(db: Database, base_url: str, keys: NewCredentials) -> list[UrlHandler]
 class Shop:
     def __init__(self, service: ShopService) -> None:
         self._service = service
-        self._templates = environment(TEMPLATES)
+        self._templates = environment(FOLDER / "templates")
 
     def handlers(self) -> list[UrlHandler]:
         return [
@@ -36,24 +40,39 @@ class Shop:
             UrlHandler("POST", "/shop/ipn", self.receive_notification),
             UrlHandler("GET", "/shop/orders/{reference:str}", self.show_order),
             UrlHandler("GET", "/shop/orders/{reference:str}/news", self.show_notifications),
+            *static_files.folder_handlers("/shop/static", FOLDER / "static"),
         ]
 
     async def show(self, _request: WebRequest) -> PageResponse:
         orders = await self._service.latest(LATEST)
-        return self._page("shop.html", articles=ARTICLES.values(), orders=orders)
+        page = self._page(
+            "shop.html",
+            articles=ARTICLES.values(),
+            orders=orders,
+            checkout_script=Markup(checkout_script.tag("")),  # noqa: S704 - our own text
+        )
+        # The dialog shows checkout in a frame.
+        page.headers["content-security-policy"] = content_policy(frames="'self'")
+        return page
 
     async def buy(self, request: WebRequest) -> PageResponse:
-        """Creates an order. Rejects requests from other sites, to prevent forged orders."""
+        """Creates an order. Rejects requests from other sites, to prevent forged orders.
+
+        The shop's script gets the URLs as JSON. Without scripts, the browser opens checkout.
+        """
         if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return self._page("error.html", 403, text="Please order from the shop's own page.")
         article = ARTICLES.get((await read_form(request)).text("article"))
         if article is None:
             raise PageNotFound
         try:
-            address = await self._service.buy(article)
+            new = await self._service.buy(article)
         except ManillaError as error:
             return self._page("error.html", 502, text=str(error))
-        return PageResponse.redirect(address, headers=NO_STORE)
+        if request.headers.get("accept") == "application/json":
+            urls = {"order_url": f"/shop/orders/{new.reference}", "payment_url": new.payment_url}
+            return PageResponse.json(urls, headers=NO_STORE)
+        return PageResponse.redirect(new.payment_url, headers=NO_STORE)
 
     async def receive_notification(self, request: WebRequest) -> PageResponse:
         try:

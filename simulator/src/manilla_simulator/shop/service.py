@@ -33,6 +33,11 @@ ARTICLES = {
 }
 
 
+class NewOrder(msgspec.Struct, frozen=True):
+    reference: str
+    payment_url: str
+
+
 class Order(msgspec.Struct, frozen=True):
     reference: str
     article: Article
@@ -52,7 +57,7 @@ class ShopService:
         self._base_url = base_url
         self._keys = keys
 
-    async def buy(self, article: Article) -> str:
+    async def buy(self, article: Article) -> NewOrder:
         reference = f"SHOP-{int(time.time())}-{secrets.token_hex(3)}"
         here = f"{self._base_url}/shop"
         async with self._api() as api:
@@ -70,7 +75,7 @@ class ShopService:
         await queries.add_order(
             self._db, reference, article.code, session.trx_id, session.payment_url
         )
-        return session.payment_url
+        return NewOrder(reference, session.payment_url)
 
     async def receive_notification(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Stores a notification. Raises BadNotification if Manilla did not sign it."""
