@@ -64,6 +64,8 @@ FIRST = (
     _guide("/webhook-endpoints", "Webhook endpoints", "Guides"),
     _guide("/idempotency", "Idempotency and retries", "Guides"),
     _guide("/python-client", "Python client", "Guides"),
+    _guide("/typescript-client", "TypeScript client", "Guides"),
+    _guide("/php-client", "PHP client", "Guides"),
     _guide("/going-live", "Going live", "Guides"),
 )
 LAST = (

@@ -16,6 +16,18 @@ def test_the_readme_has_the_tested_program(project: Path, client: str, language:
     assert shown == programs(project / "clients" / client / "README.md", language)[0]
 
 
+@pytest.mark.parametrize(("client", "language"), [("typescript", "ts"), ("php", "php")])
+def test_the_documentation_page_has_the_programs_of_the_guide(
+    project: Path, client: str, language: str
+) -> None:
+    page = project / "manilla/reference/templates/pages" / f"{client}-client.html"
+    shown = re.findall(r"{% raw %}(.*?){% endraw %}", page.read_text(), re.DOTALL)
+    guides = (project / "clients" / client / "README.md", project / f"docs/client-{client}.md")
+    written = {text.strip() for guide in guides for text in programs(guide, "[a-z]+")}
+    assert len(shown) == 4
+    assert [text for text in shown if text.strip() not in written] == []
+
+
 def programs(document: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", document.read_text(), re.DOTALL)
 
