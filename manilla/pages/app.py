@@ -112,7 +112,7 @@ def _may_be_framed(headers: Sequence[Header]) -> bool:
 _FIXED = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 
-def hardened(own: Sequence[Header]) -> list[Header]:
+def harden_headers(own: Sequence[Header]) -> list[Header]:
     """Returns a response's headers with the security headers and a request id."""
     # Do not replace headers that a page has set itself.
     named = {name.lower() for name, _ in own}
@@ -128,7 +128,7 @@ def harden(asgi: Any) -> Any:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         async def send_hardened(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = hardened(message.get("headers", ()))
+                message["headers"] = harden_headers(message.get("headers", ()))
             await send(message)
 
         await asgi(scope, receive, send_hardened)
@@ -154,7 +154,7 @@ class DirectPages:
         assert not isinstance(response, StreamedResponse)
         # The server adds the length of the body.
         own = [header for header in headers if header[0] != b"content-length"]
-        return HttpResponse(response.status, response.body, direct.lines(hardened(own)))
+        return HttpResponse(response.status, response.body, direct.lines(harden_headers(own)))
 
 
 def _web_request(sent: HttpRequest) -> WebRequest:
