@@ -23,6 +23,7 @@ from manilla.providers import queries as providers
 from manilla.providers.health import FIGURES_MINUTES
 from manilla.providers.port import Direction
 from manilla.routing import deliveries
+from manilla.sql import months
 
 STATES = ("unsent", "sent")
 
@@ -144,3 +145,5 @@ async def _measure_database(db: Database) -> None:
     metrics.database_connections.set(store.connections)
     metrics.database_connections_max.set(store.connections_max)
     metrics.database_bytes.set(store.size_bytes)
+    for table, days in (await months.days_ahead(db)).items():
+        metrics.partition_days_ahead.labels(table).set(days)

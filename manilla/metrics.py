@@ -123,6 +123,11 @@ books_proved_at = gauge(
     "manilla_books_proved_at_seconds",
     "When the last check of the ledger invariants ended, in Unix seconds.",
 )
+partition_days_ahead = gauge(
+    "manilla_partition_days_ahead",
+    "In how many days a table's last partition ends. New rows fail if there is no partition.",
+    "table",
+)
 database_connections = gauge(
     "manilla_database_connections", "Connections to the database server, from all clients."
 )

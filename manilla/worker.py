@@ -49,12 +49,12 @@ from manilla.routing import deliveries
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.settlements import statement
+from manilla.sql import months
 from manilla.wiring import open_services
 
 log = structlog.get_logger(__name__)
 
 CONNECTIONS = 10
-KEEP_ATTEMPTS = timedelta(days=90)
 KEEP_LINKS = timedelta(days=30)
 PROOF_SECONDS = 3600
 STATEMENT_SECONDS = 120  # SQL timeout for matching an imported provider statement with the ledger
@@ -82,7 +82,8 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("forget_credentials", 3600, lambda: merchants.delete_expired_credentials(db)),
         PeriodicTask("forget_api_keys", 3600, lambda: api_keys.delete_expired(db)),
         PeriodicTask("forget_approvals", 3600, lambda: approvals.delete_expired(db)),
-        PeriodicTask("forget_requests", 600, lambda: request_log.delete_old(db)),
+        PeriodicTask("forget_requests", 600, lambda: _forget_requests(services)),
+        PeriodicTask("create_months", 3600, lambda: months.create(db)),
         PeriodicTask("forget_sessions", 600, lambda: people.delete_ended(db, KEEP_LINKS)),
         PeriodicTask("forget_mails", 600, lambda: mail.delete_old(db)),
         PeriodicTask("forget_webhooks", 3600, lambda: _forget_webhooks(services)),
@@ -91,19 +92,22 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("forget_deliveries", 3600, lambda: deliveries.delete_old(db)),
         PeriodicTask("measure_backlog", 5, lambda: _measure_backlog(services)),
         PeriodicTask("measure", 15, lambda: instance_metrics.measure(db, kinds)),
-        PeriodicTask(
-            "forget_attempts", 3600, lambda: notify.delete_old_attempts(db, KEEP_ATTEMPTS)
-        ),
-        PeriodicTask(
-            "forget_endpoint_deliveries",
-            3600,
-            lambda: endpoint_store.delete_old(db, KEEP_ATTEMPTS),
-        ),
+        PeriodicTask("forget_attempts", 3600, lambda: _forget_attempts(services)),
         PeriodicTask("probe_rails", 2, services.rails.probe),
         PeriodicTask("learn_banks", 300, services.banks.refresh),
         PeriodicTask("prove_books", 2, lambda: _prove_books(services)),
         PeriodicTask("chain_postings", 10, lambda: chain.extend(db)),
     ]
+
+
+async def _forget_requests(services: Services) -> None:
+    await request_log.delete_old(services.db, services.platform.now.request_log_retention_days)
+
+
+async def _forget_attempts(services: Services) -> None:
+    age = timedelta(days=services.platform.now.delivery_retention_days)
+    await notify.delete_old_attempts(services.db, age)
+    await endpoint_store.delete_old(services.db, age)
 
 
 async def _forget_webhooks(services: Services) -> None:

@@ -37,7 +37,7 @@ class CleanDatabase:
         try:
             names = await connection.fetch(
                 "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
-                " AND relkind = 'r' AND relname <> 'change'"
+                " AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'change'"
             )
             used = " UNION ALL ".join(
                 f"SELECT '{name}' AS name WHERE EXISTS (SELECT FROM {name})" for (name,) in names

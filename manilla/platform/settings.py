@@ -236,6 +236,24 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "Defaults to no-reply@ followed by the host of MANILLA_BASE_URL."
         ),
     ] = ""
+    request_log_retention_days: Annotated[
+        int,
+        Meta(
+            ge=7,
+            le=3_650,
+            description="How long API requests stay in the request log. A whole month is removed "
+            "when its last day is this old.",
+        ),
+    ] = 30
+    delivery_retention_days: Annotated[
+        int,
+        Meta(
+            ge=30,
+            le=3_650,
+            description="How long the attempts to deliver notifications are kept. Notifications "
+            "are kept as long as their transaction.",
+        ),
+    ] = 90
     webhook_retention_days: Annotated[
         int,
         Meta(

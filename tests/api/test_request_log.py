@@ -267,14 +267,3 @@ async def test_a_full_log_drops_new_requests_and_keeps_the_old_ones(
     assert {line.request_id for line in await kept.lines()} == {
         f"{merchant_id}-{number}" for number in range(3)
     }
-
-
-async def test_old_requests_are_deleted(db: Database, kept: Log) -> None:
-    log, merchant_id, now = RequestLog(db), kept.merchant.new.id, datetime.now(UTC)
-    log.add(_line(merchant_id, 1, now - request_log.KEEP - timedelta(hours=1)))
-    log.add(_line(merchant_id, 2, now - request_log.KEEP + timedelta(hours=1)))
-    await log.flush()
-    await log.flush()
-    assert len(await kept.lines()) == 2
-    await request_log.delete_old(db)
-    assert [line.request_id for line in await kept.lines()] == [f"{merchant_id}-2"]

@@ -21,7 +21,6 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, merchant_condition, scope_conditions
 from manilla.ledger.transaction_lists import LATEST
 from manilla.merchants.requests import stored
-from manilla.merchants.requests.log import KEEP
 from manilla.merchants.requests.stored import REQUEST_COLUMNS, Request
 
 _KEY = ("at", "request_id"), tuple[datetime, str]
@@ -30,6 +29,8 @@ _ORDERS = {
     SortOrder.OLDEST: SortKeys(*_KEY, is_descending=False),
 }
 FIRST_SPAN, WIDER = timedelta(minutes=1), 3
+# The longest retention of the request log is 3,650 days, and a whole month is removed at once.
+KEPT_MAX = timedelta(days=3_750)
 FIELDS = Fields(
     Request,
     invalid_fields=lambda line: "; ".join(f"{name}: {text}" for name, text in line.errors.items()),
@@ -91,7 +92,7 @@ async def totals(db: Database, scope: Scope, wanted: RequestFilter) -> Totals:
 
 
 def _query(scope: Scope, wanted: RequestFilter) -> Selection:
-    kept_since = datetime.now(UTC) - KEEP - timedelta(days=1)
+    kept_since = datetime.now(UTC) - KEPT_MAX
     since = max(wanted.since or kept_since, kept_since)
     conditions = (
         scope_conditions(scope)

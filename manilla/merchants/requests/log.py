@@ -20,6 +20,7 @@ import structlog
 from manilla import metrics
 from manilla.kit.db import CONFLICTS, Database, columns
 from manilla.kit.errors import Unavailable
+from manilla.sql import months
 
 log = structlog.get_logger(__name__)
 
@@ -30,8 +31,6 @@ USE_SECONDS = 60  # minimum interval between updates of a credential's time of l
 USES_MAX = 10_000
 TEXT_LENGTH_MAX = 300
 USER_AGENT_LENGTH_MAX = 200
-KEEP = timedelta(days=30)
-FORGET_BATCH = 10_000
 
 # Matches all but the last four digits of a number with at least ten digits.
 _LONG_NUMBER = re.compile(r"[0-9]{6,}(?=[0-9]{4}(?![0-9]))")
@@ -205,18 +204,6 @@ async def _update_last_used(
     )
 
 
-async def delete_old(db: Database) -> None:
-    """Deletes old log lines in batches, so that no SQL statement takes long."""
-    while await db.value(
-        """
-        WITH old AS (
-            SELECT merchant_id, at, request_id FROM api_request WHERE at < $1 LIMIT $2),
-        gone AS (
-            DELETE FROM api_request r USING old
-             WHERE r.merchant_id = old.merchant_id AND r.at = old.at
-               AND r.request_id = old.request_id
-            RETURNING true)
-        SELECT count(*) = $2 FROM gone""",
-        *(datetime.now(UTC) - KEEP, FORGET_BATCH),
-    ):
-        pass
+async def delete_old(db: Database, days: int) -> None:
+    """Drops the months whose log lines are all older than this number of days."""
+    await months.drop(db, "api_request", datetime.now(UTC) - timedelta(days=days))
