@@ -45,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True):
     data_folder: Path | None = None  # None if the database runs on another host
     drain_seconds: int = 0  # how long connections are accepted after the stop signal
     otlp_url: str | None = None  # the collector of traces; None if tracing is off
+    archive_folder: Path | None = None  # where `manilla archive run` writes old months
     # Where each secret comes from, without the secret.
     secret_sources: tuple[str, ...] = ()
 
@@ -78,6 +79,7 @@ class Settings(msgspec.Struct, frozen=True):
             data_folder=_data_folder(environment),
             drain_seconds=_drain_seconds(environment, mode, problems),
             otlp_url=_otlp_url(environment, problems),
+            archive_folder=_archive_folder(environment),
             secret_sources=tuple(f"{name}: {source}" for name, source in sources.items()),
         )
         _raise_if_any(problems, mode)
@@ -163,6 +165,11 @@ def _crash_folder(environment: Mapping[str, str], mode: Mode) -> Path | None:
 
 def _data_folder(environment: Mapping[str, str]) -> Path | None:
     folder = environment.get("MANILLA_DATA", "")
+    return Path(folder) if folder else None
+
+
+def _archive_folder(environment: Mapping[str, str]) -> Path | None:
+    folder = environment.get("MANILLA_ARCHIVE_FOLDER", "")
     return Path(folder) if folder else None
 
 

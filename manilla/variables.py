@@ -92,6 +92,12 @@ VARIABLES = (
         "[traces](operating/monitoring.md#traces). If it is not set, tracing is off",
     ),
     Variable(
+        "MANILLA_ARCHIVE_FOLDER",
+        "none",
+        "the folder with [archived months](operating/data.md#the-archive), for `manilla archive`, "
+        "`manilla ledger check --with-archive` and `manilla prove`",
+    ),
+    Variable(
         "MANILLA_DRAIN_SECONDS",
         "5 in production mode, 0 in development mode",
         "how long an API process keeps serving after the signal to stop: `/readyz` returns 503 "

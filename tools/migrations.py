@@ -28,6 +28,9 @@ ACCEPTED = {
     "0064_facts_of_old_events": {"lock": _RELEASED, "bulk": _RELEASED, "backfill": _RELEASED},
     "0065_notes_without_rails": {"bulk": _RELEASED, "backfill": _RELEASED},
     "0067_codes_of_old_errors": {"bulk": _RELEASED, "backfill": _RELEASED},
+    "0074_months_and_archive": {
+        "removal": "replaces triggers by ones that also allow the deletion of archived rows",
+    },
     "0076_request_log_by_month": {
         "removal": "the running version uses the new table, which has the same name and columns",
     },

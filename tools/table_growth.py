@@ -39,6 +39,8 @@ SMALL = frozenset(
     | {"statement_day", "reported_balance"}
     # This table has one row per provider and currency.
     | {"clearing_difference"}
+    # This table has one row per month.
+    | {"archive_month"}
     # This table has one row per restore.
     | {"event_epoch"}
     # These tables belong to the demo shop.

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from manilla.cli.archive import archive_folder
 from manilla.cli.instance import Tools, command
 from manilla.cli.options import InEnvironment, OfMerchant
 from manilla.cli.output import as_rows, print_json, print_table
@@ -25,9 +26,20 @@ COLUMNS = listing.ENTRY_FIELDS.select(
 
 
 @command(app)
-async def check(tools: Tools) -> None:
+async def check(
+    tools: Tools,
+    with_archive: Annotated[
+        bool,
+        typer.Option(
+            "--with-archive", help="Also recompute all balances from archived and current postings."
+        ),
+    ] = False,
+) -> None:
     """Check every invariant of the ledger. Exits with 1 if an invariant is violated."""
     findings = await proofs.check(tools.db)
+    if with_archive:
+        url, folder = tools.settings.database_url, archive_folder(tools)
+        findings.append(await proofs.check_with_archive(url, folder))
     is_sound = all(finding.count == 0 for finding in findings)
     if tools.as_json:
         print_json({"ok": is_sound, "invariants": [msgspec.to_builtins(f) for f in findings]})

@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import os
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -55,6 +56,12 @@ def prove(
     term_days: Annotated[
         int, typer.Option("--term-days", min=0, help="The providers' settlement term in days.")
     ] = 3,
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            "--archive", help="The folder with archived months.  [default: $MANILLA_ARCHIVE_FOLDER]"
+        ),
+    ] = None,
     database_url: Annotated[
         str | None,
         typer.Option("--database-url", help="Connect as a database user that can only read."),
@@ -75,6 +82,7 @@ def prove(
         expected=tuple(map(_read_anchor, expect or ())),
         audit_head=audit_kept,
         seal=None if seal is None else _read_seal(seal),
+        archive=archive or _archive_folder(),
         term_days=term_days,
         is_development=is_development,
     )
@@ -103,6 +111,11 @@ async def _collect(url: str, options: PackOptions) -> Pack:
         return await pack.collect(url, options)
     except asyncpg.InsufficientPrivilegeError as error:
         raise NotProved(f"{error}. Use a role with GRANT pg_read_all_data.") from error
+
+
+def _archive_folder() -> Path | None:
+    folder = os.environ.get("MANILLA_ARCHIVE_FOLDER")
+    return Path(folder) if folder else None
 
 
 def _read_anchor(text: str) -> str:

@@ -41,6 +41,7 @@ class PostingKind(StrEnum):
     SETTLE_SETTLEMENT = "settle_settlement"
     SETTLE_FEE = "settle_fee"
     SETTLE_FEE_RETURNED = "settle_fee_returned"
+    CARRIED_FORWARD = "carried_forward"  # the sum of archived postings
 
 
 # The kinds of postings that change a wallet's balance.

@@ -201,7 +201,8 @@ PAYMENTS: tuple[Invariant, ...] = (
                     FROM payment p
                    WHERE p.merchant_id = l.merchant_id AND p.link_id = l.id
                      AND p.status = 'success') AS p
-            WHERE (l.paid_count, l.paid_minor) <> (p.count, p.minor)
-               OR (l.single_use AND p.count > 1)""",
+            WHERE (l.paid_count - l.archived_count, l.paid_minor - l.archived_minor)
+                  <> (p.count, p.minor)
+               OR (l.single_use AND l.archived_count + p.count > 1)""",
     ),
 )

@@ -272,6 +272,15 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "rejected or disabled.",
         ),
     ] = 1_825
+    book_retention_years: Annotated[
+        int,
+        Meta(
+            ge=7,
+            le=100,
+            description="How many years payments, payouts and their postings stay in the database. "
+            "`manilla archive run` moves older months to archive files.",
+        ),
+    ] = 10
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
     site_logo: Annotated[Text, Meta(description="Logo URL. Defaults to Manilla's logo.")] = ""
     site_url: Annotated[Text, Meta(description="Site URL. Defaults to MANILLA_BASE_URL.")] = ""

@@ -36,6 +36,8 @@ COMPLETENESS: tuple[Invariant, ...] = (
         SELECT p.merchant_id, p.id, p.kind, p.trx_id, p.posted_at FROM posting p
          WHERE NOT CASE
                WHEN split_part(p.kind, ':', 1) NOT IN ({KINDS}) THEN false
+               WHEN p.kind LIKE 'carried_forward:%' THEN p.id <= (
+                    SELECT coalesce(max(m.last_id), 0) FROM archive_month m)
                WHEN p.kind = 'payment' THEN EXISTS (SELECT FROM payment s WHERE {_KEY})
                WHEN p.kind = 'commission' THEN EXISTS (
                     SELECT FROM payment s
@@ -314,6 +316,7 @@ DAYS_WITHOUT_STATEMENT = Listing(
               FROM entry e
               JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id
              WHERE e.account LIKE 'clearing:%' AND e.environment = 'production'
+               AND p.trx_id <> 'carried_forward'
              GROUP BY 1, 2, 3) AS moved
       LEFT JOIN reported_balance r ON r.provider = moved.provider
            AND r.currency::text = moved.currency AND r.day = moved.day

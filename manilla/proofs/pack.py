@@ -78,6 +78,7 @@ class PackOptions(msgspec.Struct, frozen=True):
     expected: tuple[str, ...] = ()  # anchors of earlier packs, which the chain must contain
     audit_head: SavedHead | None = None
     seal: Seal | None = None  # the seal of an earlier pack, whose postings are not read again
+    archive: Path | None = None  # the folder with archived months
     term_days: int = 3
     # In development mode, the providers are simulated and their balances are not read.
     is_development: bool = False
@@ -141,7 +142,11 @@ async def collect(url: str, options: PackOptions) -> Pack:
         audited, audit_head = await _verify_audit_log(connection, options)
         verifying = asyncio.create_task(
             verify.verify(
-                program, expected=options.expected, seal=options.seal, until=options.until
+                program,
+                expected=options.expected,
+                seal=options.seal,
+                until=options.until,
+                archive=options.archive,
             )
         )
         steps = _steps(options, moment, new, verifying)
@@ -403,6 +408,17 @@ VERIFIED = {
     "content": (
         PackSection.CHAIN,
         "The postings and entries of each link have its digest.",
+        _ROWS,
+    ),
+    "archive": (
+        PackSection.CHAIN,
+        "The files of archived months are complete and unchanged. The rows that remain of archived "
+        "postings equal the files.",
+        verify.ARCHIVED,
+    ),
+    "carried": (
+        PackSection.BALANCES,
+        "The sums of archived entries were carried forward.",
         _ROWS,
     ),
     "anchor": (

@@ -1,6 +1,8 @@
 """Schedules ledger checks and stores the result of the latest check."""
 
+import dataclasses
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import msgspec
 import structlog
@@ -11,6 +13,7 @@ from manilla.ledger import invariants
 from manilla.ledger.invariants import LEDGER, Finding, Invariant
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
+from manilla.proofs import verify
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +43,17 @@ class Proof(msgspec.Struct, frozen=True):
 async def check(db: Database) -> list[Finding]:
     """Checks the invariants of all packages now."""
     return await invariants.check(db, ALL)
+
+
+async def check_with_archive(url: str, archive: Path) -> Finding:
+    """Verifies the chain and all balances, with the postings of archived months."""
+    verified = await verify.run(url, [], None, archive)
+    return Finding(
+        "archive_and_chain_are_unchanged",
+        "Archived and current postings are those of the hash chain, and give all balances.",
+        sum(verified.counts.values()),
+        [dataclasses.asdict(each) for each in verified.findings[: invariants.EXAMPLES_MAX]],
+    )
 
 
 async def last(db: Database) -> Proof:

@@ -2,7 +2,8 @@
 
 This program runs without Manilla. It needs Python 3.11, asyncpg, and a database user that can read:
 
-    python verify.py DATABASE_URL [--expect NUMBER:HASH] [--seal FILE] [--save-seal FILE]
+    python verify.py DATABASE_URL [--archive FOLDER] [--expect NUMBER:HASH] [--seal FILE]
+                     [--save-seal FILE]
 
 The exit code is 0 if everything is correct, and 1 otherwise. The program only reads, in one
 snapshot of the database.
@@ -11,12 +12,13 @@ snapshot of the database.
 import argparse
 import asyncio
 import gc
+import gzip
 import hashlib
 import json
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -25,6 +27,8 @@ from typing import Any
 import asyncpg
 
 GENESIS = bytes(32)  # the previous hash of the chain's first link
+MANIFEST, POSTINGS_FILE, ENTRIES_FILE = "manifest.json", "postings.gz", "entries.gz"
+CARRIED = b"carried_forward"  # the transaction id of postings with the sums of archived postings
 LOWEST_ID = -(2**63)
 HIGHEST_ID = 2**63 - 1
 POSTINGS_AT_ONCE = 20_000
@@ -56,6 +60,9 @@ LINKS = """
     SELECT number, first_id, last_id, postings, entries, content, linked_at, previous_hash, hash
       FROM public.posting_chain ORDER BY number"""
 ENTRY_COUNT = "SELECT count(*) FROM public.entry"
+ARCHIVED = """
+    SELECT month::text AS month, first_link, last_link, last_id, manifest_sha256
+      FROM public.archive_month ORDER BY month"""
 HEAD = "SELECT number, last_id, hash FROM public.posting_chain_head"
 WALLETS = "SELECT merchant_id, environment, currency, balance_minor FROM public.wallet"
 # A view or a row filter instead of a table could hide rows from this program.
@@ -134,6 +141,80 @@ def digest(postings: Lines, entries: Lines) -> bytes:
 
 
 @dataclass(frozen=True)
+class ArchivedMonth:
+    """A folder of the archive. The database has the SHA-256 of the folder's manifest."""
+
+    folder: Path
+    month: str  # such as 2019-03
+    first_link: int
+    last_link: int
+    last_id: int
+    manifest_sha256: bytes
+
+    @classmethod
+    def of(cls, archive: Path, row: Any) -> "ArchivedMonth":
+        """Returns the folder of a row of the table `archive_month`."""
+        month = row["month"][:7]
+        links = row["first_link"], row["last_link"], row["last_id"]
+        return cls(archive / month, month, *links, row["manifest_sha256"])
+
+    def find_problems(self) -> Iterator[str]:
+        """Reads all files of the month, and compares them with the manifest."""
+        try:
+            content = (self.folder / MANIFEST).read_bytes()
+            if hashlib.sha256(content).digest() != self.manifest_sha256:
+                yield f"{MANIFEST} is not the one that the database knows."
+                return
+            manifest = json.loads(content)
+            for name, expected in manifest["files"].items():
+                yield from self._find_file_problems(name, expected)
+        except (OSError, ValueError, EOFError) as error:
+            yield f"The month cannot be read: {error}."
+
+    def _find_file_problems(self, name: str, expected: dict[str, Any]) -> Iterator[str]:
+        file = self.folder / name
+        with file.open("rb") as source:
+            if hashlib.file_digest(source, "sha256").hexdigest() != expected["sha256"]:
+                yield f"{name} was changed."
+                return
+        with gzip.open(file) as source:
+            if sum(1 for _ in source) != expected["lines"]:
+                yield f"{name} does not have {expected['lines']} lines."
+
+
+class ArchivedLines:
+    """Reads the postings and entries of archived months, in the order of their ids."""
+
+    def __init__(self, months: Sequence[ArchivedMonth]) -> None:
+        self._postings = _Reader([month.folder / POSTINGS_FILE for month in months])
+        self._entries = _Reader([month.folder / ENTRIES_FILE for month in months])
+
+    def read(self, last_id: int) -> tuple[Lines, Lines]:
+        """Returns the lines after those that were read before, up to an id."""
+        return self._postings.read(last_id), self._entries.read(last_id)
+
+
+class _Reader:
+    def __init__(self, files: list[Path]) -> None:
+        self._lines = _lines(files)
+        self._next = next(self._lines, None)
+
+    def read(self, last_id: int) -> Lines:
+        lines: Lines = []
+        while self._next is not None and _id(self._next) <= last_id:
+            lines.append(self._next)
+            self._next = next(self._lines, None)
+        return lines
+
+
+def _lines(files: list[Path]) -> Iterator[bytes]:
+    for file in files:
+        with gzip.open(file) as source:
+            for line in source:
+                yield line.removesuffix(b"\n")
+
+
+@dataclass(frozen=True)
 class Discrepancy:
     check: str
     subject: str
@@ -173,6 +254,8 @@ class Verification:
     postings: int = 0
     entries: int = 0
     unlinked_postings: int = 0
+    archived_id: int = LOWEST_ID  # the last id of archived postings
+    archived_entries: int = 0  # the number of verified entries that are not in the database
     findings: list[Discrepancy] = field(default_factory=list)  # up to FINDINGS_MAX of each check
     counts: Counter[str] = field(default_factory=Counter)  # the number of findings of each check
 
@@ -224,11 +307,13 @@ async def verify(
     expected: Sequence[str] = (),
     seal: Seal | None = None,
     until: datetime | None = None,
+    archive: Path | None = None,
 ) -> Verification:
     """Verifies the database in the connection's transaction, which must have one snapshot.
 
     `expected`: anchors from earlier runs, which the chain must still contain. `until`: the time for
     which balances are recomputed in addition to the current balances; a seal does not have them.
+    `archive`: the folder with archived months, whose postings are no longer in the database.
     """
     assert seal is None or until is None, "a seal has only the balances after its last link"
     result = Verification()
@@ -240,9 +325,10 @@ async def verify(
     head = await connection.fetchrow(HEAD)
     _verify_links(result, head)
     _verify_anchors(result, [*expected, *([seal.anchor] if seal else [])])
+    archived = await _archived_months(connection, result, archive)
     gc.disable()  # The rows have no reference cycles, and the search for cycles takes long.
     try:
-        await _verify_postings(connection, result, seal, until)
+        await _verify_postings(connection, result, seal, until, archived)
     finally:
         gc.enable()
     if seal is None:
@@ -280,16 +366,50 @@ def _verify_anchors(result: Verification, anchors: Sequence[str]) -> None:
             result.find("anchor", expected, "The chain does not contain this link.")
 
 
+async def _archived_months(
+    connection: Any, result: Verification, archive: Path | None
+) -> list[ArchivedMonth]:
+    """Returns the archived months with correct files, or none if a month cannot be used."""
+    rows = await connection.fetch(ARCHIVED)
+    if rows:
+        result.archived_id = rows[-1]["last_id"]
+    if rows and archive is None:
+        subject = f"postings up to {result.archived_id}"
+        result.find("archive", subject, "The postings are archived, but no archive was given.")
+        return []
+    months = [ArchivedMonth.of(archive, row) for row in rows if archive is not None]
+    next_link = 1
+    for month in months:
+        if month.first_link != next_link:
+            result.find("archive", month.month, f"Link {next_link} is in no archived month.")
+        next_link = month.last_link + 1
+        for problem in month.find_problems():
+            result.find("archive", month.month, problem)
+    return [] if result.counts["archive"] else months
+
+
 async def _verify_postings(
-    connection: Any, result: Verification, seal: Seal | None, until: datetime | None
+    connection: Any,
+    result: Verification,
+    seal: Seal | None,
+    until: datetime | None,
+    archived: list[ArchivedMonth],
 ) -> None:
     """Recomputes the links' contents and all balances, in the order of the postings' ids."""
     links = [link for link in result.links if seal is None or link.number > seal.number]
     sums = _Sums(result, until, {} if seal is None else seal.balances)
     start = LOWEST_ID if seal is None else seal.last_id
-    for last_id, group in _linked_ranges(links):
+    removed = [link for link in links if link.last_id <= result.archived_id]
+    if archived:
+        start = await _verify_archived(connection, result, sums, archived, removed, start)
+    elif removed:
+        # Without an archive, only the rows that remain in the database can be added up.
+        for last_id, _ in _linked_ranges(removed):
+            sums.add(*await read(connection, start, last_id))
+            start = last_id
+    for last_id, group in _linked_ranges(links[len(removed) :]):
         postings, entries = await read(connection, start, last_id)
-        _verify_contents(result, group, postings, entries)
+        verify_contents(result, group, postings, entries)
         sums.add(postings, entries)
         start = last_id
     result.sealed_balances = sums.balances
@@ -308,6 +428,77 @@ async def _verify_postings(
         )
     result.balances = sums.balances
     result.balances_at_date = sums.balances_at_date
+
+
+async def _verify_archived(
+    connection: Any,
+    result: Verification,
+    sums: "_Sums",
+    archived: list[ArchivedMonth],
+    links: list[Link],
+    start: int,
+) -> int:
+    """Verifies archived links with the archive's files, and what the database has of them.
+
+    Returns the last id of the links.
+    """
+    lines, remaining = ArchivedLines(archived), _Remaining(result)
+    is_full = start == LOWEST_ID
+    lines.read(start)  # skips sealed postings
+    for last_id, group in _linked_ranges(links):
+        postings, entries = lines.read(last_id)
+        verify_contents(result, group, postings, entries)
+        sums.add(postings, entries)
+        if is_full:
+            remaining.compare(postings, entries, *await read(connection, start, last_id))
+        start = last_id
+    remaining.end()
+    return start
+
+
+class _Remaining:
+    """Compares rows of archived postings that are still in the database with the archive.
+
+    A row is unchanged, or it belongs to a carried posting with the sum of removed postings. So the
+    rows that remain have the same sum as the archived rows, for each account.
+    """
+
+    def __init__(self, result: Verification) -> None:
+        self._result = result
+        self._differences: Counter[bytes] = Counter()
+
+    def compare(
+        self, postings: Lines, entries: Lines, live_postings: Lines, live_entries: Lines
+    ) -> None:
+        known, kept = set(postings), set[bytes]()
+        for line in live_postings:
+            if line.split(b"\t")[5] != CARRIED:
+                kept.add(_key(line))
+                if line not in known:
+                    self._find(line, "The posting differs from the archive.")
+        of_kept = [line for line in entries if _key(line) in kept]
+        for line in set(of_kept) ^ {line for line in live_entries if _key(line) in kept}:
+            self._find(line, "An entry differs from the archive.")
+        for sign, lines in ((1, entries), (-1, live_entries)):
+            for line in lines:
+                posted, amount, _ = line.rsplit(b"\t", 2)
+                self._differences[posted.split(b"\t", 2)[2]] += sign * int(amount)
+        self._result.archived_entries += len(entries) - len(live_entries)
+
+    def end(self) -> None:
+        for account, minor in self._differences.items():
+            if minor:
+                subject = account.decode().replace("\t", ":")
+                detail = f"The archive has {minor} more than the rows that replace it."
+                self._result.find("carried", subject, detail)
+
+    def _find(self, line: bytes, detail: str) -> None:
+        self._result.find("archive", f"posting {_id(line)}", detail)
+
+
+def _key(line: bytes) -> bytes:
+    """Returns the id of the posting. Ids are unique among all merchants."""
+    return line.partition(b"\t")[0]
 
 
 def _id(line: bytes) -> int:
@@ -344,7 +535,7 @@ async def _unlinked_ranges(connection: Any, start: int) -> list[int]:
     return [] if first is None else [*range(first + POSTINGS_AT_ONCE, last, POSTINGS_AT_ONCE), last]
 
 
-def _verify_contents(
+def verify_contents(
     result: Verification, links: list[Link], postings: Lines, entries: Lines
 ) -> None:
     """Compares each link with its rows. The first link also covers all rows before it."""
@@ -471,8 +662,9 @@ def _account(key: bytes) -> Account:
 async def _verify_count(connection: Any, result: Verification) -> None:
     """Checks that the entries of the postings are all entries."""
     entries = await connection.fetchval(ENTRY_COUNT)
-    if entries != result.entries:
-        detail = f"The postings have {result.entries} of {entries} entries."
+    expected = result.entries - result.archived_entries
+    if entries != expected:
+        detail = f"The postings have {expected} of {entries} entries."
         result.find("orphans", "entries", detail)
 
 
@@ -503,11 +695,13 @@ def _verify_sums(result: Verification) -> None:
             result.find("sum", f"{environment} {currency}", f"All accounts have the sum {minor}.")
 
 
-async def run(url: str, expected: Sequence[str], seal: Seal | None) -> Verification:
+async def run(
+    url: str, expected: Sequence[str], seal: Seal | None, archive: Path | None = None
+) -> Verification:
     connection = await asyncpg.connect(url, command_timeout=3600)
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            return await verify(connection, expected=expected, seal=seal)
+            return await verify(connection, expected=expected, seal=seal, archive=archive)
     finally:
         await connection.close()
 
@@ -515,12 +709,13 @@ async def run(url: str, expected: Sequence[str], seal: Seal | None) -> Verificat
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("database_url")
+    parser.add_argument("--archive", type=Path, help="the folder with archived months")
     parser.add_argument("--expect", action="append", default=[], metavar="NUMBER:HASH")
     parser.add_argument("--seal", type=Path, help="seal.json of an earlier pack")
     parser.add_argument("--save-seal", type=Path, help="the file for the next run's --seal")
     options = parser.parse_args()
     seal = Seal.read(options.seal.read_text()) if options.seal else None
-    result = asyncio.run(run(options.database_url, options.expect, seal))
+    result = asyncio.run(run(options.database_url, options.expect, seal, options.archive))
     print(f"{result.postings} postings and {result.entries} entries were verified.")
     print(f"{result.unlinked_postings} of the postings are newer than the chain.")
     print(f"The head of the chain is {result.head}")

@@ -42,7 +42,8 @@ async def copy(
                AND e.account = $2
               LEFT JOIN payment c ON p.kind = 'commission' AND c.merchant_id = p.merchant_id
                AND c.commission_trx_id = p.trx_id
-             WHERE p.posted_at >= $3 AND p.environment = 'production') AS moved
+             WHERE p.posted_at >= $3 AND p.environment = 'production'
+               AND p.trx_id <> 'carried_forward') AS moved
              WHERE kind = ANY ($5::text[])
                 ON CONFLICT DO NOTHING
             RETURNING trx_id)

@@ -18,6 +18,7 @@ RIGHTS = {
     "api_key": KEEP,
     "api_request": EXPIRE,
     "approval": KEEP,
+    "archive_month": CHANGE,
     "audit": APPEND,
     "audit_head": CHANGE,
     "case_event": APPEND,

@@ -1,0 +1,1 @@
+"""The archive: old months of the ledger and its transactions, as compressed files."""

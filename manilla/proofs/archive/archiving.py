@@ -1,0 +1,120 @@
+"""Moves old months to the archive: writes files, verifies them, and then removes the rows.
+
+Each step can be repeated. A run that was interrupted is continued by the next run.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from manilla.audit import audit
+from manilla.kit import crash
+from manilla.kit.db import Database
+from manilla.proofs.archive import months, writing
+from manilla.proofs.archive.lookup import read_transactions
+from manilla.proofs.archive.months import DueMonth, NotArchived, StoredMonth
+from manilla.proofs.verify import LINKS, ArchivedMonth, Link
+
+log = structlog.get_logger(__name__)
+
+BATCH = 1_000
+LOCK = "hashtext('archive')"
+
+
+class ArchiveResult(msgspec.Struct, frozen=True):
+    month: str
+    transactions: int  # in the month's files
+    removed: int  # from the database, in this run
+
+
+async def run(db: Database, archive: Path, before: datetime) -> AsyncIterator[ArchiveResult]:
+    """Archives all months that ended before this time. `db` is opened by the tables' owner."""
+    async with db.connection() as connection:
+        if not await connection.value(f"SELECT pg_try_advisory_lock({LOCK})"):
+            raise NotArchived("Another process is archiving. Wait until it has ended.")
+        try:
+            for month in await months.stored(db):
+                if month.removed_at is None:
+                    yield await _remove(db, archive, month)
+            while (due := await months.next_due(db, before)) is not None:
+                written = await writing.write(db, archive, due)
+                crash.point("after_archive_files")
+                yield await _remove(db, archive, await _save(db, due, written))
+        finally:
+            await connection.value(f"SELECT pg_advisory_unlock({LOCK})")
+
+
+async def _save(db: Database, due: DueMonth, written: ArchivedMonth) -> StoredMonth:
+    """Saves that the month's files are complete. From now on, its rows may be removed."""
+    transactions = sum(1 for _ in read_transactions(written.folder))
+    async with db.transaction() as connection:
+        await connection.execute(
+            """
+            INSERT INTO archive_month (month, first_link, last_link, last_id, manifest_sha256,
+                                       transactions, checked_at)
+            VALUES ($1, $2, $3, $4, $5, $6, now())""",
+            *(due.month, written.first_link, written.last_link, written.last_id),
+            *(written.manifest_sha256, transactions),
+        )
+        await audit.record(
+            connection,
+            "archive.write",
+            f"archive:{due.name}",
+            manifest_sha256=written.manifest_sha256.hex(),
+            transactions=transactions,
+        )
+    crash.point("after_archive_saved")
+    return (await months.stored(db))[-1]
+
+
+async def _remove(db: Database, archive: Path, month: StoredMonth) -> ArchiveResult:
+    """Verifies the month's files again, and removes its transactions from the database."""
+    await check(db, archive, month)
+    removed = 0
+    for batch in _batches(read_transactions(archive / month.name)):
+        for merchant_id, ids in sorted(_by_merchant(batch).items()):
+            async with db.transaction() as connection:
+                gone = await connection.value(
+                    "SELECT archive_remove($1, $2, $3, $4)",
+                    *(merchant_id, ids, month.last_id, month.until),
+                )
+            crash.point("after_archive_removal")
+            removed += len(gone)
+    await db.execute("UPDATE archive_month SET removed_at = now() WHERE month = $1", month.month)
+    log.info("month_archived", month=month.name, removed=removed)
+    return ArchiveResult(month.name, month.transactions, removed)
+
+
+async def check(db: Database, archive: Path, month: StoredMonth) -> None:
+    """Verifies a month's files, and saves the result. Raises an error if they are not correct."""
+    links = [
+        Link(**row)
+        for row in await db.records(LINKS)
+        if month.first_link <= row["number"] <= month.last_link
+    ]
+    try:
+        writing.check_files(month.files(archive), links)
+    except NotArchived as problem:
+        await months.save_check(db, month, problem.message)
+        raise
+    await months.save_check(db, month, None)
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    iterator = iter(lines)
+    while batch := list(islice(iterator, BATCH)):
+        yield batch
+
+
+def _by_merchant(lines: Iterable[bytes]) -> dict[int, list[str]]:
+    ids: dict[int, list[str]] = defaultdict(list)
+    for line in lines:
+        content = json.loads(line)
+        ids[content["merchant_id"]].append(content["trx_id"])
+    return ids

@@ -1,0 +1,322 @@
+"""Old months move to archive files, and the ledger is still verified as a whole."""
+
+import asyncio
+import gzip
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from manilla.kit import crash
+from manilla.kit.db import Database
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
+from manilla.platform import settings as platform
+from manilla.proofs import chain, pack, proofs, verify
+from manilla.proofs.archive import archiving, lookup, months
+from manilla.proofs.archive.archiving import ArchiveResult
+from manilla.proofs.archive.lookup import NotInArchive
+from manilla.proofs.archive.months import NotArchived
+from manilla.proofs.pack import PackOptions
+from manilla.proofs.verify import Verification
+from manilla.settings import Settings
+from tests.command import manilla
+from tests.proofs.ledger_story import LedgerStory
+
+# All transactions of a test are in months that end before this time.
+LATER = datetime.now(UTC) + timedelta(days=3650)
+
+COUNTS = """
+    SELECT (SELECT count(*) FROM payment) + (SELECT count(*) FROM payout) AS transactions,
+           (SELECT count(*) FROM posting WHERE trx_id <> 'carried_forward') AS postings,
+           (SELECT count(*) FROM posting WHERE trx_id = 'carried_forward') AS carried,
+           (SELECT count(*) FROM timeline) AS events"""
+
+ARCHIVE = """
+import asyncio, sys
+from datetime import datetime
+from pathlib import Path
+from manilla.kit import crash
+from manilla.kit.db import Database
+from manilla.proofs.archive import archiving
+
+async def archive():
+    db = await Database.open(sys.argv[1], size=2, name="tests archive")
+    async for _ in archiving.run(db, Path(sys.argv[2]), datetime.fromisoformat(sys.argv[3])):
+        pass
+    await db.close()
+
+crash.arm(Path(sys.argv[4]))
+asyncio.run(archive())
+"""
+
+
+class Archive:
+    """An archive, with a story whose transactions are old and have no jobs."""
+
+    def __init__(
+        self, story: LedgerStory, owner: Database, settings: Settings, folder: Path
+    ) -> None:
+        self.story = story
+        self.owner = owner
+        self.settings = settings
+        self.folder = folder
+
+    async def run(self) -> list[ArchiveResult]:
+        await chain.extend(self.story.db)
+        await self.owner.execute("DELETE FROM job")
+        return [each async for each in archiving.run(self.owner, self.folder, LATER)]
+
+    async def run_until(self, point: str, armed: Path) -> None:
+        """Runs the archive in a process that is killed at a crash point."""
+        await chain.extend(self.story.db)
+        await self.owner.execute("DELETE FROM job")
+        (armed / point).touch()
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", ARCHIVE, self.settings.migration_url, str(self.folder)]
+            + [LATER.isoformat(), str(armed)],
+            check=False,
+        )
+        assert done.returncode == crash.EXIT_CODE
+
+    async def verified(self) -> Verification:
+        return await verify.run(self.settings.database_url, [], None, self.folder)
+
+    async def balances(self) -> list[Any]:
+        return await self.owner.records(
+            """
+            SELECT merchant_id, environment, currency, account, sum(amount_minor) FROM entry
+             GROUP BY 1, 2, 3, 4 HAVING sum(amount_minor) <> 0 ORDER BY 1, 2, 3, 4"""
+        )
+
+    async def assert_sound(self) -> Verification:
+        assert [each for each in await proofs.check(self.story.db) if each.count] == []
+        verified = await self.verified()
+        assert verified.is_sound, verified.findings
+        return verified
+
+
+@pytest.fixture(scope="module")
+def archive(
+    story: LedgerStory,
+    owner: Database,
+    settings: Settings,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Archive:
+    return Archive(story, owner, settings, tmp_path_factory.mktemp("archive"))
+
+
+async def test_archived_transactions_leave_the_database_and_every_balance_stays(
+    archive: Archive,
+) -> None:
+    before, balances = await archive.owner.record(COUNTS), await archive.balances()
+    whole = await archive.assert_sound()
+    [result] = await archive.run()
+    after = await archive.owner.record(COUNTS)
+    assert result.removed == result.transactions == before["transactions"] == 3
+    assert after["transactions"] == after["events"] == 0
+    assert after["postings"] == 1  # the top-up, which an administrator has posted
+    assert after["carried"] > 0
+    assert await archive.balances() == balances
+    verified = await archive.assert_sound()
+    assert (verified.postings, verified.entries) == (whole.postings, whole.entries)
+    assert verified.balances == whole.balances
+
+
+async def test_an_open_transaction_stays_and_is_archived_later(archive: Archive) -> None:
+    story = archive.story
+    await story.take_payment()
+    pending = await story.send()
+    await story.pay_out("completed")
+    [result] = await archive.run()
+    assert result.removed == 2
+    assert await archive.owner.value("SELECT trx_id FROM payout") == pending
+    await archive.assert_sound()
+    await story.payer.settle("a", pending, "success")
+    # The job that was deleted as old is needed again.
+    await story.payer.until(pending, "completed")
+    await story.take_payment()
+    [result] = await archive.run()
+    assert result.removed == 2
+    assert (await archive.owner.record(COUNTS))["transactions"] == 0
+    await archive.assert_sound()
+
+
+@pytest.mark.parametrize(
+    "point", ["after_archive_files", "after_archive_saved", "after_archive_removal"]
+)
+async def test_a_killed_run_is_continued(archive: Archive, tmp_path: Path, point: str) -> None:
+    await archive.story.take_payment()
+    await archive.story.pay_out("failed")
+    balances = await archive.balances()
+    await archive.run_until(point, tmp_path)
+    assert await archive.balances() == balances
+    await archive.assert_sound()
+    await archive.run()
+    assert (await archive.owner.record(COUNTS))["transactions"] == 0
+    assert await archive.balances() == balances
+    assert all(month.removed_at for month in await months.stored(archive.owner))
+    await archive.assert_sound()
+
+
+async def test_a_second_process_does_not_archive_at_the_same_time(archive: Archive) -> None:
+    async with archive.owner.connection() as connection:
+        await connection.value(f"SELECT pg_advisory_lock({archiving.LOCK})")
+        with pytest.raises(NotArchived, match="Another process"):
+            await archive.run()
+        await connection.value(f"SELECT pg_advisory_unlock({archiving.LOCK})")
+
+
+async def test_archived_transactions_are_found_with_all_their_rows(archive: Archive) -> None:
+    trx_id = await archive.story.pay_out("completed")
+    await archive.run()
+    stored = await months.stored(archive.owner)
+    found = lookup.find(archive.folder, stored, trx_id)
+    assert found["rows"]["payout"][0]["status"] == "completed"
+    assert [row["kind"] for row in found["rows"]["posting"]][0] == "payout"
+    assert sum(row["amount_minor"] for row in found["rows"]["entry"]) == 0
+    assert found["rows"]["timeline"]
+    with pytest.raises(NotInArchive):
+        lookup.find(archive.folder, stored, f"{trx_id[:-1]}{'0' if trx_id[-1] != '0' else '1'}")
+
+
+@pytest.mark.parametrize(
+    ("change", "found_by"),
+    [
+        ("UPDATE entry SET amount_minor = amount_minor + sign(amount_minor)::bigint", "carried"),
+        ("UPDATE posting SET reason = 'another'", None),
+        ("UPDATE archive_month SET last_id = last_id - 1", "content"),
+        (
+            "DELETE FROM archive_month WHERE month = (SELECT max(month) FROM archive_month)",
+            "content",
+        ),
+    ],
+)
+async def test_tampering_with_what_replaces_archived_rows_is_found(
+    archive: Archive, cluster: Cluster, change: str, found_by: str | None
+) -> None:
+    superuser = await asyncpg.connect(cluster.url(postgres.SUPERUSER))
+    try:
+        async with superuser.transaction(isolation="repeatable_read"):
+            await superuser.execute("SET LOCAL session_replication_role = replica")
+            where = (
+                ""
+                if "WHERE" in change or "archive_month" in change
+                else (
+                    " WHERE trx_id = 'carried_forward'"
+                    if "posting" in change
+                    else " WHERE posting_id IN (SELECT id FROM posting WHERE trx_id = 'carried_forward')"
+                )
+            )
+            await superuser.execute(change + where)
+            verified = await verify.verify(superuser, archive=archive.folder)
+            assert (found_by is None) is verified.is_sound, verified.findings
+            assert found_by is None or verified.counts[found_by]
+            raise RuntimeError("roll back")
+    except RuntimeError:
+        pass
+    finally:
+        await superuser.close()
+
+
+@pytest.mark.parametrize("name", [verify.POSTINGS_FILE, verify.ENTRIES_FILE, verify.MANIFEST])
+async def test_a_changed_file_is_found(archive: Archive, name: str) -> None:
+    [month, *_] = await months.stored(archive.owner)
+    file = archive.folder / month.name / name
+    content = file.read_bytes()
+    try:
+        plain = gzip.decompress(content) if name.endswith(".gz") else content
+        changed = plain.replace(b"1", b"2", 1)
+        file.write_bytes(gzip.compress(changed) if name.endswith(".gz") else changed)
+        assert (await archive.verified()).counts["archive"] == 1
+        with pytest.raises(NotArchived):
+            await archiving.check(archive.owner, archive.folder, month)
+        [stored, *_] = await months.stored(archive.owner)
+        assert stored.problem is not None
+        file.unlink()
+        assert (await archive.verified()).counts["archive"] == 1
+    finally:
+        file.write_bytes(content)
+    await archiving.check(archive.owner, archive.folder, month)
+    await archive.assert_sound()
+
+
+async def test_without_the_archive_the_missing_postings_are_reported(archive: Archive) -> None:
+    verified = await verify.run(archive.settings.database_url, [], None)
+    assert [finding.check for finding in verified.findings] == ["archive"]
+
+
+async def test_the_pack_of_an_auditor_verifies_archived_months(archive: Archive) -> None:
+    await archive.story.report_balance()
+    proved = await pack.collect(archive.settings.database_url, PackOptions(archive=archive.folder))
+    assert [check.name for check in proved.checks if check.count] == []
+    assert proved.facts["postings_verified"] > await archive.owner.number(
+        "SELECT count(*) FROM posting"
+    )
+    sealed = PackOptions(archive=archive.folder, seal=verify.Seal.read(proved.seal))
+    again = await pack.collect(archive.settings.database_url, sealed)
+    assert [check.name for check in again.checks if check.count] == []
+
+
+async def test_the_independent_program_verifies_the_archive(
+    archive: Archive, tmp_path: Path
+) -> None:
+    program = tmp_path / "verify.py"
+    program.write_text(pack.PROGRAM.read_text())
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-I", str(program), archive.settings.database_url]
+        + ["--archive", str(archive.folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "Everything is correct." in done.stdout
+
+
+async def test_rows_that_are_not_archived_cannot_be_deleted(archive: Archive) -> None:
+    await archive.story.take_payment()
+    for table in ("posting", "entry", "timeline"):
+        with pytest.raises(Exception, match="append-only"):
+            await archive.owner.execute(f"DELETE FROM {table}")
+        with pytest.raises(Exception, match="append-only"):
+            await archive.owner.execute(f"UPDATE {table} SET merchant_id = 1")
+        with pytest.raises(Exception, match="permission denied"):
+            await archive.story.db.execute(f"DELETE FROM {table}")
+
+
+async def test_the_command_lists_verifies_and_finds(archive: Archive) -> None:
+    trx_id = await archive.story.pay_out("completed")
+    await archive.run()
+    environment = {
+        "MANILLA_DATABASE_URL": archive.settings.database_url,
+        "MANILLA_MIGRATION_URL": archive.settings.migration_url,
+        "MANILLA_MASTER_KEY": archive.settings.master_keys[0].hex(),
+        "MANILLA_ARCHIVE_FOLDER": str(archive.folder),
+    }
+
+    async def command(*words: str) -> Any:
+        done = await asyncio.to_thread(manilla, *words, "--json", **environment)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    listed = await command("archive", "list")
+    assert [row["problem"] for row in listed] == [None] * len(listed)
+    assert all(row["ok"] for row in await command("archive", "verify"))
+    assert (await command("archive", "find", trx_id))["trx_id"] == trx_id
+    assert await command("archive", "run") == []
+    assert (await command("ledger", "check", "--with-archive"))["ok"]
+
+
+def test_books_are_kept_for_at_least_seven_years() -> None:
+    with pytest.raises(platform.BadSetting):
+        platform.parse("book_retention_years", "6")
+    assert platform.parse("book_retention_years", "7") == 7
+    assert months.limit(datetime(2026, 11, 18, tzinfo=UTC), 7) == datetime(2019, 11, 18, tzinfo=UTC)
