@@ -18,12 +18,13 @@ from manilla.kit.jobs.queues import job_queues
 from manilla.merchants import outgoing
 from manilla.notify.outbox import DELIVER
 from manilla.proofs import proofs
+from manilla.proofs.archive import months
 from manilla.providers import accounts as provider_accounts
 from manilla.providers import queries as providers
 from manilla.providers.health import FIGURES_MINUTES
 from manilla.providers.port import Direction
 from manilla.routing import deliveries
-from manilla.sql import months
+from manilla.sql import months as partitions
 
 STATES = ("unsent", "sent")
 
@@ -36,6 +37,7 @@ async def measure(db: Database, kinds: Collection[str]) -> None:
     await _measure_rails(db, accounts)
     await _measure_deliveries(db, accounts)
     await _measure_books(db)
+    await _measure_archive(db)
     await _measure_database(db)
     metrics.measured_at.set_to_current_time()
 
@@ -140,10 +142,17 @@ async def _measure_books(db: Database) -> None:
         metrics.books_proved_at.set(proof.ended_at.timestamp())
 
 
+async def _measure_archive(db: Database) -> None:
+    archived = await months.load(db)
+    metrics.archive_problems.set(sum(month.problem is not None for month in archived))
+    oldest = min((month.checked_at.timestamp() for month in archived), default=0)
+    metrics.archive_checked_at.set(oldest)
+
+
 async def _measure_database(db: Database) -> None:
     store = await health.server(db)
     metrics.database_connections.set(store.connections)
     metrics.database_connections_max.set(store.connections_max)
     metrics.database_bytes.set(store.size_bytes)
-    for table, days in (await months.days_ahead(db)).items():
+    for table, days in (await partitions.days_ahead(db)).items():
         metrics.partition_days_ahead.labels(table).set(days)

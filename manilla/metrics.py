@@ -123,6 +123,14 @@ books_proved_at = gauge(
     "manilla_books_proved_at_seconds",
     "When the last check of the ledger invariants ended, in Unix seconds.",
 )
+archive_problems = gauge(
+    "manilla_archive_problems", "Archived months whose files were missing or changed when verified."
+)
+archive_checked_at = gauge(
+    "manilla_archive_checked_at_seconds",
+    "When the archived month that was verified longest ago was verified, in Unix seconds. "
+    "0 if no month is archived.",
+)
 partition_days_ahead = gauge(
     "manilla_partition_days_ahead",
     "In how many days a table's last partition ends. New rows fail if there is no partition.",

@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from manilla.cli.archive import archive_folder
 from manilla.cli.instance import Tools, command
 from manilla.cli.options import InEnvironment, OfMerchant
 from manilla.cli.output import as_rows, print_json, print_table
+from manilla.cli.proving.archive import archive_folder
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS_MAX
 from manilla.ledger import balances, listing

@@ -62,9 +62,9 @@ COMMANDS = {
     "master-key": Command("master_key:app", "The key that encrypts all stored secrets."),
     "mail": Command("mail:app", "Emails to users and customers."),
     "user": Command("user:app", "Users of the dashboard and the console."),
-    "archive": Command("archive:app", "Archived months of the ledger."),
+    "archive": Command("proving.archive:app", "Archived months of the ledger."),
     "ledger": Command("ledger:app", "The ledger."),
-    "prove": Command("prove:prove", "Write a pack of files for an auditor."),
+    "prove": Command("proving.prove:prove", "Write a pack of files for an auditor."),
 }
 
 

@@ -43,6 +43,16 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Payouts", ("withdrawals_enabled", "payouts_held", DAYS, "kyc_required", "phone_required")),
     ("Payments", ("checkout_minutes", "checkout_choice", "sandbox_complete_seconds")),
     (
+        "Retention",
+        (
+            "book_retention_years",
+            "request_log_retention_days",
+            "delivery_retention_days",
+            "webhook_retention_days",
+            "document_retention_days",
+        ),
+    ),
+    (
         "Site texts",
         ("site_name", "site_logo", "site_url", "gateway_name", "gateway_description"),
     ),

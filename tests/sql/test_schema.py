@@ -50,8 +50,9 @@ async def test_migrating_again_changes_nothing(settings: Settings) -> None:
 async def test_a_single_database_role_is_possible_and_restricted(empty: str) -> None:
     await migrate.upgrade(empty, empty)
     db = await Database.open(empty, size=1, name="tests")
-    with pytest.raises(Exception, match="append-only"):
-        await db.execute("DELETE FROM entry")
+    for table in ("posting", "entry", "timeline", "audit"):
+        with pytest.raises(Exception, match="append-only"):
+            await db.execute(f"DELETE FROM {table}")
     await db.close()
 
 

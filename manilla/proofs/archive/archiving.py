@@ -39,7 +39,7 @@ async def run(db: Database, archive: Path, before: datetime) -> AsyncIterator[Ar
         if not await connection.value(f"SELECT pg_try_advisory_lock({LOCK})"):
             raise NotArchived("Another process is archiving. Wait until it has ended.")
         try:
-            for month in await months.stored(db):
+            for month in await months.load(db):
                 if month.removed_at is None:
                     yield await _remove(db, archive, month)
             while (due := await months.next_due(db, before)) is not None:
@@ -70,7 +70,7 @@ async def _save(db: Database, due: DueMonth, written: ArchivedMonth) -> StoredMo
             transactions=transactions,
         )
     crash.point("after_archive_saved")
-    return (await months.stored(db))[-1]
+    return (await months.load(db))[-1]
 
 
 async def _remove(db: Database, archive: Path, month: StoredMonth) -> ArchiveResult:

@@ -82,13 +82,13 @@ def limit(now: datetime, years: int) -> datetime:
     return now.replace(year=now.year - years, day=min(now.day, 28))
 
 
-async def stored(db: Database | Connection) -> list[StoredMonth]:
+async def load(db: Database | Connection) -> list[StoredMonth]:
     return await db.rows(StoredMonth, "SELECT * FROM archive_month ORDER BY month")
 
 
 async def next_due(db: Database, before: datetime) -> DueMonth | None:
     """Returns the oldest month that is not archived and ended before this time, or None."""
-    archived = await stored(db)
+    archived = await load(db)
     after_id = archived[-1].last_id if archived else LOWEST_ID
     rows = await db.records(LINKS)
     links = [Link(**row) for row in rows if row["first_id"] > after_id]

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION months_create(p_ahead integer)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = public, pg_temp
-SET timezone = 'UTC'
+SET TimeZone = utc
 AS $$
 DECLARE
     v_parent    text;

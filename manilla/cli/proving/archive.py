@@ -31,7 +31,7 @@ def archive_folder(tools: Tools) -> Path:
 @command(app, "list")
 async def list_months(tools: Tools) -> None:
     """List the archived months."""
-    rows = [_row(month) for month in await months.stored(tools.db)]
+    rows = [_row(month) for month in await months.load(tools.db)]
     tools.print_rows(rows, empty="No month is archived yet.")
 
 
@@ -75,7 +75,7 @@ async def run(tools: Tools) -> None:
 async def verify(tools: Tools) -> None:
     """Verify the files of all archived months. Exits with 1 if a file is missing or changed."""
     folder, rows = archive_folder(tools), []
-    for month in await months.stored(tools.db):
+    for month in await months.load(tools.db):
         try:
             await archiving.check(tools.db, folder, month)
             rows.append({"month": month.name, "ok": True, "problem": None})
@@ -94,5 +94,5 @@ async def find(
     ],
 ) -> None:
     """Show an archived transaction with all its rows, as JSON."""
-    stored = await months.stored(tools.db)
+    stored = await months.load(tools.db)
     print_json(lookup.find(archive_folder(tools), stored, trx_id))

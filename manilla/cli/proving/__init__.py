@@ -1,0 +1,1 @@
+"""Commands that prove and archive the ledger."""
