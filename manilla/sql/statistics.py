@@ -15,19 +15,24 @@ async def seed(connection: Any) -> None:
     """Adds missing planner statistics. Leaves useful statistics unchanged."""
     for table in await _tables(connection):
         await _seed_row_count(connection, table)
-        if table["merchant_indexes"] > 1:
+        if table["is_keyed_by_merchant"] and table["indexes"] > 1:
             await _seed_merchants(connection, table)
 
 
 async def _tables(connection: Any) -> list[Any]:
-    """Returns all tables, with the number of indexes that start with the merchant id."""
+    """Returns all tables, with the number of their B-tree indexes."""
     tables: list[Any] = await connection.fetch(
         """
         SELECT t.relname AS name, t.reltuples AS row_count,
                pg_relation_size(t.oid) / current_setting('block_size')::integer AS pages,
                (SELECT count(*) FROM pg_index x
+                  JOIN pg_class i ON i.oid = x.indexrelid
+                  JOIN pg_am m ON m.oid = i.relam AND m.amname = 'btree'
+                 WHERE x.indrelid = t.oid) AS indexes,
+               EXISTS (SELECT FROM pg_index x
                   JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = x.indkey[0]
-                 WHERE x.indrelid = t.oid AND a.attname = 'merchant_id') AS merchant_indexes,
+                 WHERE x.indrelid = t.oid AND x.indisprimary AND a.attname = 'merchant_id')
+               AS is_keyed_by_merchant,
                (SELECT coalesce(a.attoptions @> '{n_distinct=1}', false) FROM pg_attribute a
                  WHERE a.attrelid = t.oid AND a.attname = 'merchant_id') AS is_pinned,
                EXISTS (SELECT FROM pg_stats s
