@@ -20,7 +20,7 @@ from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Job, Work
 from manilla.kit.jobs.runner import Runner
 from manilla.kit.tracing import SpanKind
-from manilla.ledger import idempotency
+from manilla.ledger import clearing, idempotency
 from manilla.lookup import traces
 from manilla.mail import queries as mail
 from manilla.mail.delivery import MailDelivery
@@ -97,6 +97,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("learn_banks", 300, services.banks.refresh),
         PeriodicTask("prove_books", 2, lambda: _prove_books(services)),
         PeriodicTask("chain_postings", 10, lambda: chain.extend(db)),
+        PeriodicTask("total_clearing", 10, lambda: clearing.add_final_postings(db)),
     ]
 
 

@@ -32,13 +32,13 @@ SMALL = frozenset(
     # This table has one row per merchant.
     | {"dossier"}
     # These tables have one row.
-    | {"proof", "posting_chain_head"}
+    | {"proof", "posting_chain_head", "clearing_total_head"}
     # This table has at most one row per 10 seconds, or per 10,000 postings.
     | {"posting_chain"}
     # These tables have one row per provider, currency and day.
     | {"statement_day", "reported_balance"}
-    # This table has one row per provider and currency.
-    | {"clearing_difference"}
+    # These tables have one row per provider and currency.
+    | {"clearing_difference", "clearing_total"}
     # This table has one row per month.
     | {"archive_month"}
     # This table has one row per restore.

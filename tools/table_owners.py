@@ -29,7 +29,7 @@ SHARED = {
     "charge": TableUse("payments", "lookup providers reconciliation"),
     "credential": TableUse("merchants", "cli"),
     "entry": TableUse(
-        "ledger", "console lookup payments payouts providers reconciliation refunds resolutions"
+        "ledger", "console lookup payments payouts reconciliation refunds resolutions"
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
@@ -53,6 +53,7 @@ SHARED = {
     "payout_attempt": TableUse("payouts", "bulk providers transfers"),
     "person": TableUse("people", "mail"),
     "posting": TableUse("ledger", "lookup payments payouts reconciliation refunds resolutions"),
+    "posting_chain_head": TableUse("proofs", "ledger"),
     "provider_bank": TableUse("banks", "console"),
     "refund": TableUse("refunds", "lookup payments payouts providers reconciliation"),
     "reported_balance": TableUse("providers", "reconciliation"),

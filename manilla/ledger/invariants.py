@@ -87,6 +87,21 @@ LEDGER: tuple[Invariant, ...] = (
                FROM entry WHERE account = 'wallet') AS history
             WHERE before + amount_minor <> balance_minor""",
     ),
+    Invariant(
+        "clearing_totals_equal_their_entries",
+        "The stored total of each clearing account is the sum of its entries up to the last "
+        "posting in the totals.",
+        """SELECT account, environment, currency, t.minor, e.sum
+             FROM clearing_total t
+             FULL JOIN (SELECT account::text, environment::text, currency::text,
+                               sum(amount_minor) AS sum
+                          FROM entry
+                         WHERE starts_with(account, 'clearing:')
+                           AND posting_id <= (SELECT last_id FROM clearing_total_head)
+                         GROUP BY account, environment, currency) AS e
+                  USING (account, environment, currency)
+            WHERE t.minor IS DISTINCT FROM e.sum""",
+    ),
 )
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from manilla.kit.clock import LAGOS
 from manilla.kit.db import Connection, Database
 from manilla.kit.money import Money
-from manilla.ledger import posting
+from manilla.ledger import clearing, posting
 from manilla.providers.port import Adapter, Done
 
 
@@ -19,13 +19,8 @@ async def ask(db: Database, adapter: Adapter, currency: str) -> None:
 
 async def in_ledger(db: Database | Connection, provider: str, currency: str) -> Money:
     """Returns our balance at the provider, according to our ledger."""
-    minor = await db.value(
-        """
-        SELECT -coalesce(sum(amount_minor), 0)::bigint FROM entry
-         WHERE account = $1 AND environment = 'production' AND currency::text = $2""",
-        *(posting.clearing(provider), currency),
-    )
-    return Money(currency, minor)
+    totals = await clearing.totals(db, posting.clearing(provider))
+    return Money(currency, -totals.get(currency, 0))
 
 
 async def save(

@@ -178,8 +178,7 @@ async def in_our_books(db: Database, provider: str) -> Books:
     books = await db.row(
         Books,
         f"""
-        SELECT (SELECT -coalesce(sum(amount_minor), 0)::bigint FROM entry
-                 WHERE account = $1 AND environment = 'production' AND currency = $3) AS ledger,
+        SELECT -coalesce((SELECT minor FROM clearing_totals($1) WHERE currency = $3), 0) AS ledger,
                (SELECT coalesce(sum(p.amount_minor + coalesce(p.provider_fee_minor, 0)), 0)::bigint
                   FROM job j
                   JOIN payout p ON p.merchant_id = j.merchant_id AND p.trx_id = j.subject

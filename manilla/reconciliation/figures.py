@@ -4,7 +4,7 @@ Sums over many rows are MATERIALIZED, because the planner would otherwise comput
 """
 
 from manilla.kit.db import Connection
-from manilla.ledger import posting
+from manilla.ledger import clearing, posting
 from manilla.providers.checks import references
 from manilla.reconciliation.matching import OPEN_SIDES
 
@@ -83,12 +83,14 @@ async def _store_movements(connection: Connection, provider: str) -> None:
 
 async def _store_ledger_balance(connection: Connection, provider: str) -> None:
     """Saves our balance at the end of a day: the current balance minus later postings."""
+    account = posting.clearing(provider)
+    totals = await clearing.totals(connection, account)
     await connection.execute(
         f"""
         WITH days AS ({DAYS}),
         current AS MATERIALIZED (
-            SELECT currency, -sum(amount_minor) AS minor FROM entry
-             WHERE account = $2 AND environment = 'production' GROUP BY currency),
+            SELECT currency, -minor AS minor
+              FROM unnest($3::text[], $4::bigint[]) AS total (currency, minor)),
         posted AS MATERIALIZED (
             SELECT e.currency, (p.posted_at AT TIME ZONE 'Africa/Lagos')::date AS day,
                    -sum(e.amount_minor) AS minor
@@ -103,7 +105,7 @@ async def _store_ledger_balance(connection: Connection, provider: str) -> None:
                             - coalesce((SELECT sum(minor) FROM posted
                                          WHERE currency = d.currency AND posted.day > d.day), 0)
           FROM days d WHERE {SAME_DAY}""",
-        *(provider, posting.clearing(provider)),
+        *(provider, account, list(totals), list(totals.values())),
     )
 
 

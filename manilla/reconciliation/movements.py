@@ -15,9 +15,14 @@ async def copy(
     connection: Connection, provider: str, since: datetime, kinds: Iterable[str]
 ) -> None:
     """Copies ledger movements of these kinds since this time. Skips movements already copied."""
+    # With the currency, the index returns both times without reading the provider's movements.
     copied = await connection.record(
-        "SELECT min(booked_at) AS first, max(booked_at) AS last FROM clearing_movement"
-        " WHERE provider = $1",
+        """
+        SELECT min(m.first) AS first, max(m.last) AS last
+          FROM (SELECT DISTINCT currency FROM statement_day WHERE provider = $1) AS c
+         CROSS JOIN LATERAL (
+               SELECT min(booked_at) AS first, max(booked_at) AS last FROM clearing_movement
+                WHERE provider = $1 AND currency = c.currency) AS m""",
         provider,
     )
     is_known = copied["first"] is not None and copied["first"] <= since

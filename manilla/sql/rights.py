@@ -27,6 +27,8 @@ RIGHTS = {
     "checkout_origins": KEEP,
     "clearing_difference": KEEP,
     "clearing_movement": APPEND,
+    "clearing_total": KEEP,
+    "clearing_total_head": CHANGE,
     "credential": ALL,
     "day_sign_off": APPEND,
     "delivery_attempt": EXPIRE,

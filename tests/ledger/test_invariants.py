@@ -20,6 +20,8 @@ DAMAGE = {
     " WHERE account = 'wallet' AND {here}",
     "wallet_history_is_gapless": "UPDATE entry SET balance_minor = balance_minor + 1"
     " WHERE account = 'wallet' AND {here}",
+    "clearing_totals_equal_their_entries": "INSERT INTO clearing_total"
+    " VALUES ('clearing:providera', 'production', 'NGN', 1)",
 }
 
 

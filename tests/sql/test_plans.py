@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
@@ -12,6 +12,7 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.kit.jobs.claims import claim_fairly
 from manilla.kit.jobs.runner import Runner
+from manilla.ledger import clearing
 from manilla.ledger.scope import Everyone
 from manilla.lookup import search
 from manilla.notify import delivery
@@ -20,6 +21,8 @@ from manilla.notify.ipn import IpnDestination
 from manilla.proofs import chain, pack, verify
 from manilla.proofs.pack import PackOptions
 from manilla.proofs.verify import Seal
+from manilla.providers.port import EVERY_MOVEMENT
+from manilla.reconciliation import balances, importing
 from manilla.refunds import initiate
 from manilla.settings import Settings
 from manilla.sql import migrate
@@ -325,6 +328,53 @@ async def test_a_link_of_the_hash_chain_does_not_read_earlier_postings(
     scans = [scan for scan in log.scans(start) if scan.table in ("posting", "entry")]
     assert {scan.table for scan in scans} == {"posting", "entry"}
     assert sum(scan.rows_read for scan in scans) < POSTING_HISTORY / 2, scans
+
+
+async def test_comparing_a_statement_does_not_read_earlier_movements(
+    cluster: Cluster, settings: Settings
+) -> None:
+    on, log = await _database(cluster, settings, _leave_new)
+    async with business(on) as shop:
+        await _add_movements(on, rows=POSTING_HISTORY)
+        await chain.extend(shop.db)
+        await clearing.add_final_postings(shop.db)
+        await shop.complete_a_payout()
+        start = log.position()
+        since = datetime.now(UTC) - timedelta(hours=1)
+        await importing.compare(shop.db, "providera", since, EVERY_MOVEMENT)
+        await balances.in_our_books(shop.db, "providera")
+    scans = [scan for scan in log.scans(start) if scan.table in {*GROWING, "clearing_movement"}]
+    assert {"posting", "entry", "clearing_movement"} <= {scan.table for scan in scans}
+    assert [scan for scan in scans if scan.rows_read > POSTING_HISTORY / 2] == []
+
+
+async def _add_movements(on: Settings, *, rows: int) -> None:
+    """Adds movements of provider A from last month, which were compared with its statement."""
+    owner = await asyncpg.connect(on.migration_url)
+    try:
+        await owner.execute(
+            f"""
+            INSERT INTO posting (merchant_id, environment, currency, kind, trx_id, posted_at)
+            SELECT n % 100, 'production', 'NGN', 'payment', 'OLD-' || n, now() - interval '30 days'
+              FROM generate_series(1, {rows}) AS n;
+            INSERT INTO entry (merchant_id, posting_id, line, environment, currency, account,
+                               amount_minor)
+            SELECT merchant_id, id, line, 'production', 'NGN', account, minor
+              FROM posting
+             CROSS JOIN LATERAL (VALUES (2, 'clearing:providera', -1), (3, 'bank', 1))
+                   AS parts (line, account, minor)
+             WHERE trx_id LIKE 'OLD-%';
+            INSERT INTO clearing_movement (merchant_id, posting_id, provider, currency, trx_id,
+                                           kind, booked_at, amount_minor)
+            SELECT merchant_id, id, 'providera', 'NGN', trx_id, 'charge', posted_at, 1
+              FROM posting WHERE trx_id LIKE 'OLD-%';
+            INSERT INTO statement_day (provider, currency, day, kinds, imported_at)
+            SELECT 'providera', 'NGN', (now() - interval '30 days')::date, '{{charge}}',
+                   now() - interval '29 days'"""
+        )
+        await owner.execute("VACUUM ANALYZE")
+    finally:
+        await owner.close()
 
 
 async def test_a_pack_with_a_seal_does_not_read_earlier_transactions(
