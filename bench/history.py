@@ -1,9 +1,9 @@
 """Databases with a long history of payments, payouts and delivered notifications.
 
-`MANILLA_BENCH_ROWS` sets the number of rows in the larger database. Two thirds of the rows belong
-to the measured merchant and the rest to thousands of others, which reveals query plans that only
-suit an average merchant. All transactions are final, so they have no jobs. Entries, timelines and
-charges are omitted, because no measured request reads them.
+`MANILLA_BENCH_ROWS` sets the number of payments, and of payouts, in the larger database. Two thirds
+of the transactions belong to the measured merchant and the rest to thousands of others, which
+reveals query plans that only suit an average merchant. All transactions are final, so they have no
+jobs. The ledger is complete: `manilla ledger check` finds no violation.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 import asyncpg
 import msgspec
@@ -23,22 +24,28 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.embedded.postgres import SUPERUSER
 from manilla.kit.environment import Environment
-from manilla.kit.ids import ALPHABET, OWNER_CHARACTERS, RANDOM_CHARACTERS
+from manilla.kit.ids import ALPHABET, OWNER_CHARACTERS, RANDOM_CHARACTERS, TimedIds
 from manilla.kit.money import Money
 from manilla.ledger.trx_ids import TRX_IDS
 from manilla.merchants import wallets
+from manilla.notify.notification_ids import NOTIFICATION_IDS
 
 SMALL, LARGE = 10_000, int(os.environ.get("MANILLA_BENCH_ROWS", "10000000"))
-NOTIFIED = 200  # number of merchants that have notifications
+NOTIFIED = 200  # number of merchants whose notifications are delivered in the benchmark
 OTHERS = 5_000
 # An email address or account number occurs equally often in a short and in a long history.
 PAYMENTS_OF_CUSTOMER, PAYOUTS_OF_ACCOUNT = 7, 8
 AMOUNTS = 5_000
+FEE = 1_000
 
+# The merchants whose notifications are delivered already have a wallet.
 MERCHANTS = f"""
     INSERT INTO merchant (name, email, status, currencies, version)
     SELECT 'Shop ' || md5(n::text), 'shop' || n || '@example.com', 'approved', '{{NGN}}', n
-      FROM generate_series(1, {OTHERS}) AS n"""
+      FROM generate_series(1, {OTHERS}) AS n;
+    INSERT INTO wallet (merchant_id, environment, currency)
+    SELECT id, 'sandbox', 'NGN' FROM merchant
+        ON CONFLICT DO NOTHING"""
 
 
 def _base32(number: str, characters: int) -> str:
@@ -51,17 +58,27 @@ def _base32(number: str, characters: int) -> str:
 
 
 RANDOM_DIGITS = 6  # enough for 10⁹ rows
-MILLISECONDS = "(extract(epoch FROM moment) * 1000)::bigint"
-TRX_ID = f"""
-    '{TRX_IDS.prefix}' || {_base32(MILLISECONDS, TRX_IDS.time_characters)}
+MICROSECONDS = "(extract(epoch FROM moment) * 1000000)::bigint"
+
+
+def _id(kind: TimedIds, digit: str) -> str:
+    """Returns SQL for the id of transaction `n`. The digit distinguishes payments and payouts."""
+    moment = f"({MICROSECONDS} / {kind.unit_microseconds})"
+    return f"""
+    '{kind.prefix}' || {_base32(moment, kind.time_characters)}
     || {_base32("owner", OWNER_CHARACTERS)}
-    || '{{digit}}{"0" * (RANDOM_CHARACTERS - RANDOM_DIGITS - 1)}'
+    || {digit} || '{"0" * (RANDOM_CHARACTERS - RANDOM_DIGITS - 1)}'
     || {_base32("n", RANDOM_DIGITS)}"""
-# One transaction per second, up to the current time.
+
+
+PAYMENT_ID, PAYOUT_ID = (_id(TRX_IDS, digit) for digit in ("'0'", "'1'"))
+# One payment per second, up to the current time. Its payout takes the same amount from the wallet.
 NUMBERED = f"""
-    (SELECT n, {{merchant}}::bigint + CASE WHEN n % 3 = 0 THEN 1 + n % {OTHERS} ELSE 0 END AS owner,
-            now() - ({{number}} - n) * interval '1 second' AS moment
-       FROM generate_series(1, {{number}}::bigint) AS n) AS numbered"""
+    (SELECT n, owner, timestamptz '{{now}}' - ({{number}} - n) * interval '1 second' AS moment,
+            11000 + n * 37 % {AMOUNTS} * 100 AS minor
+       FROM (SELECT n, {{merchant}}::bigint
+                    + CASE WHEN n % 3 = 0 THEN 1 + n % {OTHERS} ELSE 0 END AS owner
+               FROM generate_series(1, {{number}}::bigint) AS n) AS owned) AS numbered"""
 
 PAYMENTS = f"""
     INSERT INTO payment (
@@ -69,8 +86,8 @@ PAYMENTS = f"""
            commission_minor, commission_bearer, description, customer_name, customer_email,
            ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
            remarks, created_at, updated_at, expires_at)
-    SELECT owner, {TRX_ID.format(digit=0)}, 'sandbox', 'order-' || md5(n::text), 'success', 'NGN',
-           10000 + n * 37 % {AMOUNTS} * 100, 1500, 'customer', 'Two chairs and a table', 'Ada Obi',
+    SELECT owner, {PAYMENT_ID}, 'sandbox', 'order-' || md5(n::text), 'success', 'NGN',
+           minor, 0, 'customer', 'Two chairs and a table', 'Ada Obi',
            'customer' || n % ({{number}} / {PAYMENTS_OF_CUSTOMER}) || '@example.com',
            'https://shop.example/ipn', 'https://shop.example/thanks?order=7',
            'https://shop.example/cart', '{{{{}}}}', false,
@@ -80,28 +97,66 @@ PAYOUTS = f"""
     INSERT INTO payout (
            merchant_id, trx_id, environment, ref_trx, status, currency, amount_minor, fee_minor,
            method_id, method_code, method_name, provider, beneficiary, account_name, description,
-           ipn_url, remarks, session_id, created_at, updated_at)
-    SELECT owner, {TRX_ID.format(digit=1)}, 'sandbox', 'payout-' || md5(n::text), 'completed',
-           'NGN', 10000 + n * 37 % {AMOUNTS} * 100, 1000, 6, 'providera_ngn_transfer',
+           ipn_url, remarks, session_id, provider_reference, began_at, accepted_at, accepted_note,
+           created_at, updated_at)
+    SELECT owner, {PAYOUT_ID}, 'sandbox', 'payout-' || md5(n::text), 'completed',
+           'NGN', minor - {FEE}, {FEE}, 6, 'providera_ngn_transfer',
            'Provider A bank transfer', 'providera',
            jsonb_build_object('bank_code', '058', 'account_number',
                               lpad((n % ({{number}} / {PAYOUTS_OF_ACCOUNT}))::text, 10, '0')),
            'SANDBOX BENEFICIARY', 'Two chairs and a table', 'https://shop.example/ipn',
-           'SANDBOX_TRANSACTION', lpad(n::text, 30, '0'), moment, moment
+           'SANDBOX_TRANSACTION', lpad(n::text, 30, '0'), 'TRF_' || md5(n::text), moment, moment,
+           'To SANDBOX BENEFICIARY, bank 058, account …6789.', moment, moment
       FROM {NUMBERED}"""
-POSTINGS = """
-    INSERT INTO posting (merchant_id, environment, currency, kind, trx_id, posted_at)
-    SELECT merchant_id, environment, currency, 'payout', trx_id, created_at FROM payout"""
+
+
+def _posted(values: str, columns: str) -> str:
+    """Returns SQL for the rows of each number's postings: payment, payout, and its delivery."""
+    return f"""
+      FROM (SELECT numbered.*, {{first_posting}} + 3 * n AS posting_id FROM {NUMBERED}) AS numbered
+     CROSS JOIN LATERAL (VALUES {values}) AS posted ({columns})"""
+
+
+POSTINGS = f"""
+    INSERT INTO posting (merchant_id, id, environment, currency, kind, trx_id, posted_at)
+           OVERRIDING SYSTEM VALUE
+    SELECT owner, posting_id + place, 'sandbox', 'NGN', kind,
+           CASE kind WHEN 'payment' THEN {PAYMENT_ID} ELSE {PAYOUT_ID} END, moment
+    {_posted("(0, 'payment'), (1, 'payout'), (2, 'payout_delivered')", "place, kind")}"""
+_LINES = f"""
+           (0, 1, 'wallet', minor, minor), (0, 2, 'clearing:providera', -minor, 0),
+           (1, 1, 'wallet', -minor, 0), (1, 2, 'in_flight', minor - {FEE}, 0),
+           (1, 3, 'payout_fee', {FEE}, 0), (2, 2, 'in_flight', {FEE} - minor, 0),
+           (2, 3, 'clearing:providera', minor - {FEE}, 0)"""
+ENTRIES = f"""
+    INSERT INTO entry (merchant_id, posting_id, line, environment, currency, account, amount_minor,
+                       balance_minor)
+    SELECT owner, posting_id + place, line, 'sandbox', 'NGN', account, amount_minor,
+           CASE WHEN account = 'wallet' THEN wallet.balance_minor + left_minor END
+    {_posted(_LINES, "place, line, account, amount_minor, left_minor")}
+      JOIN wallet ON wallet.merchant_id = owner AND wallet.environment = 'sandbox'"""
+# Each number has two transactions that have ended.
+ENDED = f"""
+      FROM {NUMBERED}
+     CROSS JOIN LATERAL (VALUES
+           ('0', 'payment', 'payment.success', 'paid', 'success', {PAYMENT_ID}),
+           ('1', 'payout', 'payout.completed', 'delivered', 'completed', {PAYOUT_ID}))
+           AS ended (digit, event, type, step, status, trx_id)"""
+TIMELINE = f"""
+    INSERT INTO timeline (merchant_id, trx_id, number, at, event, from_status, to_status)
+    SELECT owner, trx_id, 1, moment, step, 'pending', ended.status {ENDED}"""
 NOTIFICATIONS = f"""
     INSERT INTO notification (
            merchant_id, id, environment, trx_id, event, type, status, url, body, state, attempts,
            created_at, decided_at)
-    SELECT {{notified}} + n % {NOTIFIED}, 'msg_H' || lpad(n::text, 24, '0'), 'sandbox',
-           {TRX_ID.format(digit=1)}, 'payout', 'payout.completed', 'completed', 'https://shop.example/ipn',
+    SELECT owner, {_id(NOTIFICATION_IDS, "digit")}, 'sandbox',
+           trx_id, event, type, 'completed', 'https://shop.example/ipn',
            convert_to('{{{{"data":{{{{"amount":1000.00,"currency_code":"NGN"}}}},'
                       '"message":"Payout completed","status":"completed"}}}}', 'utf8'),
-           'delivered', 1, moment, moment
-      FROM {NUMBERED}"""
+           'delivered', 1, moment, moment {ENDED}"""
+
+
+FINISH = "SELECT setval('posting_id_seq', (SELECT max(id) FROM posting))"
 
 
 class History(msgspec.Struct, frozen=True):
@@ -135,20 +190,45 @@ async def _create(stage: Stage, number: int) -> History:
         await db.close()
     await server.execute(database, MERCHANTS)
     url = server.cluster.url(SUPERUSER, database)
-    await fill_all(url, number, merchant.id, notified[0].id)
+    first_posting: int = await server.value("SELECT max(id) FROM posting", database)
+    await fill_all(url, number, merchant.id, first_posting)
+    await server.execute(database, FINISH)
     await server.execute(database, "VACUUM (FREEZE, ANALYZE)")
     await server.execute(database, "CHECKPOINT")
     print(f"created in {time.monotonic() - began:.0f} seconds", file=sys.stderr, flush=True)
     return History(database, number, Seeded(merchant.id, stage.merchant.sandbox), notified)
 
 
-async def fill_all(url: str, number: int, merchant_id: int, first_notified: int) -> None:
-    names = {"number": number, "merchant": merchant_id, "notified": first_notified}
+async def fill_all(url: str, number: int, merchant_id: int, first_posting: int) -> None:
+    names = {
+        "number": number,
+        "merchant": merchant_id,
+        "first_posting": first_posting,
+        "now": datetime.now(UTC).isoformat(),
+    }
+    written = [
+        {"payment": PAYMENTS, "payout": PAYOUTS, "timeline": TIMELINE},
+        {"entry": ENTRIES, "posting": POSTINGS, "notification": NOTIFICATIONS},
+    ]
     await asyncio.gather(
-        fill(url, {"payment": PAYMENTS.format(**names)}),
-        fill(url, {"payout": PAYOUTS.format(**names), "posting": POSTINGS}),
-        fill(url, {"notification": NOTIFICATIONS.format(**names)}),
+        *(
+            fill(url, {table: sql.format(**names) for table, sql in inserts.items()})
+            for inserts in written
+        )
     )
+
+
+INDEXES = """
+    SELECT CASE WHEN c.oid IS NULL THEN format('DROP INDEX %s', x.indexrelid::regclass)
+                ELSE format('ALTER TABLE %s DROP CONSTRAINT %I', x.indrelid::regclass, c.conname)
+           END AS drop,
+           CASE WHEN c.oid IS NULL THEN pg_get_indexdef(x.indexrelid)
+                ELSE format('ALTER TABLE %s ADD CONSTRAINT %I %s', x.indrelid::regclass, c.conname,
+                            pg_get_constraintdef(c.oid))
+           END AS create
+      FROM pg_index x
+      LEFT JOIN pg_constraint c ON c.conindid = x.indexrelid AND c.contype IN ('p', 'u')
+     WHERE x.indrelid = $1::text::regclass"""
 
 
 async def fill(url: str, inserts: Mapping[str, str]) -> None:
@@ -163,18 +243,11 @@ async def fill(url: str, inserts: Mapping[str, str]) -> None:
             "SET maintenance_work_mem = '512MB'"
         )
         for table, sql in inserts.items():
-            indexes = await connection.fetch(
-                """
-                SELECT indexrelid::regclass::text AS name, pg_get_indexdef(indexrelid) AS definition
-                  FROM pg_index
-                 WHERE indrelid = $1::text::regclass
-                   AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)""",
-                table,
-            )
-            for index in indexes:
-                await connection.execute(f"DROP INDEX {index['name']}")
+            definitions = await connection.fetch(INDEXES, table)
+            for each in definitions:
+                await connection.execute(each["drop"])
             await connection.execute(sql)
-            for index in indexes:
-                await connection.execute(index["definition"])
+            for each in definitions:
+                await connection.execute(each["create"])
     finally:
         await connection.close()

@@ -81,8 +81,8 @@ class Server(msgspec.Struct, frozen=True):
         written: int = await self.value("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
         return written
 
-    async def value(self, sql: str) -> Any:
-        connection = await asyncpg.connect(self.cluster.url(SUPERUSER, "postgres"))
+    async def value(self, sql: str, database: str = "postgres") -> Any:
+        connection = await asyncpg.connect(self.cluster.url(SUPERUSER, database))
         try:
             return await connection.fetchval(sql)
         finally:

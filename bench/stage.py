@@ -135,7 +135,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def prepared(server: Server, plan: Plan) -> AsyncIterator[Stage]:
+async def prepared(
+    server: Server, plan: Plan, *, has_baseline: bool = True
+) -> AsyncIterator[Stage]:
     key = crypto.generate_key()
     keyring = Keyring([crypto.decode_key(key)])
     db = await Database.open(server.url(), size=2, name="bench")
@@ -143,7 +145,9 @@ async def prepared(server: Server, plan: Plan) -> AsyncIterator[Stage]:
         merchant = await seed.product(db, keyring)
         await seed.wallets(db)
         stage = Stage(server, plan, db, merchant, key)
-        await seed.baseline(str(BASELINE_PYTHON), stage.baseline_environment(), merchant)
+        if has_baseline:
+            environment = stage.baseline_environment()
+            await seed.baseline(str(BASELINE_PYTHON), environment, merchant)
         yield stage
     finally:
         await db.close()

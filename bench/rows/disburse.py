@@ -1,11 +1,12 @@
 """Measures how many payouts per second one worker sends to a provider that responds instantly."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from bench import merchants, seed, worker
 from bench.frame import PRODUCT, Comparison, Row, Target
+from bench.merchants import Seeded
 from bench.rows.initiate_payout import METHOD, PROVIDER, parts_of_item
 from bench.stage import Stage
 from manilla.cli.running.programs import listen
@@ -87,9 +88,14 @@ async def _seed(stage: Stage, port: int) -> None:
         address = {"base_url": f"http://127.0.0.1:{port}"}
         await credentials.change(db, keyring, PROVIDER, address)
         seeded = await merchants.add(db, keyring, MERCHANTS, Environment.PRODUCTION)
-        [method] = [each for each in await catalogue.load(db) if each.code == METHOD]
-        parts = await parts_of_item(Environment.PRODUCTION, method)
-        taken = await db.value(TAKE, seeded[0].id, seeded[-1].id, PAYOUTS_EACH, parts)
-        assert taken == MERCHANTS * PAYOUTS_EACH
+        await take(db, seeded)
     finally:
         await db.close()
+
+
+async def take(db: Database, seeded: Sequence[Seeded]) -> None:
+    """Creates pending payouts of these merchants, whose ids are consecutive."""
+    [method] = [each for each in await catalogue.load(db) if each.code == METHOD]
+    parts = await parts_of_item(Environment.PRODUCTION, method)
+    taken = await db.value(TAKE, seeded[0].id, seeded[-1].id, PAYOUTS_EACH, parts)
+    assert taken == len(seeded) * PAYOUTS_EACH

@@ -1,25 +1,45 @@
 """Compares the CPU time of each operation on a short and on a long history. It must not grow."""
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
-from bench import history
+from bench import history, merchants, worker
 from bench.comparisons import cost, growth
 from bench.frame import Contender, Row
 from bench.history import LARGE, SMALL, History
-from bench.rows import initiate_payment, initiate_payout, notify, search, verify
+from bench.rows import (
+    disburse,
+    initiate_payment,
+    initiate_payout,
+    notify,
+    reconcile,
+    search,
+    verify,
+)
 from bench.stage import Stage
+from manilla.kit import crypto
+from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
 from manilla.people.roles import Realm
 
 COST_MAX = 1.1
+PAYING = 200  # number of merchants with pending payouts
+SETTLEMENT_ACCOUNT = """
+    INSERT INTO settlement_account (merchant_id, environment, currency, method_code, beneficiary,
+           bank_name, account_name, set_by, effective_at)
+    VALUES ($1, 'sandbox', 'NGN', 'providera_ngn_transfer',
+            '{"bank_code": "058", "account_number": "0123456789"}', 'GTBank', 'ADA OBI', 'Ada',
+            now())"""
 READ = 1000  # number of transactions that the benchmark reads in rotation
 # Creates the contender for one operation on the given history's database.
 Measured = Callable[[Stage, History, str], AbstractAsyncContextManager[Contender]]
 
 
-def _row(operation: str, measured: Measured) -> Callable[[Stage], AbstractAsyncContextManager[Row]]:
+def _row(
+    operation: str, measured: Measured, *, once: bool = False
+) -> Callable[[Stage], AbstractAsyncContextManager[Row]]:
     @asynccontextmanager
     async def opened(stage: Stage) -> AsyncIterator[Row]:
         async with AsyncExitStack() as stack:
@@ -38,6 +58,7 @@ def _row(operation: str, measured: Measured) -> Callable[[Stage], AbstractAsyncC
                     cost(shown, many.name, few.name, COST_MAX),
                     *growth(shown, few.name, many.name),
                 ],
+                once=once,
             )
 
     return opened
@@ -112,9 +133,39 @@ async def _deliver(stage: Stage, past: History, name: str) -> AsyncIterator[Cont
         yield worker.contender(name, {})
 
 
+def _settle(step: str, prepare: Callable[[Stage, History], Awaitable[None]]) -> Measured:
+    @asynccontextmanager
+    async def contender(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
+        await prepare(stage, past)
+        environment = stage.environment(past.database)
+        async with worker.started("bench.workers.settle", environment) as product:
+            yield product.contender(name, {"step": step, "merchant_id": past.merchant.id})
+
+    return contender
+
+
+async def _add_pending_payouts(stage: Stage, past: History) -> None:
+    """Adds pending payouts of new merchants, which the benchmark completes."""
+    keyring = Keyring([crypto.decode_key(stage.master_key)])
+    async with _database(stage, past) as db:
+        added = await merchants.add(db, keyring, PAYING, Environment.PRODUCTION)
+        await disburse.take(db, added)
+
+
+async def _add_settlement_account(stage: Stage, past: History) -> None:
+    async with _database(stage, past) as db:
+        await db.execute(SETTLEMENT_ACCOUNT, past.merchant.id)
+
+
+async def _leave(stage: Stage, past: History) -> None:
+    """Changes nothing."""
+
+
 @asynccontextmanager
 async def _database(stage: Stage, past: History) -> AsyncIterator[Database]:
-    db = await Database.open(stage.server.url(past.database), size=1, name="bench")
+    db = await Database.open(
+        stage.server.url(past.database), size=1, name="bench", statement_seconds=900
+    )
     try:
         yield db
     finally:
@@ -132,5 +183,12 @@ OPERATIONS: Mapping[str, Measured] = {
     "search-console": _search(Realm.CONSOLE),
     "claim": _claim,
     "notify": _deliver,
+    "complete-payout": _settle("deliver", _add_pending_payouts),
+    "settlement": _settle("offer", _add_settlement_account),
 }
-ROWS = {f"growth-{name}": _row(name, measured) for name, measured in OPERATIONS.items()}
+ROWS = {
+    **{f"growth-{name}": _row(name, measured) for name, measured in OPERATIONS.items()},
+    # The check reads every transaction, so its cost is compared per transaction.
+    "growth-ledger-check": _row("ledger-check", _settle("check", _leave), once=True),
+    "growth-reconcile": reconcile.grown,
+}

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from bench import worker
-from bench.comparisons import growth
+from bench.comparisons import cost, growth
 from bench.frame import Comparison, Contender, Row, Target
+from bench.history import LARGE
 from bench.stage import Stage
 
 FEW, MANY = 100_000, 1_000_000
@@ -41,7 +42,54 @@ MOVEMENTS = """
            '{{"bank_code": "058", "account_number": "0123456789"}}', 'ADA OBI',
            'Two chairs and a table', 'https://shop.example/ipn', '', moment, moment
       FROM made WHERE minor < 0"""
+# The movements from `{first}` on are older. Their statements were imported and matched earlier.
+MATCHED = """
+    INSERT INTO clearing_movement
+           (merchant_id, posting_id, provider, currency, trx_id, kind, booked_at, amount_minor)
+    SELECT 0, n, '{provider}', 'NGN', trx_id,
+           CASE kind WHEN 'payment' THEN 'charge' WHEN 'settle_top_up' THEN 'settlement'
+                     ELSE 'transfer' END, moment, minor
+      FROM made WHERE n >= {first} ORDER BY n DESC;
+    INSERT INTO statement_line
+           (provider, line_id, booked_at, currency, amount_minor, kind, reference, trx_id,
+            matched_by)
+    SELECT '{provider}', 'old-' || n, moment, 'NGN', minor, 'charge', trx_id, trx_id, 'reference'
+      FROM made WHERE n >= {first} ORDER BY n DESC"""
 PROVIDER = "providera"
+# A comparison reads the movements of the day before the statement, in a short history too.
+NEW, SHORT = 20_000, 200_000
+
+
+@asynccontextmanager
+async def grown(stage: Stage) -> AsyncIterator[Row]:
+    """Compares a new statement of the same length after a short and after a long history."""
+    async with AsyncExitStack() as stack:
+        names = []
+        contenders = []
+        for number in (SHORT, max(SHORT, LARGE)):
+            database = f"reconciled_{number}_{len(names)}"
+            await stage.server.add_database(database)
+            values = {"number": number, "provider": PROVIDER, "first": NEW + 1}
+            filled = f"{MOVEMENTS};{MATCHED}".format(**values)
+            await stage.server.execute(database, filled)
+            await stage.server.execute(database, "VACUUM (ANALYZE)")
+            size = {"BENCH_LINES": str(NEW), "BENCH_DAYS": "3"}
+            environment = {**stage.environment(database), **size}
+            product = await stack.enter_async_context(
+                worker.started("bench.workers.reconcile", environment)
+            )
+            names.append(f"after {number:,} movements")
+            for step in STEPS:
+                shown = names[-1] if step == "match" else f"{step} {names[-1]}"
+                contenders.append(product.contender(shown, {"step": step}))
+        few, many = names
+        yield Row(
+            name="growth-reconcile",
+            title=f"a statement of {NEW:,} lines",
+            contenders=contenders,
+            comparisons=[cost("long / short", many, few, 1.1), *growth("long / short", few, many)],
+            once=True,
+        )
 
 
 @asynccontextmanager

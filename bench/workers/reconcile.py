@@ -67,7 +67,8 @@ async def _import(db: Database, raw: bytes) -> int:
 
 async def _match(db: Database, raw: bytes) -> int:
     del raw  # the import step has already stored the statement
-    await importing.compare(db, PROVIDER, datetime.now(UTC) - timedelta(days=30), EVERY_MOVEMENT)
+    since = datetime.now(UTC) - timedelta(days=float(os.environ.get("BENCH_DAYS", "30")))
+    await importing.compare(db, PROVIDER, since, EVERY_MOVEMENT)
     found = await days.days(db)
     lines = sum(day.lines for day in found)
     open_ = [sum(day.open_lines for day in found), sum(day.open_movements for day in found)]
