@@ -21,6 +21,19 @@ webhooks = Counter(
     "Webhooks from providers, by outcome. Ignored webhooks concern another provider's transaction.",
     ["provider", "outcome"],
 )
+reads = Counter(
+    "manilla_reads",
+    "SQL statements of reads that may use the standby, by the server that ran them and the reason.",
+    ["outcome"],
+)
+standby_up = gauge(
+    "manilla_standby_up",
+    "Whether the standby for reads responds and is a standby of this database: 1 or 0.",
+)
+standby_age_seconds = gauge(
+    "manilla_standby_age_seconds",
+    "How old the data of the standby for reads are; 0 if the standby has replayed all commits.",
+)
 security_events = Counter(
     "manilla_security_events",
     "Sign-ins, step-ups, second-factor changes, denied permissions and exports, by outcome.",

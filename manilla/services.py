@@ -15,6 +15,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.http import Network
 from manilla.kit.ratelimit import RateLimiter
+from manilla.kit.sessions.reader import Reader
 from manilla.ledger.reader import TransactionReader
 from manilla.mail.letter import LetterWriter
 from manilla.mail.transport import Transport
@@ -43,6 +44,7 @@ from manilla.settlements.settling import Settling
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
     db: Database
+    reads: Reader  # for lists, charts and reports; never decides about money
     keyring: Keyring
     watch: ChangeWatch
     platform: CurrentSettings

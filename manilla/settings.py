@@ -36,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True):
     migration_url: str
     master_keys: tuple[bytes, ...]
     base_url: str
+    read_url: str | None = None  # a standby for reads that may use one, or None
     trusted_proxies: tuple[Network, ...] = ()
     # Folder in which tests enable crash points. Used only in development mode.
     crash_folder: Path | None = None
@@ -71,6 +72,7 @@ class Settings(msgspec.Struct, frozen=True):
             or environment.get("MANILLA_DATABASE_URL", ""),
             master_keys=_master_keys(environment, problems),
             base_url=_base_url(environment, problems),
+            read_url=environment.get("MANILLA_DATABASE_READ_URL") or None,
             trusted_proxies=_proxies(environment, problems),
             crash_folder=_crash_folder(environment, mode),
             smtp_server=_smtp_server(environment, mode, problems),

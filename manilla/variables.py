@@ -29,6 +29,15 @@ VARIABLES = (
         is_secret=True,
     ),
     Variable(
+        "MANILLA_DATABASE_READ_URL",
+        "none",
+        "a connection to a standby of the same database, with the same role, for example "
+        "`postgresql://manilla_app:password@db2.internal/manilla`. Lists, search, exports, charts, "
+        "reconciliation reports and `manilla prove` then read from the standby; see [reading from "
+        "a standby](operating/scaling.md#reading-from-a-standby)",
+        is_secret=True,
+    ),
+    Variable(
         "MANILLA_MIGRATION_URL",
         "`MANILLA_DATABASE_URL`",
         "the database owner's connection, used for migrations. With a separate owner, the "

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from manilla import metrics
 from manilla.banks.registry import BankRegistry
 from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver
@@ -14,10 +15,11 @@ from manilla.kit import crash, prometheus
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.db import BY_KEY, Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.http_client.client import HttpClient
 from manilla.kit.ratelimit import RateLimiter
+from manilla.kit.sessions.reader import Reader, ReaderByKey, ReadOutcome, Standby
 from manilla.ledger.reader import TransactionReader
 from manilla.mail.hook import HookTransport
 from manilla.mail.letter import LetterWriter
@@ -75,7 +77,8 @@ async def open_services(
     if settings.crash_folder is not None:
         crash.arm(settings.crash_folder)
     client = open_client()
-    services = build(settings, db, client)
+    standby = await open_standby(settings, name, connections, statement_seconds)
+    services = build(settings, db, client, standby)
     try:
         await master_key.verify(db, services.keyring)
         await db.execute(epochs.BEGIN_AFTER_RESTORE)
@@ -96,10 +99,24 @@ async def open_services(
             await services.requests.close()
     finally:
         await client.close()
+        if standby is not None:
+            await standby.close()
         await db.close()
 
 
-def build(settings: Settings, db: Database, client: HttpClient) -> Services:
+async def open_standby(
+    settings: Settings, name: str, connections: int, statement_seconds: int | None
+) -> Standby | None:
+    if settings.read_url is None:
+        return None
+    return await Standby.open(
+        settings.read_url, size=connections, name=name, statement_seconds=statement_seconds
+    )
+
+
+def build(
+    settings: Settings, db: Database, client: HttpClient, standby: Standby | None = None
+) -> Services:
     keyring, watch = Keyring(settings.master_keys), ChangeWatch(db)
     platform = CurrentSettings(db, watch, is_development=settings.is_development)
     directory = Directory(db, keyring, watch)
@@ -113,9 +130,12 @@ def build(settings: Settings, db: Database, client: HttpClient) -> Services:
     funds = ProviderFunds(db, rails)
     deliveries = Deliveries(db, registry)
     router = Router(methods, rails, registry, banks, resolver, funds, deliveries)
-    single, pages = SharedReads(db), SharedReads(db, batch_max=PAGES_MAX)
+    reads = Reader(db, standby, _count_read)
+    single = SharedReads(db.keep_connection(BY_KEY))
+    pages = SharedReads(ReaderByKey(reads), batch_max=PAGES_MAX)
     return Services(
         db=db,
+        reads=reads,
         keyring=keyring,
         watch=watch,
         platform=platform,
@@ -150,6 +170,10 @@ def build(settings: Settings, db: Database, client: HttpClient) -> Services:
         is_development=settings.is_development,
         data_folder=settings.data_folder,
     )
+
+
+def _count_read(outcome: ReadOutcome) -> None:
+    metrics.reads.labels(outcome).inc()
 
 
 def mail_transport(settings: Settings) -> Transport | None:

@@ -8,12 +8,12 @@ items.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from manilla.kit import deadline, time_limits
-from manilla.kit.db import BY_KEY, CONFLICTS, Database
+from manilla.kit.db import CONFLICTS
 from manilla.kit.errors import Unavailable
 
 Item = TypeVar("Item")
@@ -140,6 +140,11 @@ class SharedRead(msgspec.Struct, frozen=True):
     values: tuple[Any, ...]
 
 
+class RecordSource(Protocol):
+    async def records(self, sql: str, *values: Any) -> list[Any]:
+        """Runs an SQL statement, one call at a time."""
+
+
 class SharedReads:
     """Runs the same query for many requests as one SQL statement, over a dedicated connection.
 
@@ -149,8 +154,9 @@ class SharedReads:
     belongs to.
     """
 
-    def __init__(self, db: Database, *, batch_max: int = 128) -> None:
-        self._connection = db.keep_connection(BY_KEY)
+    def __init__(self, source: RecordSource, *, batch_max: int = 128) -> None:
+        """`source` runs the SQL statements with the planner settings `BY_KEY`."""
+        self._source = source
         self._batcher = Batcher(self._read, batch_max=batch_max)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
@@ -165,7 +171,7 @@ class SharedReads:
         for sql in {each.sql for each in wanted}:
             places = [place for place, each in enumerate(wanted) if each.sql == sql]
             values = zip(*(wanted[place].values for place in places), strict=True)
-            for record in await self._connection.records(sql, places, *values):
+            for record in await self._source.records(sql, places, *values):
                 found[record[0]].append(record)
         return found
 

@@ -34,6 +34,7 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 # By default, the planner prefers a sequential scan when it joins a batch with a small table.
 # A session may keep using the sequential scan while the table grows, until the next ANALYZE.
 BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+READ_ONLY = {"default_transaction_read_only": "on"}
 _SET_BY_KEY = "; ".join(f"SET LOCAL {name} = {value}" for name, value in BY_KEY.items())
 
 _WRITE = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
@@ -100,15 +101,12 @@ def common_fields(kind: type[msgspec.Struct], source: msgspec.Struct) -> dict[st
     return {name: getattr(source, name) for name in kind.__struct_fields__}
 
 
-class Queries(ABC):
-    """The methods that run SQL statements, shared by single sessions and the connection pool.
-
-    `row` and `rows` convert each record to the given struct.
-    """
+class RowSource(ABC):
+    """The methods that return rows. `row` and `rows` convert each record to the given struct."""
 
     @abstractmethod
-    def _session(self, sql: str) -> AbstractAsyncContextManager[Any]:
-        """Opens an asyncpg session for one SQL statement."""
+    async def fetch(self, method: str, sql: str, values: Sequence[Any]) -> Any:
+        """Runs one SQL statement with a method of an asyncpg session, such as `fetchrow`."""
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
         return list(map(_reader(kind), await self.records(sql, *values)))
@@ -118,17 +116,14 @@ class Queries(ABC):
         return None if record is None else _reader(kind)(record)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
-        async with self._session(sql) as raw:
-            records: list[Any] = await raw.fetch(sql, *values)
-            return records
+        records: list[Any] = await self.fetch("fetch", sql, values)
+        return records
 
     async def record(self, sql: str, *values: Any) -> Any:
-        async with self._session(sql) as raw:
-            return await raw.fetchrow(sql, *values)
+        return await self.fetch("fetchrow", sql, values)
 
     async def value(self, sql: str, *values: Any) -> Any:
-        async with self._session(sql) as raw:
-            return await raw.fetchval(sql, *values)
+        return await self.fetch("fetchval", sql, values)
 
     async def number(self, sql: str, *values: Any) -> int:
         return int(await self.value(sql, *values))
@@ -136,6 +131,26 @@ class Queries(ABC):
     async def has_row(self, sql: str, *values: Any) -> bool:
         """Returns True if the SQL statement returns a row, such as a row that it has changed."""
         return await self.record(sql, *values) is not None
+
+
+class Reads(RowSource):
+    """Reads that a standby can serve. Code that only reads takes this type, not a `Database`."""
+
+    @abstractmethod
+    def by_key(self) -> AbstractAsyncContextManager[RowSource]:
+        """Opens a source whose queries find rows through an index, even in a small table."""
+
+
+class Queries(RowSource):
+    """The methods that run any SQL statement, shared by single sessions and the connection pool."""
+
+    @abstractmethod
+    def _session(self, sql: str) -> AbstractAsyncContextManager[Any]:
+        """Opens an asyncpg session for one SQL statement."""
+
+    async def fetch(self, method: str, sql: str, values: Sequence[Any]) -> Any:
+        async with self._session(sql) as raw:
+            return await getattr(raw, method)(sql, *values)
 
     async def execute(self, sql: str, *values: Any) -> None:
         async with self._session(sql) as raw:
@@ -208,7 +223,7 @@ class KeptConnection:
             await self._raw.close(timeout=time_limits.current.acquire_seconds)
 
 
-class Database(Queries):
+class Database(Queries, Reads):
     """A connection pool of limited size. Raises Unavailable if no connection is free in time."""
 
     def __init__(self, connector: Connector, options: dict[str, Any], size: int) -> None:
@@ -257,27 +272,37 @@ class Database(Queries):
         name: str,
         statement_seconds: int | None = None,
     ) -> Self:
-        limits = time_limits.current
-        if statement_seconds is None:
-            statement_seconds = limits.statement_seconds
-        settings = {
-            "application_name": name,
-            "statement_timeout": f"{statement_seconds}s",
-            "idle_in_transaction_session_timeout": f"{statement_seconds}s",
-            "timezone": "UTC",
-            "datestyle": "ISO",
-            "jit": "off",
-        }
-        options = {
-            "server_settings": settings,
-            "command_timeout": statement_seconds + limits.statement_grace_seconds,
-        }
         with unavailable_when_away(), refused_when_unusable():
-            db = cls(Connector(url), options, size)
+            db = cls(Connector(url), _options(name, statement_seconds), size)
             await db._pool
             async with db._pool.acquire():
                 pass  # opening a connection already shows whether the database is reachable
         return db
+
+    @classmethod
+    async def open_standby(
+        cls,
+        url: str,
+        *,
+        size: int,
+        name: str,
+        statement_seconds: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Returns a pool of sessions that cannot write. Does not connect, as a standby may be down.
+
+        `settings`: additional server settings of the sessions.
+        """
+        options = _options(name, statement_seconds)
+        options["server_settings"] |= {**READ_ONLY, **(settings or {})}
+        with refused_when_unusable():
+            db = cls(Connector(url, target="standby"), options, size)
+            await db._pool
+        return db
+
+    async def reconnect(self) -> None:
+        """Closes each session when it is released, so that the next statement connects again."""
+        await self._pool.expire_connections()
 
     async def close(self) -> None:
         self.unconfirmed.close()
@@ -291,7 +316,7 @@ class Database(Queries):
 
     @asynccontextmanager
     async def _session(self, sql: str = "") -> AsyncIterator[Any]:
-        self.unconfirmed.check(writes=_is_write(sql))
+        self.unconfirmed.check(writes=is_write(sql))
         with unavailable_when_away(self._connector), deadline.counted():
             async with (
                 self._pool.acquire(timeout=_seconds_to_acquire()) as raw,
@@ -377,9 +402,14 @@ class Database(Queries):
             yield connection
 
     @asynccontextmanager
+    async def read_only(self) -> AsyncIterator[Connection]:
+        """Opens a transaction that cannot write."""
+        async with self._session() as raw, raw.transaction(readonly=True):
+            yield Connection(raw)
+
+    @asynccontextmanager
     async def by_key(self) -> AsyncIterator[Connection]:
-        """Opens a transaction whose queries find rows through an index, even in a small table."""
-        async with self.transaction() as connection:
+        async with self.read_only() as connection:
             await connection.execute(_SET_BY_KEY)
             yield connection
 
@@ -401,6 +431,25 @@ async def transaction_of(db: Database | Connection) -> AsyncIterator[Connection]
     else:
         async with db.transaction():
             yield db
+
+
+def _options(name: str, statement_seconds: int | None) -> dict[str, Any]:
+    """Returns the options of all sessions of a pool."""
+    limits = time_limits.current
+    if statement_seconds is None:
+        statement_seconds = limits.statement_seconds
+    settings = {
+        "application_name": name,
+        "statement_timeout": f"{statement_seconds}s",
+        "idle_in_transaction_session_timeout": f"{statement_seconds}s",
+        "timezone": "UTC",
+        "datestyle": "ISO",
+        "jit": "off",
+    }
+    return {
+        "server_settings": settings,
+        "command_timeout": statement_seconds + limits.statement_grace_seconds,
+    }
 
 
 class UnusableDatabase(Refusal):
@@ -452,7 +501,7 @@ def _set_committing(raw: Any, is_committing: bool) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _is_write(sql: str) -> bool:
+def is_write(sql: str) -> bool:
     return _WRITE.search(sql) is not None
 
 

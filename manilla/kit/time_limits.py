@@ -16,6 +16,11 @@ class TimeLimits(msgspec.Struct, frozen=True):
     start_connect_seconds: float = 10  # the limit for a single session when a process starts
     acquire_seconds: float = 2  # how long to wait for a free connection in the pool
     database_close_seconds: float = 10
+    # A standby that has not returned a read's rows after this time is not used for this read.
+    # This limit leaves the primary enough of the request's time to run the statement again.
+    standby_seconds: float = 1.2
+    # How long a read waits until the standby has replayed everything that the primary has written.
+    standby_wait_seconds: float = 0.2
 
     # PostgreSQL enforces the statement timeouts, which are whole seconds.
     statement_seconds: int = 5

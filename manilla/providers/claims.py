@@ -11,7 +11,7 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.batch import SharedReads
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import BY_KEY, Connection, Database, columns
 from manilla.kit.money import Money
 from manilla.providers.port import Claim, EventKind
 
@@ -68,7 +68,7 @@ class ClaimReader:
     """Loads the webhook contents for many transactions in one SQL statement. See `claims_of`."""
 
     def __init__(self, db: Database) -> None:
-        self._reads = SharedReads(db)
+        self._reads = SharedReads(db.keep_connection(BY_KEY))
 
     async def claims_of(
         self, kind: EventKind, merchant_id: int, reference: str, provider: str

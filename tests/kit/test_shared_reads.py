@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from manilla.kit.batch import SharedReads
-from manilla.kit.db import Database
+from manilla.kit.db import BY_KEY, Database
 from manilla.settings import Settings
 
 NAME = "a test of shared reads"
@@ -27,7 +27,7 @@ async def own_db(settings: Settings) -> AsyncIterator[Database]:
 
 
 async def test_each_request_gets_its_own_records_in_their_order(own_db: Database) -> None:
-    reads = SharedReads(own_db)
+    reads = SharedReads(own_db.keep_connection(BY_KEY))
     found = await asyncio.gather(*(reads.records(UP_TO, last) for last in (3, 0, 5, 1)))
     assert [[record[1] for record in each] for each in found] == [
         [1, 2, 3],
@@ -38,14 +38,14 @@ async def test_each_request_gets_its_own_records_in_their_order(own_db: Database
 
 
 async def test_requests_of_different_queries_can_arrive_together(own_db: Database) -> None:
-    reads = SharedReads(own_db)
+    reads = SharedReads(own_db.keep_connection(BY_KEY))
     mixed = [reads.records(UP_TO, 2), reads.records(QUOTIENT, 8, 2), reads.records(UP_TO, 1)]
     found = await asyncio.gather(*mixed)
     assert [[record[1] for record in each] for each in found] == [[1, 2], [4], [1]]
 
 
 async def test_a_request_that_fails_fails_alone(own_db: Database) -> None:
-    reads = SharedReads(own_db)
+    reads = SharedReads(own_db.keep_connection(BY_KEY))
     pairs = [(8, 2), (1, 0), (9, 3)]
     found = await asyncio.gather(
         *(reads.records(QUOTIENT, *pair) for pair in pairs), return_exceptions=True
@@ -55,7 +55,7 @@ async def test_a_request_that_fails_fails_alone(own_db: Database) -> None:
 
 
 async def test_a_lost_connection_is_opened_again(own_db: Database) -> None:
-    reads = SharedReads(own_db)
+    reads = SharedReads(own_db.keep_connection(BY_KEY))
     await reads.records(UP_TO, 1)
     await own_db.execute(
         """

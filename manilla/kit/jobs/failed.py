@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database, Reads, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import (
@@ -45,12 +45,12 @@ class FailedJobFilter(RecordFilter, frozen=True, kw_only=True):
 
 
 async def failed_jobs(
-    db: Database, wanted: FailedJobFilter, *, after: str | None = None, limit: int = PAGE_ROWS
+    db: Reads, wanted: FailedJobFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[FailedJob]:
     return await _selected(wanted).page(db, read_as(FailedJob), wanted.sort, after, limit)
 
 
-async def totals(db: Database, wanted: FailedJobFilter) -> Totals:
+async def totals(db: Reads, wanted: FailedJobFilter) -> Totals:
     return await _selected(wanted).count(db)
 
 

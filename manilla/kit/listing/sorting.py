@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.listing import PAGE_ROWS_MAX, Conditions, Moment, Number, Page
 from manilla.kit.money import Money
 
@@ -129,7 +129,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     async def page(
         self,
-        db: Database,
+        db: Reads,
         read: Callable[[Any], T],
         sort: SortOrder,
         after: str | None,
@@ -162,7 +162,7 @@ class Selection(msgspec.Struct, frozen=True):
         return Page(rows, await self._last_looked(db, index, keys, key) if index else None)
 
     async def _last_looked(
-        self, db: Database, index: KeyIndex, keys: SortKeys, key: Sequence[Any] | None
+        self, db: Reads, index: KeyIndex, keys: SortKeys, key: Sequence[Any] | None
     ) -> str | None:
         """Returns the cursor after the last row that the page may read, or None if no rows are
         left.
@@ -188,7 +188,7 @@ class Selection(msgspec.Struct, frozen=True):
            WHERE {index.whose.sql} AND {bounds} AND {keys.after(key, values, index.collation)}
            ORDER BY {keys.order(index.collation)}"""
 
-    async def count(self, db: Database) -> Totals:
+    async def count(self, db: Reads) -> Totals:
         """Counts the rows, up to ROWS_MAX."""
         count = await db.number(
             f"SELECT count(*) FROM (SELECT FROM {self.table} WHERE {self.wanted.sql}"
@@ -197,7 +197,7 @@ class Selection(msgspec.Struct, frozen=True):
         )
         return Totals(count, [])
 
-    async def totals(self, db: Database) -> Totals:
+    async def totals(self, db: Reads) -> Totals:
         """Counts up to ROWS_MAX rows and sums their amounts, in total and per status."""
         status = self.status or "NULL"
         records = await db.records(

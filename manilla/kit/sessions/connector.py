@@ -78,20 +78,24 @@ class NoUsableHost(ConnectionError):
 
 
 class Connector:
-    """Opens sessions on the host that accepts writes.
+    """Opens sessions on the host that accepts writes, or on a host with another role.
 
     The host of the last session is tried first. If that host fails, all other hosts are tried at
     the same time. Hosts that hang therefore delay a session by at most 2 s, regardless of their
     number and order.
     """
 
-    def __init__(self, url: str, *, only_host_seconds: float | None = None) -> None:
+    def __init__(
+        self, url: str, *, only_host_seconds: float | None = None, target: str | None = None
+    ) -> None:
+        """`target`: the hosts' role (asyncpg's `target_session_attrs`), unless the URL has one."""
         url, self._options = _read_certificates(url)
         self._hosts = hosts_of(url)
         self._only_host_seconds = only_host_seconds
-        several = len(self._hosts) > 1
-        if several and "target_session_attrs" not in _query(url):
-            self._options["target_session_attrs"] = "read-write"
+        if target is None and len(self._hosts) > 1:
+            target = "read-write"
+        if target is not None and "target_session_attrs" not in _query(url):
+            self._options["target_session_attrs"] = target
         self._last: Host | None = None
         self._sessions: WeakSet[Session] = WeakSet()
 
@@ -173,7 +177,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "timed out"
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
-        return "does not accept writes"
+        return "is not a standby" if "standby" in str(error) else "does not accept writes"
     return str(error) or type(error).__name__
 
 
