@@ -14,7 +14,9 @@ from manilla.cases.cases import CaseKind
 from manilla.job_kinds import JobKind
 from manilla.kit import health
 from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
 from manilla.kit.jobs.queues import job_queues
+from manilla.kit.sessions.reader import Reader
 from manilla.merchants import outgoing
 from manilla.notify.outbox import DELIVER
 from manilla.proofs import proofs
@@ -147,6 +149,21 @@ async def _measure_archive(db: Database) -> None:
     metrics.archive_problems.set(sum(month.problem is not None for month in archived))
     oldest = min((month.checked_at.timestamp() for month in archived), default=0)
     metrics.archive_checked_at.set(oldest)
+
+
+async def measure_standby(reads: Reader) -> None:
+    """Measures the age of the standby's data, if the instance has a standby for reads."""
+    if reads.standby is None:
+        return
+    try:
+        position, state = await reads.position(), await reads.standby.state()
+    except Unavailable:
+        metrics.standby_up.set(0)
+        return
+    is_behind, age = not state.has_replayed(position), state.age_seconds
+    is_following = state.is_standby and state.timeline == position.timeline
+    metrics.standby_up.set(is_following and not (is_behind and age is None))
+    metrics.standby_age_seconds.set(age or 0 if is_behind else 0)
 
 
 async def _measure_database(db: Database) -> None:

@@ -93,6 +93,9 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("measure_backlog", 5, lambda: _measure_backlog(services)),
         PeriodicTask("measure", 15, lambda: instance_metrics.measure(db, kinds)),
         PeriodicTask("forget_attempts", 3600, lambda: _forget_attempts(services)),
+        PeriodicTask(
+            "measure_standby", 5, lambda: instance_metrics.measure_standby(services.reads)
+        ),
         PeriodicTask("probe_rails", 2, services.rails.probe),
         PeriodicTask("learn_banks", 300, services.banks.refresh),
         PeriodicTask("prove_books", 2, lambda: _prove_books(services)),

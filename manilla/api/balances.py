@@ -72,7 +72,7 @@ def endpoints(services: Services) -> list[Endpoint]:
 
     async def list_balance_transactions(call: Call) -> BalanceTransactionList:
         after = cursors.read(call)
-        page = await _shared(services.pages, call, after) or await _searched(db, call, after)
+        page = await _shared(services.pages, call, after) or await _searched(services, call, after)
         entries = [_describe(entry) for entry in page.rows]
         return BalanceTransactionList(entries, cursors.write(call, page.next))
 
@@ -110,13 +110,13 @@ async def _shared(pages: SharedReads, call: Call, after: str | None) -> Page[Sta
     return await statement.newest(pages, call.tenant, wanted.currency_code, after, wanted.limit)
 
 
-async def _searched(db: Database, call: Call, after: str | None) -> Page[StatementEntry]:
+async def _searched(services: Services, call: Call, after: str | None) -> Page[StatementEntry]:
     tenant, wanted = call.tenant, call.query
     since, until = wanted.period
     return await statement.page(
-        db,
+        services.reads.begin(),
         tenant,
-        await _currencies(db, tenant, wanted.currency_code),
+        await _currencies(services.db, tenant, wanted.currency_code),
         since=since,
         until=until,
         ref_trx=wanted.ref_trx,

@@ -135,7 +135,7 @@ class TransactionPages:
         statuses: Mapping[str, Sequence[str]],
     ) -> None:
         """`statuses` maps each value of the query's `status` to the stored statuses."""
-        self._db, self._reader = services.db, services.reader
+        self._reads, self._reader = services.reads, services.reader
         self._table, self._columns = table, columns
         self._statuses = statuses
         self._cursors = Cursors(services.keyring, path)
@@ -175,5 +175,5 @@ class TransactionPages:
             until=until,
         )
         return await selected.page(
-            self._db, lambda record: record, SortOrder.NEWEST, after, wanted.limit
+            self._reads.begin(), lambda record: record, SortOrder.NEWEST, after, wanted.limit
         )

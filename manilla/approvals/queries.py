@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.audit.actor import Actor, ActorKind
 from manilla.kit import listing
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import NUMBERED, RecordFilter, Selection, Totals
@@ -109,7 +109,7 @@ class ApprovalFilter(RecordFilter, frozen=True, kw_only=True):
 
 
 async def past_approvals(
-    db: Database,
+    db: Reads,
     wanted: ApprovalFilter,
     *,
     after: str | None = None,
@@ -119,7 +119,7 @@ async def past_approvals(
     return await _selected(wanted).page(db, _read, wanted.sort, after, limit)
 
 
-async def totals(db: Database, wanted: ApprovalFilter) -> Totals:
+async def totals(db: Reads, wanted: ApprovalFilter) -> Totals:
     return await _selected(wanted).count(db)
 
 

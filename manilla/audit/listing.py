@@ -3,7 +3,7 @@
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.audit.entry import AuditEntry
-from manilla.kit.db import Database, columns
+from manilla.kit.db import Reads, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import NUMBERED, Selection, Totals
@@ -12,12 +12,12 @@ FIELDS = Fields(AuditEntry, actor="actor_name")
 
 
 async def entries(
-    db: Database, wanted: AuditFilter, *, after: str | None = None, limit: int = PAGE_ROWS
+    db: Reads, wanted: AuditFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[AuditEntry]:
     return await _selected(wanted).page(db, audit.read, wanted.sort, after, limit)
 
 
-async def totals(db: Database, wanted: AuditFilter) -> Totals:
+async def totals(db: Reads, wanted: AuditFilter) -> Totals:
     return await _selected(wanted).count(db)
 
 

@@ -22,7 +22,7 @@ from manilla.bulk.store import (
 )
 from manilla.job_kinds import JobKind
 from manilla.kit import ids, jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, Reads
 from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -351,7 +351,7 @@ async def _record(connection: Connection, batch: Batch, action: str, **detail: M
 
 
 async def all_rows(
-    db: Database, batch: Batch, state: RowState | None = None
+    db: Reads, batch: Batch, state: RowState | None = None
 ) -> AsyncIterator[list[BatchRow]]:
     after = 0
     while found := await store.rows(

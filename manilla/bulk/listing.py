@@ -5,7 +5,7 @@ from datetime import datetime
 from manilla.bulk import store
 from manilla.bulk.store import Batch, BatchStatus
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import RecordFilter, Selection, SortKeys, SortOrder, Totals
@@ -24,7 +24,7 @@ class BatchFilter(RecordFilter, frozen=True, kw_only=True):
 
 
 async def files(
-    db: Database,
+    db: Reads,
     tenant: Tenant,
     wanted: BatchFilter,
     *,
@@ -38,7 +38,7 @@ async def files(
     return Page(await store.batches(db, tenant.merchant_id, found.rows), found.next)
 
 
-async def totals(db: Database, tenant: Tenant, wanted: BatchFilter) -> Totals:
+async def totals(db: Reads, tenant: Tenant, wanted: BatchFilter) -> Totals:
     return await _selected(tenant, wanted).count(db)
 
 

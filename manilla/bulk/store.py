@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import deadline
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database, Reads, RowSource, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.money import Money
@@ -213,7 +213,7 @@ async def batch(db: Database | Connection, merchant_id: int, batch_id: str) -> B
     return None if record is None else msgspec.convert(dict(record), Batch)
 
 
-async def batches(db: Database, merchant_id: int, batch_ids: Sequence[str]) -> list[Batch]:
+async def batches(db: Reads, merchant_id: int, batch_ids: Sequence[str]) -> list[Batch]:
     """Returns the batches with these ids, in the order of `batch_ids`."""
     records = await db.records(
         _BATCH + " WHERE b.merchant_id = $1 AND b.id = ANY($2::text[])",
@@ -223,7 +223,7 @@ async def batches(db: Database, merchant_id: int, batch_ids: Sequence[str]) -> l
     return sorted(found, key=lambda batch: batch_ids.index(batch.id))
 
 
-async def count_rejected(db: Database, tenant: Tenant, since: datetime) -> int:
+async def count_rejected(db: Reads, tenant: Tenant, since: datetime) -> int:
     """Counts confirmed batches that were created since `since` and have rejected rows."""
     return await db.number(
         """
@@ -261,7 +261,7 @@ async def waiting(db: Database, tenant: Tenant) -> list[Batch]:
 
 
 async def rows(
-    db: Database | Connection,
+    db: RowSource,
     merchant_id: int,
     batch_id: str,
     *,

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from manilla.cases.cases import Case, CaseKind
 from manilla.kit import listing
-from manilla.kit.db import Database, columns
+from manilla.kit.db import Reads, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
@@ -42,7 +42,7 @@ class CaseFilter(AmountFilter, frozen=True, kw_only=True):
 
 
 async def cases(
-    db: Database,
+    db: Reads,
     scope: Scope,
     wanted: CaseFilter,
     *,
@@ -52,7 +52,7 @@ async def cases(
     return await _selected(scope, wanted).page(db, read_as(Case), wanted.sort, after, limit)
 
 
-async def totals(db: Database, scope: Scope, wanted: CaseFilter) -> Totals:
+async def totals(db: Reads, scope: Scope, wanted: CaseFilter) -> Totals:
     return await _selected(scope, wanted).totals(db)
 
 
@@ -76,11 +76,11 @@ def _selected(scope: Scope, wanted: CaseFilter) -> Selection:
     return Selection(_TABLE, f"{columns(Case)}, size", _ORDERS, conditions)
 
 
-async def about(db: Database, merchant_id: int, trx_id: str) -> list[Case]:
+async def about(db: Reads, merchant_id: int, trx_id: str) -> list[Case]:
     return (await cases(db, Everyone(merchant_id), CaseFilter(search=trx_id))).rows
 
 
-async def has_open(db: Database, merchant_id: int, trx_id: str) -> bool:
+async def has_open(db: Reads, merchant_id: int, trx_id: str) -> bool:
     """Whether the transaction has an open case, which an administrator must resolve."""
     return await db.has_row(
         "SELECT 1 FROM operator_case WHERE merchant_id = $1 AND trx_id = $2 AND status = 'open'",
@@ -98,7 +98,7 @@ def _within(scope: Scope) -> Conditions:
     return merchant_condition(scope).add("coalesce(environment, {}) = {}", *[scope.environment] * 2)
 
 
-async def count_open(db: Database, scope: Scope) -> int:
+async def count_open(db: Reads, scope: Scope) -> int:
     conditions = _within(scope)
     return await db.number(
         f"SELECT count(*) FROM operator_case WHERE status = 'open' AND {conditions.sql}",

@@ -113,7 +113,7 @@ async def show_all(request: PageRequest) -> PageResponse:
         ListFilter("status", "Status", statuses, value=status),
         ListFilter("kind", "Type", [(each.value, TITLES[each]) for each in CaseKind]),
     ]
-    scope = list_pages.money_scope(request)
+    scope = list_pages.queue_scope(request)
     return await list_pages.show(
         *(request, LIST, "cases.html", COLUMNS, [scope], wanted, filters), views=list_pages.VIEWS
     )

@@ -43,7 +43,7 @@ COLUMNS = books.ENTRY_FIELDS.select(
 
 async def show(request: PageRequest) -> PageResponse:
     # If summing the balances takes too long, the page is shown without them.
-    sums = await deadline.or_none(balances.balances(request.db))
+    sums = await deadline.or_none(balances.balances(request.reads))
     return request.page(
         "ledger.html",
         proof=await proofs.last(request.db),
@@ -65,7 +65,7 @@ async def check_invariants(request: PageRequest) -> PageResponse:
 
 async def show_postings(request: PageRequest) -> PageResponse:
     scope, wanted = list_pages.checked_scope(request), _filter(request)
-    db = request.db
+    db = request.reads
     if exports.is_wanted(request):
         lines = _entries(in_pages(books.postings, db, scope, wanted))
         return exports.send(request, "postings", COLUMNS, lines)

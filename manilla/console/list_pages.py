@@ -54,6 +54,15 @@ def money_scope(request: PageRequest) -> Everyone:
     return Everyone(merchant(request), request.environment_or_none)
 
 
+def queue_scope(request: PageRequest) -> Everyone:
+    """Works like `money_scope`, for a list of open decisions, which is read from the primary.
+
+    An administrator must not pay a payout by hand that another administrator has just paid.
+    """
+    request.uses_primary = True
+    return money_scope(request)
+
+
 def merchant(request: PageRequest, name: str = "merchant") -> int | None:
     """Returns the number of the merchant that the user chose, or None if the field is empty."""
     given = request.form if request.http.method == "POST" else request.query

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.kit import deadline, time_limits
-from manilla.kit.db import Database
+from manilla.kit.db import Database, Reads
 from manilla.kit.errors import Unavailable
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
@@ -60,17 +60,17 @@ async def _find(request: PageRequest, text: str) -> list[SearchHit]:
     db = request.db
     currencies = request.services.methods.currencies
     parts = await asyncio.gather(
-        transaction_search.transactions(db, Everyone(), text, currencies),
-        _merchants(db, text),
+        transaction_search.transactions(request.reads, Everyone(), text, currencies),
+        _merchants(request.reads, text),
         _people(request, text),
-        _cases(db, text),
+        _cases(request.reads, text),
         web_search.notification(db, text),
         _requests(db, text),
     )
     return [hit for part in parts for hit in part]
 
 
-async def _merchants(db: Database, text: str) -> list[SearchHit]:
+async def _merchants(db: Reads, text: str) -> list[SearchHit]:
     page = await roster.merchants(db, MerchantFilter(search=text), limit=HITS_MAX)
     return [
         SearchHit(
@@ -103,7 +103,7 @@ async def _people(request: PageRequest, text: str) -> list[SearchHit]:
     ]
 
 
-async def _cases(db: Database, text: str) -> list[SearchHit]:
+async def _cases(db: Reads, text: str) -> list[SearchHit]:
     """Finds the case with this number, or the cases of the transaction with this id."""
     if not text.isdigit() and trx_ids.merchant_of(text.partition("-")[0]) is None:
         return []

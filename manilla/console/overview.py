@@ -49,7 +49,7 @@ async def show(request: PageRequest) -> PageResponse:
         period=period,
         periods=volume.PERIODS,
         measure=volume.measure(request.query.text("show")),
-        volume=await deadline.or_none(volume.volume(request.db, scope, currency, period)),
+        volume=await deadline.or_none(volume.volume(request.reads, scope, currency, period)),
     )
 
 

@@ -11,7 +11,7 @@ from manilla.cases import listing as cases
 from manilla.cases.cases import CaseKind
 from manilla.console import list_pages
 from manilla.console.providers import titles
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Columns, insert_after
@@ -99,7 +99,7 @@ def _queue(*columns: ListColumn, is_sorted: bool = False) -> tuple[ListColumn, .
     )
 
 
-async def _manual(db: Database, *arguments: Any, **more: Any) -> Page[Waiting]:
+async def _manual(db: Reads, *arguments: Any, **more: Any) -> Page[Waiting]:
     found = await queue.manual(db, *arguments, **more)
     holds = await decisions.holds_of(db, found.rows)
     return Page([Waiting(each, holds.get(each.trx_id)) for each in found.rows], found.next)
@@ -158,7 +158,7 @@ QUEUES: dict[str, tuple[RecordList, str, Columns[Any]]] = {
 
 
 async def show_all(request: PageRequest) -> PageResponse:
-    scope = list_pages.money_scope(request)
+    scope = list_pages.queue_scope(request)
     wanted = record_list.read_amounts(request, QueueFilter)
     bank_name = request.services.banks.name_of
     columns = insert_after(COLUMNS, "bank", "bank_name", lambda row: bank_name(row.payout))

@@ -30,7 +30,7 @@ FILE_ENDINGS = (".csv", ".txt")
 
 async def show_all(request: PageRequest) -> PageResponse:
     provider = request.query.text("provider") or None
-    rows = await reports.reports(request.db, provider, limit=DAYS_SHOWN)
+    rows = await reports.reports(request.reads, provider, limit=DAYS_SHOWN)
     if exports.is_wanted(request):
         return exports.send(request, "reconciliation", reports.COLUMNS, _once(rows))
     return request.page("reconciliation.html", rows=rows, titles=titles(request), provider=provider)
@@ -111,7 +111,7 @@ def _imported(result: ImportResult) -> str:
 async def show_day(request: PageRequest) -> PageResponse:
     report = await _report(request)
     if exports.is_wanted(request):
-        rows = await unmatched.of_day(request.db, report.day)
+        rows = await unmatched.of_day(request.reads, report.day)
         name = f"reconciliation-{report.day.provider}-{report.day.day}"
         listed = list(reports.file_rows(report, rows))
         return exports.send(request, name, reports.FILE_COLUMNS, _once(listed))
@@ -141,8 +141,8 @@ async def _about_day(request: PageRequest, report: DayReport) -> dict[str, Any]:
     return {
         "report": report,
         "day": report.day,
-        "rows": await unmatched.of_day(request.db, report.day),
-        "sign_offs": await signing.of_day(request.db, report.day),
+        "rows": await unmatched.of_day(request.reads, report.day),
+        "sign_offs": await signing.of_day(request.reads, report.day),
         "may_sign": request.may(Permission.MONEY_ALONE) and is_over,
         "is_over": is_over,
         "seen": signing.digest(report.day),
@@ -154,7 +154,7 @@ async def _about_day(request: PageRequest, report: DayReport) -> dict[str, Any]:
 
 async def send_sheet(request: PageRequest) -> PageResponse:
     report = await _report(request)
-    rows = await unmatched.of_day(request.db, report.day)
+    rows = await unmatched.of_day(request.reads, report.day)
     title = titles(request).get(report.day.provider, report.day.provider)
     heads = await anchors.heads(request.db)
     content = await asyncio.to_thread(_draw, report, rows, title, heads)
@@ -179,7 +179,7 @@ async def _report(request: PageRequest) -> DayReport:
     except ValueError:
         raise PageNotFound from None
     provider, currency = request.parameter("provider"), request.parameter("currency")
-    found = await reports.find(request.db, provider, currency, day)
+    found = await reports.find(request.reads, provider, currency, day)
     if found is None:
         raise PageNotFound
     return found

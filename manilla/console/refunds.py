@@ -102,7 +102,7 @@ LIST = RecordList(
 
 
 async def show_all(request: PageRequest) -> PageResponse:
-    db, scope = request.db, list_pages.money_scope(request)
+    db, scope = request.db, list_pages.queue_scope(request)
     wanted = record_list.read_amounts(request, RefundFilter, "status")
     is_plain = wanted == RefundFilter() and not scope.merchant_id and not lists.after(request)
     waiting = await store.waiting(db, scope, QUEUE_ROWS) if is_plain else []

@@ -41,7 +41,7 @@ DONE = {
 async def show(request: PageRequest) -> PageResponse:
     batch = await _batch(request)
     if exports.is_wanted(request):
-        pages = batches.all_rows(request.db, batch, _state(request))
+        pages = batches.all_rows(request.reads, batch, _state(request))
         columns = insert_after(COLUMNS, "bank_code", "bank_name", _bank_name(request, batch))
         return exports.send(request, batch.id, columns, pages)
     return request.page("batch.html", **await _draft(request, batch), **await _rows(request, batch))

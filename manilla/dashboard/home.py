@@ -85,7 +85,9 @@ async def show(request: PageRequest) -> PageResponse:
     wanted = request.query.text("currency")
     currency = wanted if wanted in merchant.currencies else merchant.currencies[0]
     period = volume.chosen_period(request.query.text("period"))
-    latest = await payment_listing.payments(db, tenant, PaymentFilter(), limit=LATEST_ROWS)
+    latest = await payment_listing.payments(
+        request.reads, tenant, PaymentFilter(), limit=LATEST_ROWS
+    )
     return request.page(
         "home.html",
         merchant=merchant,
@@ -95,7 +97,7 @@ async def show(request: PageRequest) -> PageResponse:
         periods=volume.PERIODS,
         measure=volume.measure(request.query.text("show")),
         # If the volume query takes too long, the page is shown without the volume.
-        volume=await deadline.or_none(volume.volume(db, tenant, currency, period)),
+        volume=await deadline.or_none(volume.volume(request.reads, tenant, currency, period)),
         latest=latest.rows,
         latest_columns=LATEST_COLUMNS,
         on_its_way=await _on_its_way(request, tenant),
@@ -106,7 +108,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 async def _on_its_way(request: PageRequest, tenant: Tenant) -> list[MoneyOnItsWay]:
     """Returns the number and total amount of pending payouts and of pending refunds."""
-    db, since = request.db, datetime.now(UTC) - timedelta(days=DAYS)
+    db, since = request.reads, datetime.now(UTC) - timedelta(days=DAYS)
     sent = PayoutFilter(status=PayoutStatus.PENDING, since=since)
     returned = RefundFilter(status=RefundStatus.PENDING, since=since)
     found = [
@@ -124,7 +126,7 @@ async def _on_its_way(request: PageRequest, tenant: Tenant) -> list[MoneyOnItsWa
 
 
 async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem]:
-    db, since = request.db, datetime.now(UTC) - RECENT
+    db, since = request.reads, datetime.now(UTC) - RECENT
     found = [
         (
             await notifications.count_failed(db, tenant, since),

@@ -13,7 +13,7 @@ from manilla.web.search import RealmSearch
 async def _find(request: PageRequest, text: str) -> list[SearchHit]:
     caller = await request.caller()
     hits, notices, people = await asyncio.gather(
-        search.transactions(request.db, request.tenant, text, caller.currencies),
+        search.transactions(request.reads, request.tenant, text, caller.currencies),
         web_search.notification(request.db, text),
         _people(request, text),
     )

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.money import Money
 
 
@@ -18,7 +18,7 @@ class AccountBalance(msgspec.Struct, frozen=True):
         return Money(self.currency, self.balance_minor)
 
 
-async def balances(db: Database) -> list[AccountBalance]:
+async def balances(db: Reads) -> list[AccountBalance]:
     """Returns each account's balance, with all wallets combined. Reads every ledger entry."""
     records = await db.records(
         """

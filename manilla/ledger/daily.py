@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import msgspec
 
 from manilla.kit.clock import last_days, start_of_day
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, collation_of, scope_conditions
@@ -22,14 +22,14 @@ class CountedTable(msgspec.Struct, frozen=True):
     failed: tuple[str, ...]
 
     async def daily(
-        self, db: Database, scope: Scope, currency: str, days: Sequence[date] | None = None
+        self, db: Reads, scope: Scope, currency: str, days: Sequence[date] | None = None
     ) -> "list[DailyFigures]":
         """Returns one entry per day, oldest first, by default for the last 30 days."""
         return await _count_daily(
             db, self, scope, currency, last_days(DAYS) if days is None else days
         )
 
-    async def has_any(self, db: Database, scope: Scope) -> bool:
+    async def has_any(self, db: Reads, scope: Scope) -> bool:
         conditions = scope_conditions(scope)
         found: bool = await db.value(
             f"SELECT EXISTS (SELECT FROM {self.table} WHERE {conditions.sql})", *conditions.values
@@ -59,7 +59,7 @@ class DailyFigures(msgspec.Struct, frozen=True):
 
 
 async def _count_daily(
-    db: Database, counted: CountedTable, scope: Scope, currency: str, days: Sequence[date]
+    db: Reads, counted: CountedTable, scope: Scope, currency: str, days: Sequence[date]
 ) -> list[DailyFigures]:
     conditions, key = (
         scope_conditions(scope).add("currency = {}", currency),

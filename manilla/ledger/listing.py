@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database, columns
+from manilla.kit.db import Reads, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, Totals
@@ -125,7 +125,7 @@ class _WalletEntry(msgspec.Struct, frozen=True):
 
 
 async def statement(
-    db: Database,
+    db: Reads,
     tenant: Tenant,
     currency: str,
     wanted: StatementFilter,
@@ -158,7 +158,7 @@ async def statement(
 
 
 async def statement_totals(
-    db: Database, tenant: Tenant, currency: str, wanted: StatementFilter
+    db: Reads, tenant: Tenant, currency: str, wanted: StatementFilter
 ) -> Totals:
     """Returns the number of entries in the wallet statement, and their sums."""
     search = listing.search_text(wanted.search)
@@ -184,7 +184,7 @@ async def statement_totals(
 
 
 async def postings(
-    db: Database,
+    db: Reads,
     scope: Scope,
     wanted: PostingFilter,
     *,
@@ -220,9 +220,7 @@ async def postings(
     return Page(rows, listing.cursor(high))
 
 
-async def postings_of(
-    db: Database, merchant_id: int, references: Sequence[str]
-) -> list[PostingLine]:
+async def postings_of(db: Reads, merchant_id: int, references: Sequence[str]) -> list[PostingLine]:
     """Returns all postings for these transaction ids and charge references, oldest first."""
     conditions = (
         Conditions()
@@ -232,7 +230,7 @@ async def postings_of(
     return (await _postings(db, conditions, PAGE_ROWS_MAX))[::-1]
 
 
-async def _postings(db: Database, conditions: Conditions, limit: int) -> list[PostingLine]:
+async def _postings(db: Reads, conditions: Conditions, limit: int) -> list[PostingLine]:
     heads = await db.records(
         f"""
         SELECT merchant_id, id, environment, currency, kind, trx_id, reason, posted_at
@@ -257,7 +255,7 @@ async def _postings(db: Database, conditions: Conditions, limit: int) -> list[Po
 
 
 async def _numbers(
-    db: Database, merchant_id: int | None, low: int, high: int, limit: int
+    db: Reads, merchant_id: int | None, low: int, high: int, limit: int
 ) -> list[int]:
     """Returns the posting ids of one merchant, or of all merchants, in descending order."""
     if merchant_id is None:
@@ -284,7 +282,7 @@ def _numbered(conditions: Conditions, numbers: Sequence[int]) -> Conditions:
     return conditions.copy().add("id = ANY({}::bigint[])", numbers)
 
 
-async def _first_number(db: Database, moment: datetime | None, slack: timedelta) -> int:
+async def _first_number(db: Reads, moment: datetime | None, slack: timedelta) -> int:
     """Returns the id of the first posting at or after this time, or INTEGER_MAX if none exists."""
     if moment is None:
         return INTEGER_MAX
@@ -301,7 +299,7 @@ async def _first_number(db: Database, moment: datetime | None, slack: timedelta)
 
 
 async def _wallet_entries(
-    db: Database,
+    db: Reads,
     tenant: Tenant,
     currency: str,
     low: int,
@@ -326,7 +324,7 @@ async def _wallet_entries(
 
 
 async def _with_postings(
-    db: Database, merchant_id: int, currency: str, entries: Sequence[_WalletEntry]
+    db: Reads, merchant_id: int, currency: str, entries: Sequence[_WalletEntry]
 ) -> list[WalletStatementLine]:
     if not entries:
         return []
@@ -347,7 +345,7 @@ async def _with_postings(
     ]
 
 
-async def _heads(db: Database, merchant_id: int, numbers: Sequence[int]) -> list[Any]:
+async def _heads(db: Reads, merchant_id: int, numbers: Sequence[int]) -> list[Any]:
     """Reads the merchant's postings with these ids, which are in descending order."""
     head = "SELECT id, posted_at, kind, trx_id, reason"
     if numbers[0] - numbers[-1] >= NEAR_MAX:
@@ -365,7 +363,7 @@ async def _heads(db: Database, merchant_id: int, numbers: Sequence[int]) -> list
         )
 
 
-async def _numbers_of(db: Database, merchant_id: int, references: Sequence[str]) -> list[int]:
+async def _numbers_of(db: Reads, merchant_id: int, references: Sequence[str]) -> list[int]:
     records = await db.records(
         "SELECT id FROM posting WHERE merchant_id = $1 AND trx_id = ANY($2::text[])",
         *(merchant_id, list(references)),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.ids import TimedIds
 from manilla.kit.listing.sorting import AmountFilter, KeyIndex, Selection, SortKeys, SortOrder
 from manilla.ledger.scope import Scope, Tenant, collation_of, merchant_condition, scope_conditions
@@ -116,7 +116,7 @@ _floor = lru_cache(TimedIds.floor)
 
 
 async def first_match(
-    db: Database, steps: Selection, matches: Sequence[IndexedMatch], otherwise: Selection
+    db: Reads, steps: Selection, matches: Sequence[IndexedMatch], otherwise: Selection
 ) -> Selection:
     """Returns the selection for the first search that finds rows, or `otherwise` if none does."""
     async with db.by_key() as connection:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import amount_input
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Reads, RowSource
 from manilla.kit.listing import Conditions
 from manilla.kit.listing.sorting import read_as
 from manilla.kit.money import Money, MoneyError
@@ -113,7 +113,7 @@ class _Arm(msgspec.Struct, frozen=True):
 
 
 async def transactions(
-    db: Database, scope: Scope, text: str, currencies: Iterable[str]
+    db: Reads, scope: Scope, text: str, currencies: Iterable[str]
 ) -> list[SearchHit]:
     """Returns the newest matching transactions, exact matches of an id or value first."""
     arms, conditions = _arms(scope, text, _amounts(text, currencies))
@@ -213,7 +213,7 @@ def _amount_arm(table: str, scope: Scope, conditions: Conditions, amounts: Seque
 
 
 async def _fields(
-    db: Connection, arms: Sequence[_Arm], conditions: Conditions
+    db: RowSource, arms: Sequence[_Arm], conditions: Conditions
 ) -> list[dict[str, str]]:
     """Returns, for each table, the found ids with the label of the matching field.
 
@@ -237,7 +237,7 @@ async def _fields(
 
 
 async def _rows(
-    db: Connection, searched: _Searched, trx_ids_found: list[str]
+    db: RowSource, searched: _Searched, trx_ids_found: list[str]
 ) -> list[Payment | Payout | Refund]:
     """Reads the rows with these ids by their full key, in the same order."""
     if not trx_ids_found:

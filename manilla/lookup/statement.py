@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.clock import iso, iso_of_sql
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.listing import INTEGER_MAX, Page, cursor, read_cursor
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
@@ -91,7 +91,7 @@ class StatementEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 async def page(
-    db: Database,
+    db: Reads,
     tenant: Tenant,
     currencies: Sequence[str],
     *,
@@ -164,7 +164,7 @@ def _merged(
 
 
 async def _with_references(
-    db: Database, tenant: Tenant, lines: Sequence[WalletStatementLine]
+    db: Reads, tenant: Tenant, lines: Sequence[WalletStatementLine]
 ) -> list[StatementEntry]:
     # Postings from the suspense account have a charge's reference, such as `<payment id>-1`.
     ids = [line.trx_id.partition("-")[0] for line in lines]
@@ -184,6 +184,6 @@ async def _with_references(
     ]
 
 
-async def _named(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
+async def _named(db: Reads, tenant: Tenant, ref_trx: str) -> list[str]:
     records = await db.records(_NAMED, tenant.merchant_id, tenant.environment, ref_trx)
     return [record["trx_id"] for record in records]

@@ -7,7 +7,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit import jobs, listing
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database, Reads, columns
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Number, Page
@@ -60,12 +60,12 @@ _LISTED = f"SELECT {columns(ListedMail)} FROM mail"
 
 
 async def mails(
-    db: Database, wanted: MailFilter, *, after: str | None = None, limit: int = PAGE_ROWS
+    db: Reads, wanted: MailFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[ListedMail]:
     return await _selected(wanted).page(db, read_as(ListedMail), wanted.sort, after, limit)
 
 
-async def totals(db: Database, wanted: MailFilter) -> Totals:
+async def totals(db: Reads, wanted: MailFilter) -> Totals:
     return await _selected(wanted).count(db)
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from manilla.job_kinds import JobKind
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, RowSource
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.platform import settings
@@ -69,7 +69,7 @@ async def hold(
     return None if code is None else OutgoingHold(code)
 
 
-async def holds(db: Database | Connection, whose: Collection[Whose]) -> dict[Whose, OutgoingHold]:
+async def holds(db: RowSource, whose: Collection[Whose]) -> dict[Whose, OutgoingHold]:
     """Returns the holds of several merchants. Merchants without a hold are not in the result."""
     records = await db.records(
         """

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database, columns
+from manilla.kit.db import Reads, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import (
@@ -39,12 +39,12 @@ class MerchantFilter(RecordFilter, frozen=True, kw_only=True):
 
 
 async def merchants(
-    db: Database, wanted: MerchantFilter, *, after: str | None = None, limit: int = PAGE_ROWS
+    db: Reads, wanted: MerchantFilter, *, after: str | None = None, limit: int = PAGE_ROWS
 ) -> Page[MerchantRow]:
     return await _selected(wanted).page(db, read_as(MerchantRow), wanted.sort, after, limit)
 
 
-async def totals(db: Database, wanted: MerchantFilter) -> Totals:
+async def totals(db: Reads, wanted: MerchantFilter) -> Totals:
     return await _selected(wanted).count(db)
 
 
@@ -65,18 +65,18 @@ def _selected(wanted: MerchantFilter) -> Selection:
     return Selection(f"({MERCHANT}) AS merchant", columns(MerchantRow), _ORDERS, conditions)
 
 
-async def pending(db: Database, limit: int) -> list[MerchantRow]:
+async def pending(db: Reads, limit: int) -> list[MerchantRow]:
     """Returns pending merchants, oldest first."""
     return await db.rows(
         MerchantRow, MERCHANT + " WHERE status = 'pending' ORDER BY id LIMIT $1", limit
     )
 
 
-async def count_pending(db: Database) -> int:
+async def count_pending(db: Reads) -> int:
     return await db.number("SELECT count(*) FROM merchant WHERE status = 'pending'")
 
 
-async def names(db: Database, merchant_ids: Iterable[int]) -> dict[int, str]:
+async def names(db: Reads, merchant_ids: Iterable[int]) -> dict[int, str]:
     records = await db.records(
         "SELECT id, name FROM merchant WHERE id = ANY($1::bigint[])", list(set(merchant_ids))
     )

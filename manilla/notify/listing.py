@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Database, Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import (
@@ -61,7 +61,7 @@ class NotificationWithAttempts(msgspec.Struct, frozen=True):
 
 
 async def notifications(
-    db: Database,
+    db: Reads,
     scope: Scope,
     wanted: NotificationFilter,
     *,
@@ -72,7 +72,7 @@ async def notifications(
     return await _query(scope, wanted).page(db, read_as(Notification), wanted.sort, after, limit)
 
 
-async def totals(db: Database, scope: Scope, wanted: NotificationFilter) -> Totals:
+async def totals(db: Reads, scope: Scope, wanted: NotificationFilter) -> Totals:
     return await _query(scope, wanted).count(db)
 
 
@@ -111,7 +111,7 @@ async def of_transaction(
     ]
 
 
-async def count_failed(db: Database, scope: Scope, since: datetime) -> int:
+async def count_failed(db: Reads, scope: Scope, since: datetime) -> int:
     """Counts notifications that were created since this time and failed after all attempts."""
     conditions = scope_conditions(scope).add("created_at >= {}", since)
     return await db.number(

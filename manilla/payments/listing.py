@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import Selection, Totals, read_as
@@ -100,7 +100,7 @@ class PaymentFilter(TransactionFilter, frozen=True, kw_only=True):
 
 
 async def payments(
-    db: Database,
+    db: Reads,
     scope: Scope,
     wanted: PaymentFilter,
     *,
@@ -111,11 +111,11 @@ async def payments(
     return await steps.page(db, read_as(ListedPayment), wanted.sort, after, limit)
 
 
-async def totals(db: Database, scope: Scope, wanted: PaymentFilter) -> Totals:
+async def totals(db: Reads, scope: Scope, wanted: PaymentFilter) -> Totals:
     return await (await _query(db, scope, wanted)).totals(db)
 
 
-async def _query(db: Database, scope: Scope, wanted: PaymentFilter) -> Selection:
+async def _query(db: Reads, scope: Scope, wanted: PaymentFilter) -> Selection:
     condition = None if wanted.status is None else _CONDITIONS.get(wanted.status)
     with_status = wanted if condition is None else msgspec.structs.replace(wanted, status=None)
     steps = transaction_lists.query("payment", _COLUMNS, scope, with_status)
@@ -155,7 +155,7 @@ def matches(scope: Scope, text: str) -> list[IndexedMatch]:
     return found
 
 
-async def ids_of_reference(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
+async def ids_of_reference(db: Reads, tenant: Tenant, ref_trx: str) -> list[str]:
     """Returns the ids of the payment with this merchant reference and of its refunds."""
     records = await db.records(
         """

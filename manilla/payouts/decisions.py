@@ -15,7 +15,7 @@ from manilla.audit.audit import AuditFilter
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit import jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import Connection, Database, RowSource
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import hold_job
@@ -210,7 +210,7 @@ async def hold_of(db: Database, payout: Payout) -> OutgoingHold | None:
     return await outgoing.hold(db, payout.merchant_id, payout.environment)
 
 
-async def holds_of(db: Database, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
+async def holds_of(db: RowSource, payouts: Iterable[Payout]) -> dict[str, OutgoingHold]:
     """Maps transaction ids of unsent payouts to their holds. Omits payouts that are not on hold."""
     unsent = [
         each for each in payouts if each.status is PayoutStatus.PENDING and each.began_at is None

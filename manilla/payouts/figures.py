@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.daily import DAYS, CountedTable
@@ -14,7 +14,7 @@ PAYOUTS = CountedTable("payout", "completed", ("failed", "canceled"))
 daily, has_any = PAYOUTS.daily, PAYOUTS.has_any
 
 
-async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> int:
+async def count_waiting(db: Reads, scope: Scope, longer_than: timedelta) -> int:
     """Counts payouts of the last 30 days that have been pending for more than `longer_than`."""
     now = datetime.now(UTC)
     conditions = scope_conditions(scope).add(
@@ -28,7 +28,7 @@ async def count_waiting(db: Database, scope: Scope, longer_than: timedelta) -> i
     )
 
 
-async def count_manual(db: Database, scope: Scope) -> int:
+async def count_manual(db: Reads, scope: Scope) -> int:
     conditions = scope_conditions(scope)
     return await db.number(
         f"""
@@ -38,7 +38,7 @@ async def count_manual(db: Database, scope: Scope) -> int:
     )
 
 
-async def ordered_since(db: Database, tenant: Tenant, currency: str, start: datetime) -> Money:
+async def ordered_since(db: Reads, tenant: Tenant, currency: str, start: datetime) -> Money:
     """Returns the sum of the payouts since `start` that count toward the daily limit."""
     minor = await db.value(
         """
@@ -56,7 +56,7 @@ class WalletFigures(msgspec.Struct, frozen=True):
     open_minor: int  # amounts and fees of pending payouts, already debited from the wallet
 
 
-async def balances(db: Database, tenant: Tenant) -> list[WalletFigures]:
+async def balances(db: Reads, tenant: Tenant) -> list[WalletFigures]:
     """Returns each wallet's balance and the total of its open payouts, from one snapshot."""
     return await db.rows(
         WalletFigures,
@@ -91,7 +91,7 @@ class BankFigures(msgspec.Struct, frozen=True):
         return self.completed / decided if decided else None
 
 
-async def by_bank(db: Database, provider: str, since: datetime) -> list[BankFigures]:
+async def by_bank(db: Reads, provider: str, since: datetime) -> list[BankFigures]:
     """Counts the provider's production payouts since `since` by bank, most frequent bank first."""
     return await db.rows(
         BankFigures,

@@ -7,7 +7,7 @@ import msgspec
 from manilla.beneficiaries import accounts
 from manilla.beneficiaries.accounts import SavedAccount
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.kit.listing.sorting import NUMBERED, Selection, SortOrder, Totals
@@ -59,7 +59,7 @@ class AccountFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def payouts(
-    db: Database,
+    db: Reads,
     scope: Scope,
     wanted: PayoutFilter,
     *,
@@ -71,11 +71,11 @@ async def payouts(
     return await steps.page(db, read, wanted.sort, after, limit)
 
 
-async def totals(db: Database, scope: Scope, wanted: PayoutFilter) -> Totals:
+async def totals(db: Reads, scope: Scope, wanted: PayoutFilter) -> Totals:
     return await (await _query(db, scope, wanted)).totals(db)
 
 
-async def known_elsewhere_as(db: Database, reference: str) -> list[Payout]:
+async def known_elsewhere_as(db: Reads, reference: str) -> list[Payout]:
     """Returns the payouts with this session id or provider reference."""
     everything = transaction_lists.query("payout", PAYOUT_COLUMNS, Everyone(), PayoutFilter())
     known_as = everything.narrowed("(session_id = {} OR provider_reference = {})", *[reference] * 2)
@@ -83,7 +83,7 @@ async def known_elsewhere_as(db: Database, reference: str) -> list[Payout]:
     return (await indexed.page(db, read, SortOrder.NEWEST, None, PAGE_ROWS_MAX)).rows
 
 
-async def _query(db: Database, scope: Scope, wanted: PayoutFilter) -> Selection:
+async def _query(db: Reads, scope: Scope, wanted: PayoutFilter) -> Selection:
     steps = _filtered(transaction_lists.query("payout", PAYOUT_COLUMNS, scope, wanted), wanted)
     text = listing.search_text(wanted.search)
     if text is None:
@@ -137,7 +137,7 @@ def matches(scope: Scope, text: str) -> list[IndexedMatch]:
 
 
 async def saved_accounts(
-    db: Database,
+    db: Reads,
     merchant_id: int,
     wanted: AccountFilter,
     *,
@@ -162,7 +162,7 @@ async def saved_accounts(
     return await selected.page(db, accounts.read, SortOrder.NEWEST, after, limit)
 
 
-async def ids_of_reference(db: Database, tenant: Tenant, ref_trx: str) -> list[str]:
+async def ids_of_reference(db: Reads, tenant: Tenant, ref_trx: str) -> list[str]:
     """Returns a list with the id of the payout with this reference, or an empty list."""
     records = await db.records(
         """

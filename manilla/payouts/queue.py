@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database, columns
+from manilla.kit.db import Reads, columns
 from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, Selection, SortKeys, SortOrder, Totals
@@ -96,7 +96,7 @@ _BY_ID = {SortOrder.OLDEST: SortKeys(("trx_id",), tuple[str], False)}
 
 
 async def manual(
-    db: Database,
+    db: Reads,
     scope: Everyone,
     wanted: QueueFilter = ALL,
     *,
@@ -107,7 +107,7 @@ async def manual(
     return await _manual(scope, wanted).page(db, read, wanted.sort, after, limit)
 
 
-async def manual_totals(db: Database, scope: Everyone, wanted: QueueFilter) -> Totals:
+async def manual_totals(db: Reads, scope: Everyone, wanted: QueueFilter) -> Totals:
     return await _manual(scope, wanted).totals(db)
 
 
@@ -117,7 +117,7 @@ def _manual(scope: Everyone, wanted: QueueFilter) -> Selection:
 
 
 async def stuck(
-    db: Database,
+    db: Reads,
     scope: Everyone,
     wanted: QueueFilter = ALL,
     *,
@@ -142,7 +142,7 @@ def _stuck(record: Any) -> Stuck:
 
 
 async def on_hold(
-    db: Database,
+    db: Reads,
     scope: Everyone,
     wanted: QueueFilter = ALL,
     *,
@@ -161,7 +161,7 @@ def _waiting(record: Any) -> Waiting:
     return Waiting(read(record), OutgoingHold(record["hold"]))
 
 
-async def progress(db: Database, payout: Payout) -> Progress | None:
+async def progress(db: Reads, payout: Payout) -> Progress | None:
     """Returns the progress of the payout's job, or None if the payout has no job now."""
     return await db.row(
         Progress,

@@ -4,7 +4,7 @@ from datetime import date, datetime
 
 import msgspec
 
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import RowSource, columns
 from manilla.kit.money import Money
 
 DAYS_MAX = 400
@@ -117,7 +117,7 @@ DAY = f"""
 
 
 async def days(
-    db: Database | Connection,
+    db: RowSource,
     provider: str | None = None,
     day: date | None = None,
     limit: int = DAYS_MAX,
@@ -132,9 +132,7 @@ async def days(
     )
 
 
-async def find(
-    db: Database | Connection, provider: str, currency: str, day: date
-) -> ReconciledDay | None:
+async def find(db: RowSource, provider: str, currency: str, day: date) -> ReconciledDay | None:
     return await db.row(
         ReconciledDay,
         DAY + " WHERE provider = $1 AND currency::text = $2 AND day = $3",

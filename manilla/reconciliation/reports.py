@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import RowSource
 from manilla.kit.fields import Columns, Fields
 from manilla.reconciliation import days, signing
 from manilla.reconciliation.days import ReconciledDay
@@ -58,7 +58,7 @@ UNMATCHED_COLUMNS = Fields(Unmatched).select(
 
 
 async def reports(
-    db: Database | Connection,
+    db: RowSource,
     provider: str | None = None,
     day: date | None = None,
     limit: int = days.DAYS_MAX,
@@ -69,7 +69,7 @@ async def reports(
     return [DayReport(row, signed.get((row.provider, row.currency, row.day))) for row in found]
 
 
-async def find(db: Database, provider: str, currency: str, day: date) -> DayReport | None:
+async def find(db: RowSource, provider: str, currency: str, day: date) -> DayReport | None:
     found = await days.find(db, provider, currency, day)
     if found is None:
         return None

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from manilla.audit import actor, audit
-from manilla.kit.db import Connection, Database, columns, common_fields
+from manilla.kit.db import Connection, Database, RowSource, columns, common_fields
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_line
 from manilla.reconciliation import days, lines
@@ -128,7 +128,7 @@ async def _insert(connection: Connection, current: ReconciledDay, note: str) -> 
 
 
 async def latest(
-    db: Database | Connection, found: Sequence[ReconciledDay]
+    db: RowSource, found: Sequence[ReconciledDay]
 ) -> dict[tuple[str, str, date], SignOff]:
     """Maps each account, currency and day to the last sign-off."""
     rows = await db.rows(
@@ -146,7 +146,7 @@ async def latest(
     return {(row.provider, row.currency, row.day): row for row in rows}
 
 
-async def of_day(db: Database, day: ReconciledDay) -> list[SignOff]:
+async def of_day(db: RowSource, day: ReconciledDay) -> list[SignOff]:
     return await db.rows(
         SignOff,
         f"SELECT {columns(SignOff)} FROM day_sign_off"

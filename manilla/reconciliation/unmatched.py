@@ -8,7 +8,7 @@ import msgspec
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit.clock import start_of_day
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, RowSource, columns
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
@@ -55,7 +55,7 @@ class Unmatched(msgspec.Struct, frozen=True):
 
 
 async def find_unmatched(
-    db: Database | Connection,
+    db: RowSource,
     provider: str,
     *,
     currency: str | None = None,
@@ -96,7 +96,7 @@ async def find_unmatched(
     )
 
 
-async def of_day(db: Database, day: ReconciledDay) -> list[Unmatched]:
+async def of_day(db: RowSource, day: ReconciledDay) -> list[Unmatched]:
     return await find_unmatched(db, day.provider, currency=day.currency, day=day.day)
 
 

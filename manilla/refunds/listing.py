@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import Selection, Totals, read_as
@@ -25,7 +25,7 @@ class RefundFilter(TransactionFilter, frozen=True, kw_only=True):
 
 
 async def refunds(
-    db: Database,
+    db: Reads,
     scope: Scope,
     wanted: RefundFilter,
     *,
@@ -36,11 +36,11 @@ async def refunds(
     return await steps.page(db, read_as(Refund), wanted.sort, after, limit)
 
 
-async def totals(db: Database, scope: Scope, wanted: RefundFilter) -> Totals:
+async def totals(db: Reads, scope: Scope, wanted: RefundFilter) -> Totals:
     return await (await _query(db, scope, wanted)).totals(db)
 
 
-async def _query(db: Database, scope: Scope, wanted: RefundFilter) -> Selection:
+async def _query(db: Reads, scope: Scope, wanted: RefundFilter) -> Selection:
     steps = transaction_lists.query("refund", REFUND_COLUMNS, scope, wanted)
     if wanted.by_operator is not None:
         steps = steps.narrowed("by_operator = {}", wanted.by_operator)
@@ -61,7 +61,7 @@ def matches(text: str) -> list[IndexedMatch]:
     return [IndexedMatch("Transaction ID", sql, (merchant_id, trx_id, trx_id))]
 
 
-async def count_rejected(db: Database, scope: Scope, since: datetime) -> int:
+async def count_rejected(db: Reads, scope: Scope, since: datetime) -> int:
     """Counts failed refunds created since `since`. Their customers did not get the money."""
     conditions = scope_conditions(scope).add("trx_id >= {}", trx_ids.floor(since))
     return await db.number(

@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database, Reads, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
@@ -127,7 +127,7 @@ async def before(db: Database | Connection, settlement: Settlement) -> Settlemen
     )
 
 
-async def count_failed(db: Database, tenant: Tenant, since: datetime) -> int:
+async def count_failed(db: Reads, tenant: Tenant, since: datetime) -> int:
     """Counts the currencies whose most recent settlement since this time failed."""
     return await db.number(
         """
@@ -141,7 +141,7 @@ async def count_failed(db: Database, tenant: Tenant, since: datetime) -> int:
 
 
 async def page(
-    db: Database,
+    db: Reads,
     tenant: Tenant,
     wanted: SettlementFilter,
     *,
@@ -151,7 +151,7 @@ async def page(
     return await _selected(tenant, wanted).page(db, read_as(Settlement), wanted.sort, after, limit)
 
 
-async def totals(db: Database, tenant: Tenant, wanted: SettlementFilter) -> Totals:
+async def totals(db: Reads, tenant: Tenant, wanted: SettlementFilter) -> Totals:
     return await _selected(tenant, wanted).totals(db)
 
 

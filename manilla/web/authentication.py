@@ -165,6 +165,7 @@ class Authentication:
             request.form = await read_form(request.http)
             fetch_site = request.http.headers.get("sec-fetch-site")
             self._csrf.check(binding, request.form.text(FIELD), fetch_site)
+            request.note_write()
         elif route.is_page:
             request.restore_form()
         if visitor is not None:

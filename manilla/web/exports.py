@@ -31,7 +31,10 @@ class ExportFile(StreamedResponse):
 
 
 def is_wanted(request: PageRequest) -> bool:
-    return request.query.text(FORMAT) in ("csv", "xlsx")
+    """Returns whether the request is an export. A file cannot say how old its data are."""
+    is_export = request.query.text(FORMAT) in ("csv", "xlsx")
+    request.needs_current_data |= is_export
+    return is_export
 
 
 def send(

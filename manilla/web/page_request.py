@@ -3,20 +3,22 @@
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 
 from manilla.approvals.approvals import Approvals
+from manilla.kit.db import Reads
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network, client_address
+from manilla.kit.sessions.reader import RequestReads
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.people import devices
-from manilla.people.roles import Permission
+from manilla.people.roles import Permission, Realm
 from manilla.people.second_person import Decider
 from manilla.people.sessions import NewSession
 from manilla.people.visitor import Visitor
@@ -32,6 +34,13 @@ FLASH = "manilla_flash"
 FLASH_SECONDS = 60
 RETURNED = "You are signed in again. The form was not submitted. Check the form, then submit it."
 KEPT_LENGTH_MAX = 300  # the maximum length of a form value in the flash cookie
+# The console shows data of this age if the standby is behind. Merchants always get current data.
+AGE_SECONDS_MAX = 60
+AGE_SECONDS_SHOWN = 1  # a page says how old its data are if they are older than this
+# After an administrator has submitted a form, this cookie makes pages show only current data.
+# Data older than AGE_SECONDS_MAX are never shown, so afterwards every page includes the change.
+WROTE = "manilla_wrote"
+WROTE_SECONDS = 2 * AGE_SECONDS_MAX
 
 
 class Flash(msgspec.Struct, frozen=True):
@@ -74,9 +83,47 @@ class PageRequest:
         self.interrupted_form: InterruptedForm | None = None
         self.counts: Mapping[str, int] = {}  # for the navigation
         self._cookies: list[SetCookie] = []
+        self._reads: RequestReads | None = None
+        # A form's handler can move money, so it never uses a standby.
+        self.uses_primary = http.method != "GET"
+        # Whether the page must show all confirmed changes, although it only shows data.
+        self.needs_current_data = layout.realm is not Realm.CONSOLE or self._has_written
         # Requires the user to confirm their identity, unless they confirmed it recently.
         # If a route has `checks_first`, its handler validates the form, then calls this function.
         self.confirm_identity: Callable[[], Awaitable[None]] = _not_confirmed
+
+    @property
+    def reads(self) -> Reads:
+        """Reads data that the page only shows. A standby can serve these reads."""
+        if self.uses_primary:
+            return self.db
+        if self._reads is None:
+            age = 0 if self.needs_current_data else AGE_SECONDS_MAX
+            self._reads = self.services.reads.begin(age_seconds_max=age)
+        return self._reads
+
+    @property
+    def _has_written(self) -> bool:
+        return self.layout.cookie_named(WROTE) in self.http.cookies
+
+    def note_write(self) -> None:
+        """Makes the administrator's next pages show only current data."""
+        if self.realm is Realm.CONSOLE and self.services.reads.standby is not None:
+            self.needs_current_data = True
+            self.set_cookie(self.layout.cookie_named(WROTE), "1", WROTE_SECONDS)
+
+    @property
+    def data_as_of(self) -> datetime | None:
+        """The time of the page's data, or None if they are current or less than a second old."""
+        as_of = None if self._reads is None else self._reads.as_of
+        if as_of is None or datetime.now(UTC) - as_of <= timedelta(seconds=AGE_SECONDS_SHOWN):
+            return None
+        return as_of
+
+    @property
+    def data_age_seconds(self) -> int:
+        assert self.data_as_of is not None
+        return round((datetime.now(UTC) - self.data_as_of).total_seconds())
 
     @property
     def visitor(self) -> Visitor:

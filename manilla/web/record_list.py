@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Concatenate, TypeVar
 
 import msgspec
 
 from manilla.kit import deadline
+from manilla.kit.db import Reads
 from manilla.kit.display import money
 from manilla.kit.fields import Columns
 from manilla.kit.listing import Page, in_pages
@@ -125,9 +126,9 @@ class RecordList(msgspec.Struct, frozen=True):
     name: str  # the key of the users' column choices in the database
     noun: str
     columns: tuple[ListColumn, ...]
-    fetch: Callable[..., Awaitable[Page[Any]]]
+    fetch: Callable[Concatenate[Reads, ...], Awaitable[Page[Any]]]
     # The function that counts and sums the rows, or None if counting would be slow.
-    totals: Callable[..., Awaitable[Totals]] | None
+    totals: Callable[Concatenate[Reads, ...], Awaitable[Totals]] | None
     # The statuses for which the list shows separate totals.
     outcomes: tuple[Outcome, ...] = ()
     status_field: str = "status"
@@ -148,20 +149,20 @@ class RecordList(msgspec.Struct, frozen=True):
     ) -> PageResponse:
         """Shows a page of the list, or exports the whole list in its default order.
 
-        `fetch` and `totals` are called with the database, `about` and `wanted`. `prepare` adds
+        `fetch` and `totals` are called with `request.reads`, `about` and `wanted`. `prepare` adds
         data to the rows that the cells and the export need.
         """
         usual = type(wanted)().sort
         if exports.is_wanted(request):
             ordered = msgspec.structs.replace(wanted, sort=usual)
-            pages = in_pages(partial(self._rows, prepare), request.db, *about, ordered)
+            pages = in_pages(partial(self._rows, prepare), request.reads, *about, ordered)
             file_name = file_name or self.name.replace("_", "-")
             return exports.send(request, file_name, export, pages)
         totals, everything = await self._totals(request, about, wanted)
         is_sortable = self.totals is None or (totals is not None and totals.is_exact)
         ordered = msgspec.structs.replace(wanted, sort=wanted.sort if is_sortable else usual)
         after = lists.after(request)
-        found = await self._rows(prepare, request.db, *about, ordered, after=after)
+        found = await self._rows(prepare, request.reads, *about, ordered, after=after)
         chosen = await list_columns.columns_of(request.db, request.visitor.person_id, self.name)
         view = RecordListView(request, found.next, self, chosen, wanted, views)
         view.filters, view.is_sorted = filters, ordered.sort is wanted.sort
@@ -179,11 +180,11 @@ class RecordList(msgspec.Struct, frozen=True):
         anyhow = wanted
         if status in {each.status for each in self.outcomes}:
             anyhow = msgspec.structs.replace(wanted, **{self.status_field: None})
-        found = await deadline.or_none(self.totals(request.db, *about, anyhow))
+        found = await deadline.or_none(self.totals(request.reads, *about, anyhow))
         if anyhow is wanted:
             return found, found
         if found is None or not found.is_exact:
-            return await deadline.or_none(self.totals(request.db, *about, wanted)), None
+            return await deadline.or_none(self.totals(request.reads, *about, wanted)), None
         alone = found.by_status.get(str(status), StatusTotals())
         return Totals(alone.count, alone.sums), found
 
@@ -215,10 +216,11 @@ class RecordList(msgspec.Struct, frozen=True):
     async def _rows(
         self,
         prepare: Callable[[list[Any]], Awaitable[list[Any]]] | None,
+        reads: Reads,
         *arguments: Any,
         **more: Any,
     ) -> Page[Any]:
-        page = await self.fetch(*arguments, **more)
+        page = await self.fetch(reads, *arguments, **more)
         return page if prepare is None else Page(await prepare(page.rows), page.next)
 
 

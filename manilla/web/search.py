@@ -46,7 +46,7 @@ class RealmSearch(msgspec.Struct, frozen=True):
         return request.page("search.html", **values)
 
     async def show_results(self, request: PageRequest) -> PageResponse:
-        return request.page("search_results.html", **await self._values(request))
+        return request.page("search_results.html", is_dialog=True, **await self._values(request))
 
     async def _values(self, request: PageRequest) -> dict[str, Any]:
         text = listing.search_text(request.query.text("q")) or ""

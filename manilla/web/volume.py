@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.clock import LAGOS, last_days
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.display import money
 from manilla.kit.money import Money
 from manilla.ledger.daily import DailyFigures
@@ -113,7 +113,7 @@ def measure(text: str) -> str:
     return text if text in MEASURES else "paid_in"
 
 
-async def volume(db: Database, scope: Scope, currency: str, period: str) -> Volume:
+async def volume(db: Reads, scope: Scope, currency: str, period: str) -> Volume:
     days, before = _days(period)
 
     async def compared(daily: Callable[..., Awaitable[Any]]) -> ComparedVolume:

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.db import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import (
@@ -49,7 +49,7 @@ class RequestFilter(RecordFilter, frozen=True, kw_only=True):
 
 
 async def requests(
-    db: Database,
+    db: Reads,
     scope: Scope,
     wanted: RequestFilter,
     *,
@@ -63,7 +63,7 @@ async def requests(
 
 
 async def _newest_of_all(
-    db: Database, steps: Selection, after: str | None, limit: int
+    db: Reads, steps: Selection, after: str | None, limit: int
 ) -> Page[Request]:
     """Returns one page of all merchants' requests.
 
@@ -87,7 +87,7 @@ async def _newest_of_all(
         span *= WIDER
 
 
-async def totals(db: Database, scope: Scope, wanted: RequestFilter) -> Totals:
+async def totals(db: Reads, scope: Scope, wanted: RequestFilter) -> Totals:
     return await _query(scope, wanted).count(db)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Database, columns
+from manilla.kit.db import Reads, columns
 from manilla.ledger.scope import Tenant
 
 HOURS = 24
@@ -44,7 +44,7 @@ def read(record: Any) -> Request:
 
 
 async def requests_about(
-    db: Database, merchant_id: int, trx_id: str, ref_trx: str, moment: datetime
+    db: Reads, merchant_id: int, trx_id: str, ref_trx: str, moment: datetime
 ) -> list[Request]:
     """Returns the requests about a transaction from around the time of its creation."""
     records = await db.records(
@@ -57,7 +57,7 @@ async def requests_about(
     return [read(record) for record in records]
 
 
-async def has_succeeded(db: Database, tenant: Tenant) -> bool:
+async def has_succeeded(db: Reads, tenant: Tenant) -> bool:
     """Whether the merchant's log contains a successful request in this environment."""
     return await db.has_row(
         """
@@ -79,7 +79,7 @@ class RequestHour(msgspec.Struct, frozen=True):
         return None if not self.count else 100 * (self.count - self.failed) / self.count
 
 
-async def hourly(db: Database) -> list[RequestHour]:
+async def hourly(db: Reads) -> list[RequestHour]:
     """Returns statistics for the last 24 hours including the current hour, oldest first."""
     return await db.rows(
         RequestHour,

@@ -1,0 +1,297 @@
+"""Lists, search, exports and reports read from a standby, and movements of money never do."""
+
+import asyncio
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+
+from manilla import instance_metrics, metrics
+from manilla.kit.embedded.postgres import APPLICATION, OWNER, Cluster
+from manilla.kit.errors import Unavailable
+from manilla.kit.sessions.reader import AWAY_SECONDS, Reader, ReadOutcome
+from manilla.services import Services
+from manilla.settings import Settings
+from tests import clock, databases
+from tests.client import Site
+from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, unchunked
+from tests.dashboard.sample_data import ACCOUNT, MANUAL
+from tests.limits import limited
+from tests.standby import StandbyServer, running_standby
+from tests.waiting import until
+from tests.web.signed_in_user import SignedInUser, administrator
+
+NAME = "standby_reads"
+PAYMENTS = "/api/v1/payments"
+BALANCE = """
+    SELECT balance_minor FROM wallet
+     WHERE merchant_id = $1 AND environment = 'sandbox' AND currency = 'NGN'"""
+
+
+class Replicated(msgspec.Struct, frozen=True):
+    """An installation that reads from a standby, and how its reads were served."""
+
+    services: Services
+    site: Site
+    standby: StandbyServer
+    outcomes: Counter[ReadOutcome]
+    shop: MerchantDashboard
+    administrator: SignedInUser
+
+    @property
+    def reads(self) -> Reader:
+        return self.services.reads
+
+    async def listed(self) -> set[str]:
+        """Returns the ids of the merchant's newest payments, as the API lists them."""
+        reply = await self.shop.merchant.get(PAYMENTS)
+        assert reply.status == 200, reply.body
+        return {row["trx_id"] for row in reply.json["data"]}
+
+
+@pytest.fixture(scope="module")
+async def replicated(
+    cluster: Cluster, settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Replicated]:
+    own = await databases.database(cluster, settings, NAME, is_migrated=True)
+    async with running_standby(cluster, tmp_path_factory.mktemp("standby")) as standby:
+        own = msgspec.structs.replace(own, read_url=standby.url(APPLICATION, NAME))
+        async with databases.running(own) as (services, site):
+            outcomes: Counter[ReadOutcome] = Counter()
+            services.reads.count = lambda outcome: outcomes.update([outcome])
+            shop = await new_dashboard(services, site)
+            person = await administrator(services, site, "reader@example.com")
+            await person.step_up(services)
+            await standby.catch_up()
+            yield Replicated(services, site, standby, outcomes, shop, person)
+
+
+@pytest.fixture
+def owner_url(cluster: Cluster) -> str:
+    return cluster.url(OWNER, NAME)
+
+
+@pytest.fixture(autouse=True)
+def _starts_with_a_usable_standby(replicated: Replicated) -> None:
+    replicated.outcomes.clear()
+    replicated.reads._away_until = 0
+
+
+async def test_a_merchant_lists_its_own_payment_from_the_standby(replicated: Replicated) -> None:
+    trx_id = await replicated.shop.pay_in(ref_trx="own-payment")
+    assert trx_id in await replicated.listed()
+    assert set(replicated.outcomes) == {ReadOutcome.CURRENT}
+
+
+async def test_if_the_standby_is_behind_a_merchant_reads_its_own_writes_from_the_primary(
+    replicated: Replicated,
+) -> None:
+    with limited(standby_wait_seconds=0):
+        async with replicated.standby.paused():
+            trx_id = await replicated.shop.pay_in(ref_trx="while-paused")
+            assert trx_id in await replicated.listed()
+            page = await replicated.shop.owner.get("/sandbox/payments")
+            assert b"while-paused" in page.body
+            assert b"data-age" not in page.body
+        assert set(replicated.outcomes) == {ReadOutcome.BEHIND}
+    replicated.outcomes.clear()
+    assert trx_id in await replicated.listed()
+    assert set(replicated.outcomes) == {ReadOutcome.CURRENT}
+
+
+async def test_a_read_waits_until_the_standby_has_replayed_the_merchants_write(
+    replicated: Replicated,
+) -> None:
+    async with replicated.standby.paused():
+        trx_id = await replicated.shop.pay_in(ref_trx="waited-for")
+        listed = asyncio.create_task(replicated.listed())
+        while replicated.reads.standby.by_key._pool.get_idle_size():  # type: ignore[union-attr]
+            await asyncio.sleep(0.01)
+        assert not listed.done()
+    assert trx_id in await listed
+    assert set(replicated.outcomes) == {ReadOutcome.CURRENT}
+
+
+async def test_the_console_shows_how_old_its_data_are(replicated: Replicated) -> None:
+    await replicated.shop.pay_in(ref_trx="before-pause")
+    await replicated.standby.catch_up()
+    path = "/transactions?kind=payment&environment=sandbox"
+    with limited(standby_wait_seconds=0):
+        async with replicated.standby.paused():
+            await replicated.shop.pay_in(ref_trx="after-pause")
+
+            async def old_page() -> str | None:
+                body = (await replicated.administrator.get(path)).body.decode()
+                return body if "data-age" in body else None
+
+            page = await until(old_page)
+    assert "before-pause" in page
+    assert "after-pause" not in page
+    assert re.search(r"The data on this page are \d+ s old: they show the state at <time ", page)
+    assert set(replicated.outcomes) == {ReadOutcome.OLDER}
+    current = (await replicated.administrator.get(path)).body.decode()
+    assert "after-pause" in current
+    assert "data-age" not in current
+
+
+async def test_an_administrator_sees_the_change_of_a_form_although_the_standby_is_behind(
+    replicated: Replicated,
+) -> None:
+    with limited(standby_wait_seconds=0):
+        async with replicated.standby.paused():
+            fields = {"name": "New While Paused", "email": "paused@example.com"}
+            reply = await replicated.administrator.post(
+                "/merchants/new", {**fields, "currency": "NGN", "status": "approved"}
+            )
+            assert reply.status == 200, reply.body
+            assert reply.cookies["manilla_wrote"] == "1"
+            user = replicated.administrator
+            headers = user.headers()
+            headers["Cookie"] += "; manilla_wrote=1"
+            page = await user.site.send("GET", "/console/merchants", headers)
+            assert b"New While Paused" in page.body
+            assert b"data-age" not in page.body
+            assert set(replicated.outcomes) == {ReadOutcome.BEHIND}
+
+
+async def test_an_export_is_always_current(replicated: Replicated) -> None:
+    with limited(standby_wait_seconds=0):
+        async with replicated.standby.paused():
+            await replicated.shop.pay_in(ref_trx="exported")
+            reply = await replicated.administrator.get(
+                "/transactions?kind=payment&environment=sandbox&format=csv"
+            )
+            rows = list(csv.DictReader(io.StringIO(unchunked(reply).decode())))
+    assert "exported" in {row["ref_trx"] for row in rows}
+
+
+async def test_a_payout_is_never_permitted_by_the_standbys_data(replicated: Replicated) -> None:
+    shop = replicated.shop
+    await shop.pay_in(payment_amount=5000)
+    balance = await shop.balance()
+    await replicated.standby.catch_up()
+    body = {
+        "payout_amount": balance // 100 * 6 // 10,
+        "currency_code": "NGN",
+        "ipn_url": "https://shop.example/ipn",
+        "withdraw_method_id": await shop.method_id(MANUAL),
+        "beneficiary": {"Bank Name": "GTBank", "Account Number": ACCOUNT},
+    }
+    async with replicated.standby.paused():
+        first = await shop.merchant.post(
+            "/api/v1/initiate-payout", {**body, "ref_trx": "first-payout"}
+        )
+        assert first.status == 200, first.body
+        # The standby still has the balance from before the first payout.
+        stale = replicated.reads.begin(age_seconds_max=3600)
+        with limited(standby_wait_seconds=0):
+            assert await stale.value(BALANCE, shop.merchant.new.id) == balance
+        second = await shop.merchant.post(
+            "/api/v1/initiate-payout", {**body, "ref_trx": "second-payout"}
+        )
+    assert second.status == 422, second.body
+    assert await shop.count("payout") == 1
+    assert await shop.balance() >= 0
+
+
+async def test_a_read_cannot_write_on_any_server(replicated: Replicated) -> None:
+    writing = "SELECT pg_notify('a', 'b'), nextval('job_fence')"
+    with pytest.raises(AssertionError, match="must not write"):
+        await replicated.reads.begin().records("DELETE FROM posting")
+    with limited(standby_wait_seconds=0):
+        async with replicated.standby.paused():
+            await replicated.shop.pay_in()
+            with pytest.raises(Unavailable) as rejected:
+                await replicated.reads.begin().records(writing)
+    assert isinstance(rejected.value.__cause__, asyncpg.ReadOnlySQLTransactionError)
+    assert replicated.outcomes[ReadOutcome.BEHIND] == 1
+
+
+async def test_without_the_standby_reads_use_the_primary(replicated: Replicated) -> None:
+    trx_id = await replicated.shop.pay_in(ref_trx="standby-down")
+    await replicated.standby.stop()
+    try:
+        assert trx_id in await replicated.listed()
+        assert b"standby-down" in (await replicated.shop.owner.get("/sandbox/payments")).body
+        assert set(replicated.outcomes) == {ReadOutcome.AWAY}
+    finally:
+        await replicated.standby.start()
+    clock.advance(AWAY_SECONDS)
+    replicated.outcomes.clear()
+    assert trx_id in await replicated.listed()
+    assert set(replicated.outcomes) == {ReadOutcome.CURRENT}
+
+
+async def test_a_hanging_standby_delays_a_read_only_until_the_time_limit(
+    replicated: Replicated,
+) -> None:
+    trx_id = await replicated.shop.pay_in(ref_trx="standby-frozen")
+    async with replicated.standby.frozen():
+        with limited(standby_seconds=0.05):
+            assert trx_id in await replicated.listed()
+        # Later reads do not wait for the standby, although the time limit is long.
+        assert trx_id in await replicated.listed()
+        assert replicated.outcomes == {ReadOutcome.AWAY: 2}
+
+
+async def test_a_statement_that_replay_cancels_runs_again_on_the_primary(
+    replicated: Replicated, owner_url: str
+) -> None:
+    owner = await asyncpg.connect(owner_url)
+    await owner.execute("CREATE TABLE conflicting AS SELECT 7 AS seven")
+    await owner.execute(f"GRANT SELECT ON conflicting TO {APPLICATION}")
+    await replicated.standby.execute("ALTER SYSTEM SET max_standby_streaming_delay = 0")
+    await replicated.standby.execute("SELECT pg_reload_conf()")
+    reading = asyncio.create_task(
+        replicated.reads.begin().value(
+            "SELECT seven FROM conflicting WHERE"
+            " CASE WHEN pg_is_in_recovery() THEN pg_sleep(600) IS NOT NULL ELSE true END"
+        )
+    )
+    await replicated.standby.until(
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')"
+    )
+    await owner.execute("ALTER TABLE conflicting ADD eight int")
+    assert await reading == 7
+    assert replicated.outcomes == {ReadOutcome.FAILED: 1}
+    await owner.execute("DROP TABLE conflicting")
+    await owner.close()
+
+
+async def test_a_migration_that_is_not_replayed_yet_makes_reads_use_the_primary(
+    replicated: Replicated, owner_url: str
+) -> None:
+    owner = await asyncpg.connect(owner_url)
+    with limited(standby_wait_seconds=0):
+        async with replicated.standby.paused():
+            await owner.execute("ALTER TABLE wallet ADD newer int DEFAULT 7")
+            reads = replicated.reads.begin(age_seconds_max=3600)
+            assert await reads.value("SELECT newer FROM wallet LIMIT 1") == 7
+    assert replicated.outcomes == {ReadOutcome.FAILED: 1}
+    await owner.execute("ALTER TABLE wallet DROP newer")
+    await owner.close()
+
+
+async def test_the_age_of_the_standbys_data_is_measured(replicated: Replicated) -> None:
+    reads = replicated.reads
+    await instance_metrics.measure_standby(reads)
+    assert (_value(metrics.standby_up), _value(metrics.standby_age_seconds)) == (1, 0)
+    async with replicated.standby.paused():
+        await replicated.shop.pay_in()
+        await instance_metrics.measure_standby(reads)
+        assert _value(metrics.standby_up) == 1
+        assert _value(metrics.standby_age_seconds) > 0
+    await replicated.standby.stop()
+    await instance_metrics.measure_standby(reads)
+    assert _value(metrics.standby_up) == 0
+    await replicated.standby.start()
+
+
+def _value(gauge: Any) -> float:
+    return float(gauge._value.get())
