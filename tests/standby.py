@@ -29,6 +29,10 @@ class StandbyServer:
     def url(self, role: str, database: str) -> str:
         return self._cluster.url(role, database)
 
+    @property
+    def pid(self) -> int:
+        return _postmaster(self._cluster)
+
     async def start(self) -> None:
         await self._supervisor.start(self._cluster.program(self._cluster.folder / "server.log"))
         await postgres.wait_until_ready(self._cluster)

@@ -471,17 +471,25 @@ def refused_when_unusable() -> Iterator[None]:
         raise UnusableDatabase(f"The database cannot be used: {error}") from error
 
 
-async def connect(url: str, *, statement_seconds: float | None = None) -> Any:
+async def connect(
+    url: str, *, statement_seconds: float | None = None, target: str | None = None
+) -> Any:
     """Opens a single session. Migrations set no statement timeout, because they can take hours."""
+    limit = time_limits.current.start_connect_seconds
     with unavailable_when_away(), refused_when_unusable():
-        connector = Connector(url, only_host_seconds=time_limits.current.start_connect_seconds)
+        connector = Connector(url, only_host_seconds=limit, target=target)
         return await connector.connect(command_timeout=statement_seconds)
 
 
 @asynccontextmanager
-async def session(url: str, *, statement_seconds: float | None) -> AsyncIterator[Any]:
-    """Opens a single session for work at startup, and closes it at the end of the block."""
-    raw = await connect(url, statement_seconds=statement_seconds)
+async def session(
+    url: str, *, statement_seconds: float | None, target: str | None = None
+) -> AsyncIterator[Any]:
+    """Opens a single session, and closes it at the end of the block.
+
+    `target`: the role of the host, as in `Connector`.
+    """
+    raw = await connect(url, statement_seconds=statement_seconds, target=target)
     try:
         with unavailable_when_away():
             yield raw

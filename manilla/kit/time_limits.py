@@ -21,6 +21,8 @@ class TimeLimits(msgspec.Struct, frozen=True):
     standby_seconds: float = 1.2
     # How long a read waits until the standby has replayed everything that the primary has written.
     standby_wait_seconds: float = 0.2
+    # How long `manilla prove` waits for the same before it reads from the primary.
+    standby_proof_seconds: float = 10
 
     # PostgreSQL enforces the statement timeouts, which are whole seconds.
     statement_seconds: int = 5

@@ -25,6 +25,7 @@ from manilla.audit import audit
 from manilla.audit.audit import SavedHead
 from manilla.kit.clock import LAGOS, iso, start_of_day
 from manilla.kit.db import Connection, session
+from manilla.kit.sessions import reader
 from manilla.ledger import invariants
 from manilla.ledger.invariants import Invariant
 from manilla.payments.invariants import PAYMENTS
@@ -127,9 +128,12 @@ class Pack(msgspec.Struct, frozen=True):
         return all(check.count == 0 for check in self.checks)
 
 
-async def collect(url: str, options: PackOptions) -> Pack:
-    """Runs all checks. The recomputation and the SQL checks run at the same time."""
-    async with _snapshot(url) as sessions:
+async def collect(url: str, options: PackOptions, *, standby_url: str | None = None) -> Pack:
+    """Runs all checks. The recomputation and the SQL checks run at the same time.
+
+    With `standby_url`, all checks read from a standby that has replayed all confirmed commits.
+    """
+    async with _snapshot(url, standby_url) as sessions:
         program, *others = sessions
         connections = [Connection(each) for each in others]
         connection = connections[0]
@@ -163,13 +167,19 @@ async def collect(url: str, options: PackOptions) -> Pack:
 
 
 @asynccontextmanager
-async def _snapshot(url: str) -> AsyncIterator[list[Any]]:
+async def _snapshot(url: str, standby_url: str | None) -> AsyncIterator[list[Any]]:
     """Opens sessions that see the same snapshot of the database and can only read."""
+    limit, target = STATEMENT_SECONDS, None if standby_url is None else "standby"
     async with AsyncExitStack() as stack:
         sessions: list[Any] = []
         snapshot = None
         for _ in range(SESSIONS):
-            raw = await stack.enter_async_context(session(url, statement_seconds=STATEMENT_SECONDS))
+            opened = session(standby_url or url, statement_seconds=limit, target=target)
+            raw = await stack.enter_async_context(opened)
+            if standby_url is not None and snapshot is None:
+                async with session(url, statement_seconds=limit) as primary:
+                    needed = await reader.position_of(Connection(primary))
+                await reader.wait_until_replayed(Connection(raw), needed)
             transaction = raw.transaction(isolation="repeatable_read", readonly=True)
             await stack.enter_async_context(transaction)
             if snapshot is None:
@@ -471,6 +481,7 @@ async def _facts(
                version() AS server, pg_current_snapshot()::text AS snapshot,
                (SELECT version_num FROM alembic_version) AS schema_version,
                (SELECT digest FROM function_set) AS function_set,
+               pg_is_in_recovery() AS server_is_standby,
                has_table_privilege('entry', 'INSERT, UPDATE, DELETE') AS user_can_write"""
     )
     return {

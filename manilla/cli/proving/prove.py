@@ -17,12 +17,15 @@ from manilla.cli.audit import read_kept
 from manilla.cli.instance import Data, locate
 from manilla.cli.output import Json, Output, csv_cell, plain
 from manilla.kit import strict_json
-from manilla.kit.errors import Refusal
+from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.sessions.reader import StandbyBehind
 from manilla.proofs import pack
 from manilla.proofs.pack import Pack, PackOptions, PackSection, PackTable
 from manilla.proofs.verify import Seal
 from manilla.sql import migrate
 
+# A standby that is behind, away or no longer a standby, or that cancels a statement to replay WAL.
+STANDBY_NOT_USABLE = (StandbyBehind, Unavailable, asyncpg.SerializationError)
 ANCHOR = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
 
 
@@ -71,12 +74,14 @@ def prove(
 ) -> None:
     """Write a pack of files for an auditor. Exits with 1 if a check finds something.
 
-    The command only reads, in one snapshot of the database.
+    The command only reads, in one snapshot of the database. If MANILLA_DATABASE_READ_URL is set,
+    the command reads from the standby, after the standby has replayed all confirmed commits.
     """
-    is_development = False
+    is_development, standby_url = False, None
     if database_url is None:
         instance = locate(data)
         database_url, is_development = instance.database_url, instance.is_development
+        standby_url = instance.read_url
     options = PackOptions(
         day=None if day is None else day.date(),
         expected=tuple(map(_read_anchor, expect or ())),
@@ -89,7 +94,7 @@ def prove(
     if options.day is not None and options.seal is not None:
         raise NotProved("A seal does not have the balances at a date. Use --date without --seal.")
     _prepare(out)
-    collected = asyncio.run(_collect(database_url, options))
+    collected = asyncio.run(_collect(database_url, standby_url, options))
     _write(out, collected)
     Output(as_json).print_fields(
         {
@@ -105,9 +110,15 @@ def prove(
         raise typer.Exit(1)
 
 
-async def _collect(url: str, options: PackOptions) -> Pack:
+async def _collect(url: str, standby_url: str | None, options: PackOptions) -> Pack:
     await migrate.check_ready(url)
     try:
+        if standby_url is not None:
+            try:
+                return await pack.collect(url, options, standby_url=standby_url)
+            except STANDBY_NOT_USABLE as error:
+                warning = f"manilla: the primary is read, because of the standby: {error}"
+                typer.echo(warning, err=True)
         return await pack.collect(url, options)
     except asyncpg.InsufficientPrivilegeError as error:
         raise NotProved(f"{error}. Use a role with GRANT pg_read_all_data.") from error

@@ -31,7 +31,7 @@ from manilla.kit.db import (
     RowSource,
     is_write,
 )
-from manilla.kit.errors import Unavailable
+from manilla.kit.errors import Refusal, Unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -86,6 +86,10 @@ class _NotUsed(Exception):
 
     def __init__(self, outcome: ReadOutcome) -> None:
         self.outcome = outcome
+
+
+class StandbyBehind(Refusal):
+    message = "The standby has not replayed all commits in time."
 
 
 class Standby(msgspec.Struct, frozen=True):
@@ -317,6 +321,25 @@ class ReaderByKey:
                 found: list[Any] = await wanted.fetch_from(standby.by_key, "fetch", sql, values)
                 return found
         return await self._session.records(sql, *values)
+
+
+async def position_of(primary: RowSource) -> WalPosition:
+    """Returns the primary's position. Every commit confirmed before has a lower position."""
+    position = await primary.row(WalPosition, PRIMARY_POSITION)
+    assert position is not None
+    return position
+
+
+async def wait_until_replayed(standby: RowSource, needed: WalPosition) -> None:
+    """Waits for the standby of a long read. Raises StandbyBehind after the time limit."""
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + time_limits.current.standby_proof_seconds
+    while True:
+        if (await _state(standby)).has_replayed(needed):
+            return
+        if loop.time() >= ends_at:
+            raise StandbyBehind
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def _state(standby: RowSource) -> StandbyState:
