@@ -173,3 +173,6 @@ async def _measure_database(db: Database) -> None:
     metrics.database_bytes.set(store.size_bytes)
     for table, days in (await partitions.days_ahead(db)).items():
         metrics.partition_days_ahead.labels(table).set(days)
+    replication = await health.replication(db)
+    metrics.replication_inactive.set(replication.inactive)
+    metrics.replication_behind_bytes.set(replication.behind_bytes)

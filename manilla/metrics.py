@@ -156,6 +156,14 @@ database_connections_max = gauge(
     "manilla_database_connections_max", "Maximum number of connections of the database server."
 )
 database_bytes = gauge("manilla_database_bytes", "Size of the database.")
+replication_inactive = gauge(
+    "manilla_replication_inactive",
+    "Replication slots whose standby, archive or subscriber is not connected.",
+)
+replication_behind_bytes = gauge(
+    "manilla_replication_behind_bytes",
+    "WAL that the slowest replication slot's standby, archive or subscriber has not confirmed.",
+)
 measured_at = gauge(
     "manilla_measured_at_seconds", "When a worker last updated these gauges, in Unix seconds."
 )

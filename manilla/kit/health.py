@@ -33,6 +33,13 @@ class Replica(msgspec.Struct, frozen=True):
     lag_seconds: float | None
 
 
+class Replication(msgspec.Struct, frozen=True):
+    """What the server still has to send to its standbys, archives and other subscribers."""
+
+    inactive: int  # the number of replication slots without a connection
+    behind_bytes: int  # the WAL that the slowest subscriber has not confirmed
+
+
 async def programs(db: Database) -> list[ConnectedProgram]:
     return await db.rows(
         ConnectedProgram,
@@ -69,3 +76,19 @@ async def replicas(db: Database) -> list[Replica]:
                extract(epoch FROM replay_lag)::float8 AS lag_seconds
           FROM pg_stat_replication ORDER BY application_name""",
     )
+
+
+async def replication(db: Database) -> Replication:
+    """Reads the replication slots, which every role may read, unlike `pg_stat_replication`."""
+    found = await db.row(
+        Replication,
+        """
+        SELECT count(*) FILTER (WHERE NOT active) AS inactive,
+               coalesce(greatest(max(pg_wal_lsn_diff(
+                 CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                      ELSE pg_current_wal_lsn() END,
+                 coalesce(confirmed_flush_lsn, restart_lsn))), 0), 0)::int8 AS behind_bytes
+          FROM pg_replication_slots WHERE NOT temporary""",
+    )
+    assert found is not None
+    return found

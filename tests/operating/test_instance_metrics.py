@@ -2,11 +2,15 @@
 
 import re
 
+import asyncpg
+
 from manilla import instance_metrics
 from manilla.cases import cases
 from manilla.cases.cases import CaseAction, CaseKind
 from manilla.kit import prometheus
 from manilla.kit.db import Database
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
 from manilla.merchants import outgoing
 from manilla.proofs import restored
 from manilla.providers import draining, queries
@@ -99,3 +103,22 @@ async def test_payouts_whose_rail_is_down_are_counted_unless_they_are_on_hold(
     assert held == 0
     await payer.check_until(trx_id, "completed")
     assert (await measured(db))["manilla_payouts_without_rail"] == 0
+
+
+async def test_replication_metrics_count_slots_without_a_connection_and_their_missing_wal(
+    payer: PayoutMerchant, cluster: Cluster, db: Database
+) -> None:
+    before = await measured(db)
+    assert before["manilla_replication_inactive"] == before["manilla_replication_behind_bytes"] == 0
+    superuser = await asyncpg.connect(cluster.url(postgres.SUPERUSER))
+    try:
+        await superuser.execute("SELECT pg_create_physical_replication_slot('lost_standby', true)")
+        await payer.order()
+        now = await measured(db)
+    finally:
+        await superuser.execute("SELECT pg_drop_replication_slot('lost_standby')")
+        await superuser.close()
+    assert now["manilla_replication_inactive"] == 1
+    assert now["manilla_replication_behind_bytes"] > 0
+    after = await measured(db)
+    assert after["manilla_replication_inactive"] == after["manilla_replication_behind_bytes"] == 0
