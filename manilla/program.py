@@ -52,15 +52,21 @@ def serve(fd: str) -> None:
         _run(app.serve(settings, socket.socket(fileno=int(fd))))
 
 
-def worker() -> None:
-    from manilla.kit import logs, tracing
+def worker(metrics_host: str = "", metrics_port: str = "") -> None:
+    """Runs the worker, which also serves the metrics if a port is given."""
+    import contextlib
+
+    from manilla.kit import logs, prometheus, tracing
     from manilla.settings import Mode, Settings, apply_limits
     from manilla.worker import work
 
     logs.configure("worker")
     settings = Settings.read(os.environ, assumed_mode=Mode.PRODUCTION)
     apply_limits(os.environ, settings.mode)
-    with tracing.export("worker", settings.otlp_url):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(tracing.export("worker", settings.otlp_url))
+        if metrics_port:
+            stack.enter_context(prometheus.serving(metrics_host, int(metrics_port)))
         _run(work(settings))
 
 

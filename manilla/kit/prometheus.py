@@ -6,6 +6,7 @@ file would decrease the totals, and a counter must never decrease.
 
 import asyncio
 import atexit
+import contextlib
 import fcntl
 import os
 import re
@@ -13,6 +14,7 @@ import shutil
 import tempfile
 from bisect import bisect_left
 from collections import Counter as Counts
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,22 @@ from prometheus_client import (
     Histogram,
     generate_latest,
     multiprocess,
+    start_http_server,
     values,
 )
 from prometheus_client.mmap_dict import MmapedDict
 
-__all__ = ["CONTENT_TYPE", "Counter", "Histogram", "gauge", "merge_ended_processes", "render"]
+from manilla.kit.errors import Refusal
+
+__all__ = [
+    "CONTENT_TYPE",
+    "Counter",
+    "Histogram",
+    "gauge",
+    "merge_ended_processes",
+    "render",
+    "serving",
+]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _NAME = re.compile(r"(counter|histogram|gauge_mostrecent)_(\d+)\.db")
@@ -162,6 +175,31 @@ def render() -> bytes:
 
 
 def _render() -> bytes:
+    return generate_latest(_registry())
+
+
+def _registry() -> CollectorRegistry:
+    """Returns a registry that reads the files of all processes."""
     registry = CollectorRegistry()
     multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return generate_latest(registry)
+    return registry
+
+
+class MetricsPortRefusal(Refusal):
+    message = "The metrics cannot be served."
+
+
+@contextlib.contextmanager
+def serving(host: str, port: int) -> Iterator[None]:
+    """Serves the metrics in a thread, for a program that has no HTTP port of its own."""
+    try:
+        server, thread = start_http_server(port, host, _registry())
+    except OSError as error:
+        text = f"Cannot serve metrics on {host}:{port}: {error.strerror}."
+        raise MetricsPortRefusal(text) from error
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

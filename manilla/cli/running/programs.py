@@ -19,6 +19,11 @@ Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")]
 Workers = Annotated[int | None, typer.Option(min=1, max=64, help="Number of API processes.")]
 
+MetricsHost = Annotated[str, typer.Option(help="The address to serve metrics on.")]
+MetricsPort = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="The port to serve metrics on. Default: none.")
+]
+
 
 def serve(
     host: Host = "127.0.0.1",
@@ -37,11 +42,16 @@ def serve(
     asyncio.run(until_stopped(_serve_many(listener, workers or 1)))
 
 
-def worker(data: Data = None, _as_json: Json = False) -> None:
+def worker(
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = None,
+    data: Data = None,
+    _as_json: Json = False,
+) -> None:
     """Run the worker. MANILLA_MODE defaults to production."""
     logs.configure("worker")
     _settings(data)
-    program.become("worker")
+    program.become("worker", *([metrics_host, str(metrics_port)] if metrics_port else []))
 
 
 def simulator(
