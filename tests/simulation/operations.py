@@ -48,15 +48,26 @@ class MerchantSteps(TeamSteps):
     # Steps.
 
     async def pay(self, step: Step, amount: int, rail: str, outcome: str) -> None:
+        wanted = self._payment(self._reference(step), amount)
+        if url := await self._start_payment(wanted):
+            await self._check_out(url, wanted, rail, outcome)
+
+    async def pay_wrong_amount(self, step: Step, amount: int, rail: str, percent: int) -> None:
+        """A customer transfers a wrong amount, which an administrator must decide on."""
+        wanted = self._payment(self._reference(step), amount)
+        if url := await self._start_payment(wanted):
+            await self._check_out(url, wanted, rail, "success", percent)
+
+    async def _start_payment(self, wanted: Operation) -> str | None:
+        """Creates a payment, and returns its checkout link."""
         fields = {
-            "payment_amount": _major(amount),
+            "payment_amount": _major(wanted.amount),
             "success_redirect": "https://shop.example/thanks",
             "cancel_redirect": "https://shop.example/basket",
         }
-        wanted = self._payment(self._reference(step), amount)
         reply = await self._initiate(PAYMENT, fields, wanted)
-        if reply is not None and wanted.trx_id:
-            await self._check_out(decoded(reply)["payment_url"], wanted, rail, outcome)
+        has_link = reply is not None and bool(wanted.trx_id)
+        return str(decoded(reply)["payment_url"]) if reply is not None and has_link else None
 
     async def pay_by_link(self, step: Step, amount: int, rail: str, outcome: str) -> None:
         """A customer enters an amount on the page of the merchant's payment link, and pays."""
@@ -284,14 +295,20 @@ class MerchantSteps(TeamSteps):
         credit = amount - commission
         return Operation(self.shop.id, Kind.PAYMENT, reference, credit=credit, amount=amount)
 
-    async def _check_out(self, url: str, wanted: Operation, rail: str, outcome: str) -> None:
-        """The customer chooses a gateway on checkout, and pays or declines at the provider."""
+    async def _check_out(
+        self, url: str, wanted: Operation, rail: str, outcome: str, percent: int = 100
+    ) -> None:
+        """The customer chooses a gateway on checkout, and pays or declines at the provider.
+
+        `percent`: the part of the amount that the customer transfers to the gateway's account.
+        """
         if outcome == "abandoned":
             return
         parts = urlsplit(url)
         target = f"{parts.path}/choose?{parts.query}"
         kind = BY_RAIL[rail]
-        body = urlencode({"method": kind.checkout_method}).encode()
+        method = kind.checkout_method if percent == 100 else kind.account_method
+        body = urlencode({"method": method}).encode()
         reply = await self.world.send("POST", target, FORM, body)
         self._count("check out")
         if reply is None or reply.status != 303:
@@ -303,11 +320,14 @@ class MerchantSteps(TeamSteps):
                 return
             # An administrator pays the refunds of a provider that has no refunds.
             wanted.is_manual, wanted.can_be_queried = not kind.refunds, kind.queries_refunds
-            if outcome == "success":
-                self.world.model.pay(wanted)
             command = {"outcome": outcome}
+            if percent != 100:
+                expected = Decimal(found["charges"][0]["amount_expected"])
+                command = {"amount": f"{expected * percent / 100:.2f}"}
+            elif outcome == "success":
+                self.world.model.pay(wanted)
             await self.world.control(f"{rail}/charges/{reference}/pay", command)
-            self._count(f"customer: {outcome}")
+            self._count(f"customer: {outcome if percent == 100 else 'wrong amount'}")
         except LOST:
             return
 

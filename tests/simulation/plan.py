@@ -41,6 +41,10 @@ BACK = range(6)
 
 MERCHANT: dict[str, tuple[float, Choices]] = {
     "pay": (7, {"amount": AMOUNT, "rail": RAILS, "outcome": OUTCOME}),
+    "pay_wrong_amount": (
+        0.8,
+        {"amount": AMOUNT, "rail": ["kora", "flutterwave"], "percent": [40, 99, 130]},
+    ),
     "pay_by_link": (2, {"amount": AMOUNT, "rail": RAILS, "outcome": OUTCOME}),
     "pay_out": (8, {"amount": AMOUNT, "method": METHOD, "account": ACCOUNT}),
     "pay_file": (0.4, {"amounts": FILE, "account": ACCOUNT}),

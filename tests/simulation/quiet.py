@@ -264,8 +264,12 @@ class QuietMoment:
                     reference = each["reference"]
                     if kind == "refunds" and not reference.startswith(OURS):
                         reference = await self._refund_of(rail, each)
+                    paid, expected = each.get("amount_paid"), each.get("amount_expected")
+                    # The money of such a charge stays in the suspense account.
+                    is_wrong = bool(paid) and Decimal(paid) not in (0, Decimal(expected))
                     objects[rail, each["id"]] = ProviderObject(
-                        rail, reference, minor_of(each["amount"]), each["status"]
+                        *(rail, reference, minor_of(each["amount"])),
+                        "wrong amount" if is_wrong else each["status"],
                     )
         seen.transfers, seen.charges, seen.refunds = (
             list(self._objects[kind].values()) for kind in ("transfers", "charges", "refunds")

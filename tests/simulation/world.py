@@ -146,15 +146,16 @@ class World:
             words = ("--fee-fixed", amount, "--active", "on")
             await self.command("withdraw-method", "set", CODES[method], *words)
         for rail in RAILS:
-            await self.command(
-                "deposit-method", "set", BY_RAIL[rail].checkout_method, "--active", "on"
-            )
+            for method in BY_RAIL[rail].methods:
+                await self.command("deposit-method", "set", method, "--active", "on")
         for record in await self.live.db.records("SELECT id, code FROM method"):
             self.methods[record["code"]] = record["id"]
         for rail in RAILS:
             await self.control(f"{rail}/balance", {"available": PROVIDER_BALANCE})
             await self.control(f"{rail}/faults", {"settle_seconds": 0.2})
-        self.shops += await asyncio.gather(*map(self._new_shop, range(MERCHANTS)))
+        # A busy machine rejects some requests if the merchants are created at the same time.
+        for number in range(MERCHANTS):
+            self.shops.append(await self._new_shop(number))
         self.administrators = [
             await administrator(self.services, self.live.instance.site, f"{name}@example.com")
             for name in ("ada", "bola", "chike")
@@ -190,7 +191,8 @@ class World:
         bearer = "merchant" if number % 2 else "customer"
         percent = str(COMMISSION_PERCENT)
         terms = ("--commission-percent", percent, "--commission-bearer", bearer)
-        await self.command("merchant", "set", str(shop_id), *terms)
+        rules = ("--overpaid", "hold", "--underpaid", "hold")
+        await self.command("merchant", "set", str(shop_id), *terms, *rules)
         self.receiver.secrets[shop_id].add(keys.api_secret)
         site = self.live.instance.site
         owner = await member(self.services, site, shop_id, Role.OWNER)
