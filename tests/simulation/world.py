@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any, cast
 from manilla_simulator.names import holder_of
 
 from manilla.kit.crypto import Keyring, generate_key
+from manilla.kit.errors import Unavailable
 from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Reply
@@ -36,6 +38,7 @@ PREVIOUS_KEYS = "MANILLA_MASTER_KEYS_PREVIOUS"
 RESERVE = "100000"  # the amount that a settlement leaves in the wallet
 PROTECTED = (1, 4)  # the merchants whose large payouts need a second person
 THRESHOLD = "1000"
+SHOP_TRIES = 5
 AUTOMATIC = (2, 6)  # the merchants whose balance is settled every day, without an order
 ACCOUNT = "0123456789"  # the settlement account
 NEW_MEMBER_SECONDS = 3 * 24 * 3600  # New members may not approve payouts until this time.
@@ -153,9 +156,8 @@ class World:
         for rail in RAILS:
             await self.control(f"{rail}/balance", {"available": PROVIDER_BALANCE})
             await self.control(f"{rail}/faults", {"settle_seconds": 0.2})
-        # A busy machine rejects some requests if the merchants are created at the same time.
         for number in range(MERCHANTS):
-            self.shops.append(await self._new_shop(number))
+            self.shops.append(await self._create_shop(number))
         self.administrators = [
             await administrator(self.services, self.live.instance.site, f"{name}@example.com")
             for name in ("ada", "bola", "chike")
@@ -183,8 +185,14 @@ class World:
         given = kind.credentials(self.live.simulator).items()
         await self.command("provider", "set", kind.provider, *(f"{k}={v}" for k, v in given))
 
-    async def _new_shop(self, number: int) -> Shop:
-        email = f"shop-{number}@example.com"
+    async def _create_shop(self, number: int) -> Shop:
+        """Creates a merchant. A busy machine may reject a request, so this creates another one."""
+        for attempt in range(SHOP_TRIES):
+            with contextlib.suppress(AssertionError, Unavailable):
+                return await self._new_shop(number, f"shop-{number}-{attempt}@example.com")
+        raise RuntimeError("The machine is too busy to create the merchants.")
+
+    async def _new_shop(self, number: int, email: str) -> Shop:
         words = ("merchant", "create", f"Shop {number}", email, "--status", "approved")
         made = await self.command(*words)
         shop_id, keys = made["id"], Keys(**_keys(made["production"]))
