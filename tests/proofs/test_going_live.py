@@ -162,4 +162,4 @@ async def test_in_production_mode_a_simulated_provider_counts_as_no_account(
 async def test_each_open_step_names_what_to_do_next(instance: NewInstance) -> None:
     shown = await instance.golive(MANILLA_SMTP_URL="")
     steps = msgspec.json.decode(shown.stdout.splitlines()[-1])["steps"]
-    assert all(bool(step["next"]) != step["is_done"] for step in steps)
+    assert all(bool(step["next"]) != step["done"] for step in steps)

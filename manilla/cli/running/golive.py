@@ -1,6 +1,7 @@
 """`manilla golive`: shows the five steps of going live, with the evidence for each step."""
 
-import msgspec
+from typing import Any
+
 import typer
 
 from manilla.cli.instance import Tools, command
@@ -31,12 +32,21 @@ async def golive(tools: Tools) -> None:
     results = await going_live.check(instance)
     is_done = all(each.is_done for each in results)
     if tools.as_json:
-        steps = [msgspec.structs.asdict(each) for each in results]
+        steps = [_as_row(each) for each in results]
         print_json({"mode": tools.settings.mode, "done": is_done, "steps": steps})
     else:
         _print(results, is_production_mode=tools.is_production_mode)
     if not is_done:
         raise typer.Exit(1)
+
+
+def _as_row(each: GoLiveResult) -> dict[str, Any]:
+    return {
+        "step": each.step,
+        "done": each.is_done,
+        "evidence": each.evidence,
+        "next": each.next or None,
+    }
 
 
 def _print(results: list[GoLiveResult], *, is_production_mode: bool) -> None:
