@@ -23,7 +23,7 @@ GROWING = frozenset(
 SMALL = frozenset(
     {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
     | {"merchant", "merchant_key", "credential", "api_key", "gateway_order", "rate_window"}
-    | {"checkout_origins"}
+    | {"checkout_origins", "cell", "moved_merchant"}
     | {"provider_account", "provider_bank", "provider_credentials", "method", "transfer_fee"}
     | {"rail_state", "rail_minute", "rail_bank_minute"}
     | {"person", "invitation", "password_reset", "session"}

@@ -57,6 +57,7 @@ COMMANDS = {
     "bank": Command("providers.bank:app", "Banks, and their codes at each provider."),
     "deposit-method": Command("providers.method:deposit_app", "Deposit methods."),
     "withdraw-method": Command("providers.method:withdraw_app", "Withdrawal methods."),
+    "cell": Command("cells.cell:app", "Cells: installations that share the merchants."),
     "approval": Command("approval:app", "Changes that need a second administrator's approval."),
     "audit": Command("audit:app", "The audit log."),
     "master-key": Command("master_key:app", "The key that encrypts all stored secrets."),

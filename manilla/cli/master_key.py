@@ -4,6 +4,7 @@ import typer
 
 from manilla.approvals import approvals
 from manilla.audit import audit
+from manilla.cells import registry
 from manilla.cli.instance import Data, Tools, command
 from manilla.cli.output import Json, Output
 from manilla.compliance import documents
@@ -28,6 +29,7 @@ PLACES = (
     second_factor.SEALED,
     documents.SEALED,
     signing_keys.SEALED,
+    registry.SEALED,
 )
 
 

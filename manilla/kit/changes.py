@@ -29,6 +29,7 @@ PROVIDERS = "providers"
 RAILS = "rails"
 METHODS = "methods"
 BANKS = "banks"
+CELLS = "cells"
 
 # A `Refresh` function receives the cached version of a topic. It refreshes the cache or raises.
 Refresh = Callable[[int], Awaitable[None]]

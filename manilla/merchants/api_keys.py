@@ -130,7 +130,7 @@ async def create(
         await merchants.touch(connection, merchant_id)
         number = await _next_number(connection, merchant_id, environment, terms.name)
         merchant_key = await queries.merchant_key(connection, merchant_id, environment)
-        new = credentials.generate(environment, merchant_key)
+        new = credentials.generate(environment, merchant_id, merchant_key)
         context = secret_context(merchant_id, environment, number)
         await connection.execute(
             """

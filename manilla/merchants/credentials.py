@@ -49,18 +49,28 @@ class LiveCredential(msgspec.Struct, frozen=True):
         return self.expires_at is None or moment < self.expires_at
 
 
-def generate(environment: Environment, merchant_key: str | None = None) -> NewCredentials:
-    prefix = "test_" if environment is Environment.SANDBOX else ""
+def generate(
+    environment: Environment, merchant_id: int, merchant_key: str | None = None
+) -> NewCredentials:
+    """Generates credentials. Both keys start with the merchant's number, so that a proxy can find
+    the merchant's cell.
+    """
+    prefix = key_prefix(environment)
+    owned = prefix + ids.base32(merchant_id, ids.OWNER_CHARACTERS).lower()
     return NewCredentials(
-        merchant_key=merchant_key or ids.new_key(prefix),
-        api_key=ids.new_key(prefix),
+        merchant_key=merchant_key or ids.new_key(owned),
+        api_key=ids.new_key(owned),
         api_secret=ids.new_key(prefix),
     )
 
 
+def key_prefix(environment: Environment) -> str:
+    return "test_" if environment is Environment.SANDBOX else ""
+
+
 def derive(keyring: Keyring, environment: Environment) -> NewCredentials:
     """Derives the demo merchant's credentials from the master key, so that they never change."""
-    prefix = "test_" if environment is Environment.SANDBOX else ""
+    prefix = key_prefix(environment)
 
     def key(name: str) -> str:
         number = int.from_bytes(keyring.derive(f"demo:{environment}:{name}")[:20])

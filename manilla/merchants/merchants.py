@@ -89,6 +89,11 @@ class DecidedMeanwhile(Refusal):
     message = "Somebody else has changed this merchant's status in the meantime."
 
 
+class NoNumbersLeft(Refusal):
+    status, code = 409, "NO_MERCHANT_NUMBERS_LEFT"
+    message = "All merchant numbers of this cell are used. Create the merchant in another cell."
+
+
 class NewMerchant(msgspec.Struct, frozen=True):
     """A new merchant with its keys and secrets, which are shown only once."""
 
@@ -135,12 +140,11 @@ async def create(
     name, email = name.strip(), email.strip()
     _check_name(name, email)
     currencies = _checked_currencies(currencies)
-    given = {
-        Environment.SANDBOX: sandbox or credentials.generate(Environment.SANDBOX),
-        Environment.PRODUCTION: production or credentials.generate(Environment.PRODUCTION),
-    }
+    given = {Environment.SANDBOX: sandbox, Environment.PRODUCTION: production}
     async with transaction_of(db) as connection:
         version = await changes.announce(connection, changes.MERCHANTS)
+        if not await queries.has_numbers_left(connection):
+            raise NoNumbersLeft
         merchant_id = await queries.insert_merchant(
             connection,
             name=name,
@@ -150,7 +154,11 @@ async def create(
             rules=NEW_RULES,
             version=version,
         )
-        for environment, new in given.items():
+        keys = {
+            environment: own or credentials.generate(environment, merchant_id)
+            for environment, own in given.items()
+        }
+        for environment, new in keys.items():
             await queries.insert_merchant_key(
                 connection, merchant_id, environment, new.merchant_key
             )
@@ -167,7 +175,7 @@ async def create(
             currencies=currencies,
         )
     return NewMerchant(
-        merchant_id, name, status, given[Environment.SANDBOX], given[Environment.PRODUCTION]
+        merchant_id, name, status, keys[Environment.SANDBOX], keys[Environment.PRODUCTION]
     )
 
 
@@ -242,7 +250,7 @@ async def rotate(
             connection, merchant_id, environment, overlap_minutes
         )
         merchant_key = await queries.merchant_key(connection, merchant_id, environment)
-        new = credentials.generate(environment, merchant_key)
+        new = credentials.generate(environment, merchant_id, merchant_key)
         await credentials.insert(connection, keyring, new, merchant_id, environment, generation)
         await audit.record(
             connection,

@@ -107,6 +107,24 @@ async def merchant_id_by_api_key(
     return found
 
 
+async def first_outside(connection: Connection, first: int, last: int) -> int | None:
+    """Returns the lowest merchant number outside the range, or None if there is no such number."""
+    found: int | None = await connection.value(
+        "SELECT min(id) FROM merchant WHERE id NOT BETWEEN $1 AND $2", first, last
+    )
+    return found
+
+
+async def has_numbers_left(connection: Connection) -> bool:
+    """Returns whether another merchant can be created. A cell has a limited range of numbers."""
+    found: bool = await connection.value(
+        """
+        SELECT coalesce(pg_sequence_last_value(seqrelid) < seqmax, true) FROM pg_sequence
+         WHERE seqrelid = pg_get_serial_sequence('merchant', 'id')::regclass"""
+    )
+    return found
+
+
 async def insert_merchant(
     connection: Connection,
     *,

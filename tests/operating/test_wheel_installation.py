@@ -30,7 +30,7 @@ FILES = r'(?:src|href)="(/[^"]+\.(?:css|js|svg|woff2)(?:\?[^"]*)?)"'
 DIFFERENT = {
     r"ready in [\d.]+ s": "ready in SECONDS s",
     r"Data, logs .*": "Data, logs FOLDER",
-    r"\b(test_)?[0-9a-z]{32}\b": r"\1KEY",
+    r"\b(test_)?[0-9a-z]{32,39}\b": r"\1KEY",
     r"X-Timestamp: \d+": "X-Timestamp: TIME",
     r"X-Signature: [0-9a-f]{64}": "X-Signature: SIGNATURE",
 }

@@ -1,0 +1,1 @@
+"""Cells: several complete installations, with the merchants divided among them."""
