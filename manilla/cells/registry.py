@@ -152,13 +152,13 @@ async def change(
 
 
 async def remove(db: Database, name: str) -> None:
-    """Removes another cell that has none of this cell's merchants."""
+    """Removes another cell, unless a merchant was moved to it."""
     async with db.transaction() as connection:
         await changes.announce(connection, changes.CELLS)
         await _other(connection, name)
         count = await connection.number("SELECT count(*) FROM moved_merchant WHERE cell = $1", name)
         if count:
-            raise BadCell(f"{count} merchants of this cell were moved to the cell {name!r}.")
+            raise BadCell(f"{count} merchants were moved to the cell {name!r}.")
         await connection.execute("DELETE FROM cell WHERE name = $1", name)
         await audit.record(connection, "cell.remove", f"cell:{name}")
 
@@ -195,26 +195,24 @@ def hash_token(token: str) -> bytes:
 
 
 async def moves(db: Database | Connection) -> dict[int, str]:
-    """Maps the merchants that were moved away from this cell to their cells."""
+    """Maps moved merchants to their cells. All others live in the cell of their number."""
     rows = await db.rows(MovedMerchant, f"SELECT {columns(MovedMerchant)} FROM moved_merchant")
     return {row.merchant_id: row.cell for row in rows}
 
 
-async def record_move(connection: Connection, merchant_id: int, name: str) -> None:
-    """Records, in the transaction that ends a move, that the merchant lives in another cell."""
-    await changes.announce(connection, changes.CELLS)
-    await _other(connection, name)
-    await connection.execute(
-        "INSERT INTO moved_merchant (merchant_id, cell) VALUES ($1, $2)"
-        " ON CONFLICT (merchant_id) DO UPDATE SET cell = excluded.cell, moved_at = now()",
-        *(merchant_id, name),
-    )
+async def record_home(connection: Connection, merchant_id: int, name: str) -> None:
+    """Records that the merchant lives in the cell with this name, which can be this cell.
 
-
-async def record_return(connection: Connection, merchant_id: int) -> None:
-    """Records that the merchant lives in this cell, in case it was moved away before."""
+    A move calls this function in both cells, each in the transaction that ends the move there.
+    """
     await changes.announce(connection, changes.CELLS)
+    home = await get(connection, name)
     await connection.execute("DELETE FROM moved_merchant WHERE merchant_id = $1", merchant_id)
+    if not home.numbers(merchant_id):
+        await connection.execute(
+            "INSERT INTO moved_merchant (merchant_id, cell) VALUES ($1, $2)",
+            *(merchant_id, name),
+        )
 
 
 async def _other(connection: Connection, name: str) -> KnownCell:

@@ -159,12 +159,13 @@ async def test_a_cell_with_moved_merchants_cannot_be_removed(db: Database) -> No
     await registry.create(db, "a", 1, 10)
     await registry.add(db, "b", "https://b.example", 11, 20)
     async with db.transaction() as connection:
-        await registry.record_move(connection, 3, "b")
+        await registry.record_home(connection, 3, "b")
     assert await registry.moves(db) == {3: "b"}
     with pytest.raises(BadCell, match="1 merchants"):
         await registry.remove(db, "b")
     async with db.transaction() as connection:
-        await registry.record_return(connection, 3)
+        await registry.record_home(connection, 3, "a")
+    assert await registry.moves(db) == {}
     await registry.remove(db, "b")
     assert [cell.name for cell in await registry.list_cells(db)] == ["a"]
 

@@ -18,10 +18,11 @@ CREATE TABLE cell (
 );
 CREATE UNIQUE INDEX cell_this ON cell (is_this) WHERE is_this;
 
--- Merchants that were moved away from this cell. All other merchants in `merchant` live here.
+-- The cells of moved merchants, as far as this cell knows them. Every other merchant lives in the
+-- cell whose range includes its number. A merchant whose rows are still being copied is not moved.
 CREATE TABLE moved_merchant (
     merchant_id bigint PRIMARY KEY,
-    cell        text NOT NULL REFERENCES cell,
+    cell        text NOT NULL REFERENCES cell,  -- this cell: the merchant was moved here
     moved_at    timestamptz NOT NULL DEFAULT now()
 );
 

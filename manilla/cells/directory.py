@@ -1,0 +1,55 @@
+"""The cells and the moved merchants, cached, so that every request knows a merchant's cell."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from manilla.cells import registry
+from manilla.cells.registry import KnownCell
+from manilla.kit import changes
+from manilla.kit.changes import ChangeWatch
+from manilla.kit.db import Database
+
+
+class CellMap(msgspec.Struct, frozen=True):
+    """The cells that this installation knows, and the merchants that were moved."""
+
+    cells: Mapping[str, KnownCell]
+    moves: Mapping[int, str]
+
+    @property
+    def this(self) -> KnownCell | None:
+        """This cell, or None if this installation is not a cell."""
+        return next((cell for cell in self.cells.values() if cell.is_this), None)
+
+    @property
+    def others(self) -> list[KnownCell]:
+        return [cell for cell in self.cells.values() if not cell.is_this]
+
+    def home_of(self, merchant_id: int) -> KnownCell | None:
+        """Returns the merchant's cell, or None if no known cell has the merchant."""
+        moved_to = self.moves.get(merchant_id)
+        if moved_to is not None:
+            return self.cells.get(moved_to)
+        return next((cell for cell in self.cells.values() if cell.numbers(merchant_id)), None)
+
+    def is_elsewhere(self, merchant_id: int) -> bool:
+        home = self.home_of(merchant_id)
+        return home is not None and not home.is_this
+
+
+async def load(db: Database) -> CellMap:
+    cells = {cell.name: cell for cell in await registry.list_cells(db)}
+    return CellMap(cells, await registry.moves(db))
+
+
+class CellDirectory:
+    """Keeps the cells in memory, at most a second old."""
+
+    def __init__(self, db: Database, watch: ChangeWatch) -> None:
+        self._db = db
+        self.now = CellMap({}, {})
+        watch.follow(changes.CELLS, self._refresh)
+
+    async def _refresh(self, _version: int) -> None:
+        self.now = await load(self._db)
