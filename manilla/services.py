@@ -9,6 +9,8 @@ import msgspec
 from manilla.banks.registry import BankRegistry
 from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver
+from manilla.cells.directory import CellDirectory
+from manilla.cells.reading import CellReader
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
@@ -69,6 +71,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     previews: PayoutPreviews
     payments: pay_in.PaymentInitiation
     payouts: pay_out.PayoutInitiation
+    cells: CellDirectory
+    cell_reader: CellReader
     letters: LetterWriter
     mail_transport: Transport | None  # None if sending email is not configured
     base_url: str

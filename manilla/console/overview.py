@@ -1,26 +1,14 @@
 """The console's overview page: the numbers of open tasks, and the platform's volume."""
 
-import asyncio
-from datetime import UTC, datetime, timedelta
-
 import msgspec
 
-from manilla.approvals import approvals
-from manilla.cases import listing as cases
+from manilla.cells.overview import TASKS, count_tasks
 from manilla.kit import deadline
 from manilla.kit.environment import Environment
-from manilla.kit.jobs import failed
 from manilla.ledger.scope import Everyone
-from manilla.mail import listing as mails
-from manilla.merchants import roster
-from manilla.notify import listing as notifications
-from manilla.payouts import figures as payouts
-from manilla.providers.queries import rails_down
 from manilla.web import volume
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
-
-FAILED_NOTIFICATIONS_AGE = timedelta(days=7)
 
 
 class OpenTasks(msgspec.Struct, frozen=True):
@@ -54,37 +42,18 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _open_tasks(request: PageRequest, environment: Environment) -> list[OpenTasks]:
-    db, chosen = request.db, Everyone(environment=environment)
-    suffix = "?environment=sandbox" if environment is Environment.SANDBOX else ""
-    since = datetime.now(UTC) - FAILED_NOTIFICATIONS_AGE
-    tasks = {
-        ("Pending merchants", "/merchants?status=pending", "building-store"): (
-            roster.count_pending(db)
-        ),
-        ("Manual payouts", f"/payouts{suffix}", "hand-stop"): payouts.count_manual(db, chosen),
-        ("Open cases", f"/cases{suffix}", "gavel"): cases.count_open(db, chosen),
-        ("Pending approvals", "/approvals", "circle-check"): _approvals_waiting(request),
-        ("Failed notifications, last 7 days", "/notifications?state=failed", "bell"): (
-            notifications.count_failed(db, Everyone(), since)
-        ),
-        ("Failed emails", "/mail?state=failed", "mail"): mails.count_failed(db),
-        ("Failed jobs", "/jobs", "inbox"): failed.count_failed_jobs(db),
-        ("Rails down", "/rails", "plug-connected"): _rails_down(request),
-    }
     # To keep the page fast, a count that takes too long is shown as unknown.
-    counts = await asyncio.gather(*map(deadline.or_none, tasks.values()))
+    counts = await count_tasks(request.db, environment)
+    suffix = "?environment=sandbox" if environment is Environment.SANDBOX else ""
     return [
-        OpenTasks(title, count, path, icon)
-        for (title, path, icon), count in zip(tasks, counts, strict=True)
+        OpenTasks(
+            kind.title,
+            counts[kind.name],
+            kind.path + (suffix if kind.has_environments else ""),
+            kind.icon,
+        )
+        for kind in TASKS
     ]
-
-
-async def _approvals_waiting(request: PageRequest) -> int:
-    return len(await approvals.waiting(request.db))
-
-
-async def _rails_down(request: PageRequest) -> int:
-    return len(await rails_down(request.db))
 
 
 def _first(currencies: list[str]) -> str:

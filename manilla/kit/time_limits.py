@@ -79,6 +79,8 @@ class TimeLimits(msgspec.Struct, frozen=True):
     smtp_step_seconds: float = 15
     mail_hook_seconds: float = 10
 
+    cell_seconds: float = 3  # for one call to another cell
+
     # Spans that are sent to a collector of traces
     trace_export_seconds: float = 5
 

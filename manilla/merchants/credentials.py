@@ -68,6 +68,12 @@ def key_prefix(environment: Environment) -> str:
     return "test_" if environment is Environment.SANDBOX else ""
 
 
+def has_number(key: str, merchant_id: int) -> bool:
+    """Returns whether a merchant key or API key starts with the merchant's number."""
+    start = key.removeprefix(key_prefix(Environment.SANDBOX))[: ids.OWNER_CHARACTERS]
+    return len(start) == ids.OWNER_CHARACTERS and ids.number(start.upper()) == merchant_id
+
+
 def derive(keyring: Keyring, environment: Environment) -> NewCredentials:
     """Derives the demo merchant's credentials from the master key, so that they never change."""
     prefix = key_prefix(environment)
@@ -117,9 +123,10 @@ async def insert(
     await connection.execute(
         """
         INSERT INTO credential
-               (merchant_id, environment, generation, api_key_hash, secret_sealed)
-        VALUES ($1, $2, $3, $4, $5)""",
+               (merchant_id, environment, generation, api_key_hash, secret_sealed, has_number)
+        VALUES ($1, $2, $3, $4, $5, $6)""",
         *(merchant_id, environment, generation, hash_api_key(new.api_key), sealed),
+        has_number(new.api_key, merchant_id),
     )
 
 

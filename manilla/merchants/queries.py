@@ -44,6 +44,17 @@ class CredentialRow(msgspec.Struct, frozen=True):
     last_used_at: datetime | None
 
 
+class RoutedMerchant(msgspec.Struct, frozen=True):
+    """A merchant, with the keys by which a proxy finds the merchant's cell."""
+
+    id: int
+    name: str
+    status: str
+    keys: list[str]  # merchant keys
+    # Hashes of main API keys that do not start with the merchant's number, in uppercase hex digits.
+    api_key_hashes: list[str]
+
+
 class WalletRow(msgspec.Struct, frozen=True):
     environment: str
     currency: str
@@ -66,6 +77,22 @@ def name_of(merchant_id: str) -> str:
 
 async def merchant(db: Database | Connection, merchant_id: int) -> MerchantRow | None:
     return await db.row(MerchantRow, MERCHANT + " WHERE id = $1", merchant_id)
+
+
+async def routed_merchants(db: Database, after: int, limit: int) -> list[RoutedMerchant]:
+    """Returns the merchants after the given number, in the order of their numbers."""
+    return await db.rows(
+        RoutedMerchant,
+        """
+        SELECT m.id, m.name, m.status,
+               array(SELECT k.merchant_key FROM merchant_key k
+                      WHERE k.merchant_id = m.id ORDER BY k.environment) AS keys,
+               array(SELECT upper(encode(c.api_key_hash, 'hex')) FROM credential c
+                      WHERE c.merchant_id = m.id AND NOT c.has_number
+                        AND (c.expires_at IS NULL OR c.expires_at > now())) AS api_key_hashes
+          FROM merchant m WHERE m.id > $1 ORDER BY m.id LIMIT $2""",
+        *(after, limit),
+    )
 
 
 async def sends_receipts(db: Database | Connection, merchant_id: int) -> bool:

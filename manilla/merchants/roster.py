@@ -1,6 +1,6 @@
 """Lists merchants for administrators."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -81,3 +81,11 @@ async def names(db: Reads, merchant_ids: Iterable[int]) -> dict[int, str]:
         "SELECT id, name FROM merchant WHERE id = ANY($1::bigint[])", list(set(merchant_ids))
     )
     return {record["id"]: record["name"] for record in records}
+
+
+async def count_within(db: Database, span: tuple[int, int], without: Sequence[int]) -> int:
+    """Counts the merchants whose numbers are in the range, except the listed numbers."""
+    return await db.number(
+        "SELECT count(*) FROM merchant WHERE id BETWEEN $1 AND $2 AND id <> ALL($3::bigint[])",
+        *(*span, list(without)),
+    )

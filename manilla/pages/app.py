@@ -14,7 +14,7 @@ from manilla.kit.http import BodyTooLarge, Header
 from manilla.kit.server import direct
 from manilla.kit.server.direct import HttpRequest, HttpResponse
 from manilla.kit.server.draining import Drain
-from manilla.pages import health, unsubscribe
+from manilla.pages import cell, health, unsubscribe
 from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.embed import checkout_script
@@ -66,6 +66,7 @@ def build(
     own = [
         UrlHandler("GET", "/", front_page),
         *health.handlers(services.db, drain or Drain()),
+        *cell.handlers(services),
         *static_files.folder_handlers("/static", FOLDER / "static"),
         static_files.handler(),
         checkout_script.handler(),

@@ -69,6 +69,12 @@ async def load(db: Database | Connection, keyring: Keyring) -> dict[str, Credent
     }
 
 
+async def usable(db: Database | Connection, keyring: Keyring) -> list[str]:
+    """Returns the names of the accounts whose credentials are complete."""
+    found = await load(db, keyring)
+    return [name for name, each in found.items() if each.given and each.is_valid]
+
+
 async def _store(connection: Connection, keyring: Keyring, credentials: Credentials) -> None:
     secret = msgspec.json.encode(credentials.given)
     sealed = keyring.seal(secret, _context(credentials.provider))

@@ -8,12 +8,14 @@ import typer
 from manilla.cells import registry
 from manilla.cells.registry import KnownCell
 from manilla.cli import secret_input
+from manilla.cli.cells import routing
+from manilla.cli.cells.options import CellName
 from manilla.cli.instance import Tools, command
 from manilla.ledger.trx_ids import MERCHANT_ID_MAX
 
 app = typer.Typer(no_args_is_help=True)
+app.add_typer(routing.app)
 
-CellName = Annotated[str, typer.Argument(metavar="CELL", help="The cell's name, such as lagos.")]
 FirstNumber = Annotated[
     int,
     typer.Option("--first", metavar="N", min=1, max=MERCHANT_ID_MAX, help="First merchant number."),

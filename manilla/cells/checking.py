@@ -1,0 +1,111 @@
+"""Checks that maps route every request to the cell that has the merchant, and to no other cell."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from manilla.cells.maps import CellMaps, Proxy
+from manilla.cells.report import CellReport
+from manilla.merchants.queries import RoutedMerchant
+
+
+def find_problems(reports: Sequence[CellReport], maps: CellMaps, proxy: Proxy) -> Iterator[str]:
+    """Returns a line for each request that the maps would route wrongly, or not at all."""
+    yield from _find_disputes(reports)
+    yield from _find_stale_moves(reports)
+    yield from _find_unknown_cells(reports, maps)
+    for cell in reports:
+        for merchant in cell.merchants:
+            yield from _check_merchant(cell.name, merchant, maps, proxy)
+        yield from _check_accounts(cell, reports, maps)
+    for cell in reports:
+        if cell.name not in maps.hosts.values():
+            yield f"{cell.name}: no host name in hosts.map leads to the pages of this cell."
+
+
+def find_shared_accounts(reports: Sequence[CellReport], maps: CellMaps) -> Iterator[str]:
+    """Returns a line for each provider account that several cells use.
+
+    A shared account is not an error, because the cell that gets a webhook forwards it.
+    """
+    for account, cells in _by_account(reports).items():
+        if len(cells) > 1:
+            first = maps.accounts.get(account)
+            yield (
+                f"The cells {' and '.join(cells)} use the provider account {account}. Its webhooks"
+                f" go to {first}, which forwards them."
+            )
+
+
+def _check_merchant(
+    cell: str, merchant: RoutedMerchant, maps: CellMaps, proxy: Proxy
+) -> Iterator[str]:
+    routes = [
+        ("transaction ids and payment links", maps.of_number(merchant.id)),
+        ("logos", maps.of_decimal(merchant.id)),
+        *((f"the merchant key {key[:12]}…", maps.of_key(key)) for key in merchant.keys),
+    ]
+    if proxy is Proxy.HAPROXY:
+        routes += [("an API key", maps.api_keys.get(each)) for each in merchant.api_key_hashes]
+    elif merchant.api_key_hashes:
+        yield (
+            f"Merchant {merchant.id} has an API key without its number. The proxy cannot route the"
+            " legacy API by this key: rotate the key."
+        )
+    for what, found in routes:
+        if found != cell:
+            yield f"Merchant {merchant.id} is in {cell}, but {what} lead to {found or 'no cell'}."
+
+
+def _check_accounts(
+    cell: CellReport, reports: Sequence[CellReport], maps: CellMaps
+) -> Iterator[str]:
+    users = _by_account(reports)
+    for account in cell.accounts:
+        found = maps.accounts.get(account)
+        if found not in users[account]:
+            yield (
+                f"{cell.name} uses the provider account {account}, but its webhooks lead to"
+                f" {found or 'no cell'}."
+            )
+
+
+def _find_disputes(reports: Sequence[CellReport]) -> Iterator[str]:
+    claims = defaultdict(list)
+    for cell in reports:
+        for merchant in cell.merchants:
+            claims[merchant.id].append(cell.name)
+    for merchant_id, cells in claims.items():
+        if len(cells) > 1:
+            yield f"Merchant {merchant_id} is in several cells: {', '.join(cells)}."
+    for cell in reports:
+        lost = {number for number, home in cell.moves.items() if number not in claims}
+        for merchant_id in sorted(lost):
+            home = cell.moves[merchant_id]
+            yield f"Merchant {merchant_id} was moved from {cell.name} to {home}, and is in no cell."
+
+
+def _find_stale_moves(reports: Sequence[CellReport]) -> Iterator[str]:
+    homes = {merchant.id: cell.name for cell in reports for merchant in cell.merchants}
+    for cell in reports:
+        for merchant_id, believed in cell.moves.items():
+            home = homes.get(merchant_id, believed)
+            if home != believed:
+                yield (
+                    f"{cell.name} believes that merchant {merchant_id} is in {believed}, but it is"
+                    f" in {home}. Run `manilla cell locate {merchant_id} {home}` in {cell.name}."
+                )
+
+
+def _find_unknown_cells(reports: Sequence[CellReport], maps: CellMaps) -> Iterator[str]:
+    known = {cell.name for cell in reports}
+    named = {cell for name in maps.__struct_fields__ for cell in getattr(maps, name).values()}
+    for name in sorted(named - known):
+        yield f"A map names the cell {name}, which is not a known cell."
+
+
+def _by_account(reports: Sequence[CellReport]) -> dict[str, list[str]]:
+    users: dict[str, list[str]] = defaultdict(list)
+    for cell in reports:
+        for account in cell.accounts:
+            users[account].append(cell.name)
+    return users

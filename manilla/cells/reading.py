@@ -1,0 +1,77 @@
+"""Reads other cells through their APIs, with the tokens that they issued."""
+
+import asyncio
+from typing import TypeVar
+
+import msgspec
+
+from manilla.cells import registry
+from manilla.cells.registry import KnownCell
+from manilla.cells.report import CellReport, whole
+from manilla.kit import time_limits
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.kit.http_client.client import HttpClient
+from manilla.kit.http_client.errors import HttpError
+
+ROUTES_PATH = "/cell/routes"
+OVERVIEW_PATH = "/cell/overview"
+BODY_BYTES_MAX = 4_000_000
+
+Document = TypeVar("Document", bound=msgspec.Struct)
+
+
+class CellUnreadable(Refusal):
+    """Another cell cannot be read. The text says why, and contains nothing that the cell sent."""
+
+    status, code = 502, "CELL_UNREADABLE"
+    message = "The cell cannot be read."
+
+
+class CellReader:
+    def __init__(self, db: Database, keyring: Keyring, client: HttpClient) -> None:
+        self._db = db
+        self._keyring = keyring
+        self._client = client
+
+    async def routes(self, cell: KnownCell) -> CellReport:
+        """Returns the whole report of another cell."""
+        report = await whole(
+            lambda after: self.get(cell, f"{ROUTES_PATH}?after={after}", CellReport)
+        )
+        expected = (cell.name, cell.first_merchant, cell.last_merchant)
+        if expected != (report.name, report.first_merchant, report.last_merchant):
+            raise CellUnreadable(
+                f"{cell.name} has another name or range than this cell has for it."
+            )
+        return report
+
+    async def get(self, cell: KnownCell, path: str, kind: type[Document]) -> Document:
+        assert cell.base_url is not None
+        token = await registry.token_for(self._db, self._keyring, cell.name)
+        if token is None:
+            raise CellUnreadable(
+                f"{cell.name} cannot be read without a token: run `manilla cell token` there, and"
+                f" `manilla cell set {cell.name} --token -` here."
+            )
+        try:
+            async with asyncio.timeout(time_limits.current.cell_seconds):
+                reply = await self._client.request(
+                    "GET",
+                    cell.base_url + path,
+                    headers={"Authorization": f"Bearer {token}"},
+                    body_max=BODY_BYTES_MAX,
+                )
+        except TimeoutError:
+            raise CellUnreadable(f"{cell.name} did not respond in time.") from None
+        except HttpError as error:
+            raise CellUnreadable(f"{cell.name} does not respond.") from error
+        if reply.status in (401, 403):
+            raise CellUnreadable(f"{cell.name} does not accept the token of this cell.")
+        if reply.status != 200:
+            raise CellUnreadable(f"{cell.name} responded with status {reply.status}.")
+        try:
+            return msgspec.json.decode(reply.body, type=kind)
+        except msgspec.DecodeError:
+            raise CellUnreadable(f"{cell.name} sent a response that cannot be read.") from None
