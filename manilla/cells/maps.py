@@ -158,7 +158,7 @@ def _haproxy_line(_file: MapFile, key: str, cell: str) -> str:
 
 def _nginx_line(file: MapFile, key: str, cell: str) -> str:
     if file.is_prefix and len(key) < _WIDTHS[file.field]:
-        return f"~^{key} {cell};\n"
+        return f"~*^{key} {cell};\n"
     return f"{chr(92) if key in NGINX_PARAMETERS else ''}{key} {cell};\n"
 
 
@@ -174,6 +174,6 @@ _LINES = {
     },
     Proxy.NGINX: {
         False: re.compile(rf"\\?(?P<key>[^\s~;]+)\s+{_CELL};"),
-        True: re.compile(rf"(?:~\^)?(?P<key>[0-9A-Z]+)\s+{_CELL};"),
+        True: re.compile(rf"(?:~\*\^)?(?P<key>[0-9A-Z]+)\s+{_CELL};"),
     },
 }

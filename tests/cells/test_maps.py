@@ -1,0 +1,69 @@
+"""The entries of the maps: which numbers they match, and their files."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manilla.cells import maps
+from manilla.cells.maps import Proxy
+from manilla.cells.report import CellReport
+from manilla.kit.ids import ALPHABET, OWNER_CHARACTERS, OWNER_MAX, base32
+from manilla.merchants.queries import RoutedMerchant
+
+SPANS = st.tuples(st.integers(1, OWNER_MAX), st.integers(1, OWNER_MAX)).map(sorted)
+
+
+def _report(name: str, first: int, last: int, *merchants: int) -> CellReport:
+    return CellReport(
+        name=name,
+        base_url=f"https://{name}.example",
+        first_merchant=first,
+        last_merchant=last,
+        accounts=["shared", f"of{name}"],
+        moves={},
+        merchants=[RoutedMerchant(each, "Ada", "approved", [], []) for each in merchants],
+    )
+
+
+@given(SPANS, st.integers(1, OWNER_MAX))
+def test_prefixes_match_exactly_the_numbers_of_the_range(span: list[int], other: int) -> None:
+    first, last = span
+    found = list(maps.prefixes(first, last, ALPHABET, OWNER_CHARACTERS))
+    for number in {first, last, other, max(first - 1, 1), min(last + 1, OWNER_MAX)}:
+        text = base32(number, OWNER_CHARACTERS)
+        matching = [each for each in found if text.startswith(each)]
+        assert len(matching) == (first <= number <= last)
+
+
+def test_a_range_of_whole_digits_is_one_prefix_per_digit() -> None:
+    assert list(maps.prefixes(32**4, 2 * 32**4 - 1, ALPHABET, OWNER_CHARACTERS)) == ["001"]
+    assert list(maps.prefixes(1, 9, "0123456789", 2)) == [f"0{digit}" for digit in range(1, 10)]
+
+
+@given(SPANS, st.integers(1, OWNER_MAX))
+def test_every_number_leads_to_its_cell_and_moved_merchants_to_theirs(
+    span: list[int], moved: int
+) -> None:
+    first, last = span
+    reports = [_report("a", first, last, moved)]
+    if last < OWNER_MAX:
+        reports.append(_report("b", last + 1, OWNER_MAX))
+    for proxy in Proxy:
+        built = maps.parse(maps.render(maps.build(reports), proxy), proxy)
+        assert built.of_number(moved) == built.of_decimal(moved) == "a"
+        assert built.of_number(first) == built.of_decimal(last) == "a"
+        for number in {last + 1, OWNER_MAX} - {moved, OWNER_MAX + 1, last}:
+            expected = "b" if number > last else "a"
+            assert built.of_number(number) == built.of_decimal(number) == expected
+
+
+def test_one_cell_gets_the_webhooks_of_a_shared_account() -> None:
+    built = maps.build([_report("a", 1, 9), _report("b", 10, 19)])
+    assert built.accounts == {"shared": "a", "ofa": "a", "ofb": "b"}
+
+
+def test_a_host_that_two_cells_share_leads_to_neither() -> None:
+    one, other = _report("a", 1, 9), _report("b", 10, 19)
+    same = [one, msgspec.structs.replace(other, base_url="https://a.example:8443")]
+    assert maps.build(same).hosts == {}
+    assert maps.build([one, other]).hosts == {"a.example": "a", "b.example": "b"}
