@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import msgspec
 
@@ -16,7 +17,7 @@ from manilla.kit.clock import last_days
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import failed
-from manilla.kit.money import Money
+from manilla.kit.money import DECIMALS, Money
 from manilla.ledger.scope import Everyone
 from manilla.mail import listing as mails
 from manilla.merchants import outgoing, roster
@@ -25,6 +26,10 @@ from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
 from manilla.proofs import proofs
 from manilla.providers.queries import rails_down
+
+# Another cell's response is checked: an unknown currency cannot be shown.
+Currency = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(DECIMALS)})$")]
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 FAILED_NOTIFICATIONS_AGE = timedelta(days=7)
 
@@ -57,7 +62,7 @@ TASKS = (
 class DayVolume(msgspec.Struct, frozen=True):
     """The successful payments and payouts that were created today, in one currency."""
 
-    currency: str
+    currency: Currency
     paid_in_minor: int
     paid_out_minor: int
 
@@ -80,7 +85,11 @@ class CellOverview(msgspec.Struct, frozen=True, kw_only=True):
     volumes: Sequence[DayVolume] | None
     payouts_held: bool
     broken_rules: int  # number of rules that the last ledger check found violated
-    checked_at: datetime | None  # the time of the last ledger check
+    checked_at: Moment | None  # the time of the last ledger check
+
+    @property
+    def open_tasks(self) -> int:
+        return sum(count or 0 for count in self.tasks.values())
 
 
 async def read(db: Database, cells: CellMap, currencies: Sequence[str]) -> CellOverview:

@@ -6,6 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from manilla.cells import registry
+from manilla.cells.overview import CellOverview
 from manilla.cells.registry import KnownCell
 from manilla.cells.report import CellReport, whole
 from manilla.kit import time_limits
@@ -47,6 +48,12 @@ class CellReader:
             )
         return report
 
+    async def overview(self, cell: KnownCell) -> CellOverview:
+        found = await self.get(cell, OVERVIEW_PATH, CellOverview)
+        if found.name != cell.name:
+            raise CellUnreadable(f"{cell.name} responded as another cell.")
+        return found
+
     async def get(self, cell: KnownCell, path: str, kind: type[Document]) -> Document:
         assert cell.base_url is not None
         token = await registry.token_for(self._db, self._keyring, cell.name)
@@ -73,5 +80,5 @@ class CellReader:
             raise CellUnreadable(f"{cell.name} responded with status {reply.status}.")
         try:
             return msgspec.json.decode(reply.body, type=kind)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise CellUnreadable(f"{cell.name} sent a response that cannot be read.") from None

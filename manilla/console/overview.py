@@ -30,6 +30,7 @@ async def show(request: PageRequest) -> PageResponse:
     period = volume.chosen_period(request.query.text("period"))
     return request.page(
         "overview.html",
+        cell=request.services.cells.now.this,
         waiting=await _open_tasks(request, environment),
         shown_environment=environment,
         currency=currency,

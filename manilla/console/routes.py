@@ -7,6 +7,7 @@ from manilla.console import (
     approvals,
     audit,
     cases,
+    cells,
     jobs,
     ledger,
     lookup,
@@ -331,6 +332,7 @@ ROUTES = [
     ),
     Route("POST", "/settings/{setting:str}/reset", settings.reset, PLATFORM, step_up=True),
     Route("GET", "/system", system.show, VIEW),
+    Route("GET", "/cells", cells.show, VIEW),
 ]
 
 
