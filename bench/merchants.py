@@ -39,7 +39,7 @@ async def add(
                 rules=NEW_RULES,
                 version=version,
             )
-            new = credentials.generate(environment)
+            new = credentials.generate(environment, merchant_id)
             await queries.insert_merchant_key(
                 connection, merchant_id, environment, new.merchant_key
             )

@@ -64,7 +64,7 @@ NEW, SHORT = 20_000, 200_000
 async def grown(stage: Stage) -> AsyncIterator[Row]:
     """Compares a new statement of the same length after a short and after a long history."""
     async with AsyncExitStack() as stack:
-        names = []
+        names: list[str] = []
         contenders = []
         for number in (SHORT, max(SHORT, LARGE)):
             database = f"reconciled_{number}_{len(names)}"

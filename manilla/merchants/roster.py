@@ -83,7 +83,7 @@ async def names(db: Reads, merchant_ids: Iterable[int]) -> dict[int, str]:
     return {record["id"]: record["name"] for record in records}
 
 
-async def count_within(db: Database, span: tuple[int, int], without: Sequence[int]) -> int:
+async def count_within(db: Reads, span: tuple[int, int], without: Sequence[int]) -> int:
     """Counts the merchants whose numbers are in the range, except the listed numbers."""
     return await db.number(
         "SELECT count(*) FROM merchant WHERE id BETWEEN $1 AND $2 AND id <> ALL($3::bigint[])",

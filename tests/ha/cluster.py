@@ -138,7 +138,9 @@ class DatabaseCluster:
         async with self._http.post(
             url, json={"leader": leader}, auth=login, timeout=limit
         ) as reply:
-            assert reply.status == 200, await reply.text()
+            text = await reply.text()
+            # On a busy machine, Patroni answers before it knows the result. The elections show it.
+            assert reply.status == 200 or "status unknown" in text, text
 
     async def is_healthy(self) -> bool:
         """Returns True if there is a primary and both other hosts can take over."""

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from manilla import instance_metrics, metrics
-from manilla.cli import prove
+from manilla.cli.proving import prove
 from manilla.kit.embedded.postgres import APPLICATION, OWNER, Cluster
 from manilla.kit.errors import Unavailable
 from manilla.kit.sessions.reader import AWAY_SECONDS, Reader, ReadOutcome
@@ -24,8 +24,8 @@ from manilla.web import page_request
 from tests import clock, databases
 from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, unchunked
-from tests.dashboard.sample_data import ACCOUNT, MANUAL
 from tests.limits import limited
+from tests.payouts.payout_merchant import ACCOUNT, MANUAL
 from tests.standby import StandbyServer, running_standby
 from tests.waiting import until
 from tests.web.signed_in_user import SignedInUser, administrator
