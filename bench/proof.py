@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bench import cpu
@@ -21,7 +22,8 @@ from bench.server import Server, private_server
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import NAME, SUPERUSER
-from manilla.proofs import chain
+from manilla.proofs import chain, verify
+from manilla.proofs.archive import archiving
 
 MERCHANTS = 1_000
 PAID, SENT, FEE, PROVIDER_FEE = 30_000, 10_000, 1_000, 500
@@ -150,6 +152,7 @@ async def measure(transactions: int, more: int, rounds: int) -> None:
         await _extend(server, db, more)
         await _prove(server, rounds, "--seal", str(full / "seal.json"))
         await _verify(server, full, rounds)
+        await _archive(server, transactions + more)
         await db.close()
 
 
@@ -183,6 +186,23 @@ async def _verify(server: Server, pack: Path, rounds: int) -> None:
         with cost.measured(server):
             printed = await _run(str(pack / "verify.py"), url)
     print(f"verify.py: {cost}\n{printed}", flush=True)
+
+
+async def _archive(server: Server, transactions: int) -> None:
+    """Moves all transactions to the archive, and verifies the ledger with the archive."""
+    folder, cost = server.folder / "archive", Cost()
+    owner = await Database.open(server.cluster.url(postgres.OWNER), size=2, name="bench")
+    with cost.measured(server):
+        until = datetime.now(UTC) + timedelta(days=62)
+        results = [result async for result in archiving.run(owner, folder, until)]
+    assert sum(result.removed for result in results) == transactions, results
+    await owner.close()
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    each = f"{cost.cpu_seconds[0] / transactions * 1_000_000:.0f} µs of CPU time"
+    print(f"archive: {cost}, {each} and {size / transactions:.0f} bytes of files each")
+    verified = await verify.run(server.cluster.url(postgres.APPLICATION), [], None, folder)
+    assert verified.is_sound, verified.findings
+    print(f"  {verified.postings:,} postings, {verified.entries:,} entries verified", flush=True)
 
 
 class Cost:

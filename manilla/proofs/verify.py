@@ -404,10 +404,10 @@ async def _verify_postings(
         start = await _verify_archived(connection, result, sums, archived, removed, start)
     elif removed:
         # Without an archive, only the rows that remain in the database can be added up.
-        for last_id, _ in _linked_ranges(removed):
+        for last_id, _ in linked_ranges(removed):
             sums.add(*await read(connection, start, last_id))
             start = last_id
-    for last_id, group in _linked_ranges(links[len(removed) :]):
+    for last_id, group in linked_ranges(links[len(removed) :]):
         postings, entries = await read(connection, start, last_id)
         verify_contents(result, group, postings, entries)
         sums.add(postings, entries)
@@ -445,7 +445,7 @@ async def _verify_archived(
     lines, remaining = ArchivedLines(archived), _Remaining(result)
     is_full = start == LOWEST_ID
     lines.read(start)  # skips sealed postings
-    for last_id, group in _linked_ranges(links):
+    for last_id, group in linked_ranges(links):
         postings, entries = lines.read(last_id)
         verify_contents(result, group, postings, entries)
         sums.add(postings, entries)
@@ -514,7 +514,7 @@ def _text(moment: datetime) -> bytes:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}+00".encode()
 
 
-def _linked_ranges(links: list[Link]) -> list[tuple[int, list[Link]]]:
+def linked_ranges(links: list[Link]) -> list[tuple[int, list[Link]]]:
     """Returns ranges of about POSTINGS_AT_ONCE postings: the last id, and the range's links."""
     groups: list[list[Link]] = []
     size = POSTINGS_AT_ONCE

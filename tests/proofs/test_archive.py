@@ -19,7 +19,7 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.platform import settings as platform
 from manilla.proofs import chain, pack, proofs, verify
-from manilla.proofs.archive import archiving, lookup, months
+from manilla.proofs.archive import archiving, lookup, months, writing
 from manilla.proofs.archive.archiving import ArchiveResult
 from manilla.proofs.archive.lookup import NotInArchive
 from manilla.proofs.archive.months import NotArchived
@@ -178,6 +178,18 @@ async def test_a_second_process_does_not_archive_at_the_same_time(archive: Archi
         with pytest.raises(NotArchived, match="Another process"):
             await archive.run()
         await connection.value(f"SELECT pg_advisory_unlock({archiving.LOCK})")
+
+
+async def test_the_folder_of_another_database_is_not_replaced(
+    archive: Archive, tmp_path: Path
+) -> None:
+    await archive.story.take_payment()
+    await chain.extend(archive.story.db)
+    due = await months.next_due(archive.owner, LATER)
+    assert due is not None
+    (tmp_path / due.name).mkdir()
+    with pytest.raises(NotArchived, match="another database"):
+        await writing.write(archive.owner, tmp_path, due)
 
 
 async def test_archived_transactions_are_found_with_all_their_rows(archive: Archive) -> None:

@@ -19,7 +19,7 @@ from manilla.kit.db import Database
 from manilla.proofs.archive import months, writing
 from manilla.proofs.archive.lookup import read_transactions
 from manilla.proofs.archive.months import DueMonth, NotArchived, StoredMonth
-from manilla.proofs.verify import LINKS, ArchivedMonth, Link
+from manilla.proofs.verify import ArchivedMonth
 
 log = structlog.get_logger(__name__)
 
@@ -93,11 +93,7 @@ async def _remove(db: Database, archive: Path, month: StoredMonth) -> ArchiveRes
 
 async def check(db: Database, archive: Path, month: StoredMonth) -> None:
     """Verifies a month's files, and saves the result. Raises an error if they are not correct."""
-    links = [
-        Link(**row)
-        for row in await db.records(LINKS)
-        if month.first_link <= row["number"] <= month.last_link
-    ]
+    links = await months.load_links(db, month.first_link, month.last_link)
     try:
         writing.check_files(month.files(archive), links)
     except NotArchived as problem:

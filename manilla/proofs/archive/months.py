@@ -12,7 +12,9 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.proofs.verify import LINKS, LOWEST_ID, ArchivedMonth, Link
+from manilla.proofs.verify import HIGHEST_ID, LINKS, LOWEST_ID, ArchivedMonth, Link
+
+FAR = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class NotArchived(Refusal):
@@ -86,14 +88,22 @@ async def load(db: Database | Connection) -> list[StoredMonth]:
     return await db.rows(StoredMonth, "SELECT * FROM archive_month ORDER BY month")
 
 
+async def load_links(db: Database, first: int, last: int) -> list[Link]:
+    """Returns the links of the chain from one number to another."""
+    sql = f"SELECT * FROM ({LINKS}) AS link WHERE number BETWEEN $1 AND $2"
+    return [Link(**row) for row in await db.records(sql, first, last)]
+
+
 async def next_due(db: Database, before: datetime) -> DueMonth | None:
     """Returns the oldest month that is not archived and ended before this time, or None."""
     archived = await load(db)
     after_id = archived[-1].last_id if archived else LOWEST_ID
-    rows = await db.records(LINKS)
-    links = [Link(**row) for row in rows if row["first_id"] > after_id]
+    first_link = archived[-1].last_link + 1 if archived else 1
     oldest = await db.value(
-        "SELECT min(posted_at) FROM posting WHERE id > $1 AND trx_id <> 'carried_forward'", after_id
+        """
+        SELECT min(posted_at) FROM posting
+         WHERE id > $1 AND id <= (SELECT last_id FROM posting_chain WHERE number = $2)""",
+        *(after_id, first_link),
     )
     if oldest is None:
         return None
@@ -101,15 +111,29 @@ async def next_due(db: Database, before: datetime) -> DueMonth | None:
     if archived:
         month = max(month, end_of(archived[-1].month).date())
     while end_of(month) <= before:
-        later_id = await db.value(
-            "SELECT min(id) FROM posting WHERE id > $1 AND posted_at >= $2",
-            *(after_id, end_of(month)),
+        later_id = await _first_id_since(db, end_of(month), after_id)
+        later_link = await db.value(
+            "SELECT min(number) FROM posting_chain WHERE number >= $1 AND last_id >= $2",
+            *(first_link, HIGHEST_ID if later_id is None else later_id),
         )
-        whole = [link for link in links if later_id is None or link.last_id < later_id]
-        if whole:
-            return DueMonth(month, after_id, whole)
+        links = await load_links(
+            db, first_link, HIGHEST_ID if later_link is None else later_link - 1
+        )
+        if links:
+            return DueMonth(month, after_id, links)
         month = end_of(month).date()
     return None
+
+
+async def _first_id_since(db: Database, moment: datetime, after_id: int) -> int | None:
+    """Returns the lowest id of the postings from this time on, or None if there are none.
+
+    The index on times is a block range index. The first query therefore reads only two days.
+    """
+    sql = "SELECT min(id) FROM posting WHERE id > $1 AND posted_at >= $2 AND posted_at < $3"
+    soon = await db.value(sql, *(after_id, moment, moment + timedelta(days=2)))
+    found: int | None = soon or await db.value(sql, after_id, moment, FAR)
+    return found
 
 
 async def save_check(db: Database, month: StoredMonth, problem: str | None) -> None:

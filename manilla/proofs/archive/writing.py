@@ -18,8 +18,6 @@ from manilla.proofs.verify import ENTRIES_FILE, MANIFEST, POSTINGS_FILE, Archive
 
 TRANSACTIONS_FILE = "transactions.jsonl.gz"
 BATCH = 500
-# Links per step, so that a step has at most about 20,000 postings in memory.
-LINKS_AT_ONCE = 2
 TABLES = ("payment", "payout")
 
 
@@ -69,6 +67,8 @@ async def write(db: Database, archive: Path, due: DueMonth) -> ArchivedMonth:
     folder that an interrupted run has left can therefore be replaced.
     """
     folder, unfinished = archive / due.name, archive / f".{due.name}.unfinished"
+    if folder.exists() and _anchor_in(folder) != due.links[-1].anchor:
+        raise NotArchived(f"{folder} belongs to another database. Use another archive folder.")
     for leftover in (unfinished, folder):
         shutil.rmtree(leftover, ignore_errors=True)
     unfinished.mkdir(mode=0o700, parents=True)
@@ -100,11 +100,19 @@ async def write(db: Database, archive: Path, due: DueMonth) -> ArchivedMonth:
     )
 
 
+def _anchor_in(folder: Path) -> str | None:
+    """Returns the last link of a month's files, or None if the manifest cannot be read."""
+    try:
+        anchor: str = json.loads((folder / MANIFEST).read_bytes())["anchor"]
+        return anchor
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 async def _write_postings(db: Database, folder: Path, due: DueMonth) -> dict[str, Any]:
     with _File(folder / POSTINGS_FILE) as postings, _File(folder / ENTRIES_FILE) as entries:
         after_id = due.after_id
-        for start in range(0, len(due.links), LINKS_AT_ONCE):
-            last_id = due.links[start : start + LINKS_AT_ONCE][-1].last_id
+        for last_id, _ in verify.linked_ranges(due.links):
             async with db.transaction() as connection:
                 await connection.execute(verify.SETTINGS)
                 lines, entry_lines = await verify.read(connection, after_id, last_id)
