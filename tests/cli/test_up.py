@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from manilla.kit import crypto
+from tests.client_library.tool import TOOL as CLIENT
 from tests.command import manilla
 from tests.instance import MANILLA, Instance, InstanceFolder, free_port, prepare_folder
 from tests.rows import first_short
@@ -67,13 +68,19 @@ def get(instance: Instance, merchant: Any, environment: str = "sandbox") -> Any:
     return instance.site.send("GET", PATH, headers)
 
 
-def test_the_printed_curl_command_works(tmp_path: Path) -> None:
+def test_the_printed_commands_work(tmp_path: Path) -> None:
     instance = Instance(tmp_path / "data", is_first_start=True).wait()
     try:
         summary = instance.output.read_text()
         curl = next(line for line in summary.splitlines() if line.startswith("curl "))
         answer = subprocess.run(["bash", "-c", curl], capture_output=True, text=True, check=True)
         assert json.loads(answer.stdout)["api_version"] == "1.0"
+        export = next(line for line in summary.splitlines() if line.startswith("export "))
+        request = f"{shlex.join(CLIENT)} request GET /api/v1/balance"
+        answer = subprocess.run(
+            ["bash", "-c", f"{export} && {request}"], capture_output=True, text=True, check=True
+        )
+        assert json.loads(answer.stdout)["environment"] == "sandbox"
         assert len(re.findall(r"\btest_[0-9a-z]{32}\b", summary)) >= 3
         for path in ("dashboard/", "console/", "shop", "docs"):
             assert f"http://127.0.0.1:{instance.port}/{path}" in summary

@@ -60,8 +60,21 @@ def _print_demo(console: Console, base_url: str, seeded: Demo) -> None:
     # Make the column wide enough for a key, because a wrapped key cannot be copied.
     wide = Console(highlight=False, width=max(console.width, 110))
     wide.print(Padding(table, (1, 2)))
+    console.print("  For the clients and the sample shops:\n")
+    print(exports(base_url, seeded.sandbox), end="\n\n")
     console.print("  Try it (the signature is valid for a few minutes):\n")
     print(signed_curl(base_url, seeded.sandbox), end="\n\n", flush=True)
+
+
+def exports(base_url: str, credentials: NewCredentials) -> str:
+    """Returns a shell command that sets the variables from which the clients read their keys."""
+    values = {
+        "MANILLA_URL": base_url,
+        "MANILLA_MERCHANT_KEY": credentials.merchant_key,
+        "MANILLA_API_KEY": credentials.api_key,
+        "MANILLA_API_SECRET": credentials.api_secret,
+    }
+    return shlex.join(["export", *(f"{name}={value}" for name, value in values.items())])
 
 
 def signed_curl(base_url: str, credentials: NewCredentials) -> str:
