@@ -39,7 +39,10 @@ class WebApplication:
         description = openapi.document(endpoints, services.base_url, __version__)
         self._api = MerchantApi(services, endpoints)
         self._documents = _documents(description)
-        self._webhooks = WebhookReceiver(services.rails, services.watch, services.inbox)
+        self._webhooks = WebhookReceiver(
+            *(services.rails, services.watch, services.inbox),
+            *(services.cells, services.cell_client),
+        )
         router = _site(services, description, drain)
         self._site = pages.harden(router)
         self._checkout = pages.DirectPages(router)

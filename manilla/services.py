@@ -9,8 +9,8 @@ import msgspec
 from manilla.banks.registry import BankRegistry
 from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver
+from manilla.cells.client import CellClient
 from manilla.cells.directory import CellDirectory
-from manilla.cells.reading import CellReader
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
@@ -72,7 +72,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     payments: pay_in.PaymentInitiation
     payouts: pay_out.PayoutInitiation
     cells: CellDirectory
-    cell_reader: CellReader
+    cell_client: CellClient
     letters: LetterWriter
     mail_transport: Transport | None  # None if sending email is not configured
     base_url: str

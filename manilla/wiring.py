@@ -11,8 +11,8 @@ from manilla import metrics
 from manilla.banks.registry import BankRegistry
 from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver
+from manilla.cells.client import CellClient
 from manilla.cells.directory import CellDirectory
-from manilla.cells.reading import CellReader
 from manilla.kit import crash, prometheus
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
@@ -163,7 +163,7 @@ def build(
         payments=pay_in.PaymentInitiation(db, platform, methods, rails, links),
         payouts=pay_out.PayoutInitiation(db, platform, methods, rails, resolver, funds, router),
         cells=CellDirectory(db, watch),
-        cell_reader=CellReader(db, keyring, client),
+        cell_client=CellClient(db, keyring, client),
         letters=LetterWriter(
             keyring, lambda: platform.now.site_name, settings.base_url, settings.mail_from
         ),

@@ -11,13 +11,16 @@ from manilla import metrics
 from manilla.api import refusals
 from manilla.api.kernel import FIXED_LINES
 from manilla.api.refusals import MethodNotAllowed, NotFound, ServerError, ValidationFailed
+from manilla.cells.client import FORWARDED, CellClient, CellUnreadable
+from manilla.cells.directory import CellDirectory
+from manilla.cells.registry import KnownCell
 from manilla.kit import crash, deadline, ids, strict_json
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.errors import Refusal
 from manilla.kit.server import direct
 from manilla.kit.server.direct import HttpRequest, HttpResponse
 from manilla.providers.checks import references
-from manilla.providers.inbox import WebhookInbox
+from manilla.providers.inbox import WebhookInbox, merchant_of
 from manilla.providers.port import Forged, Unreadable, WebhookEvent
 from manilla.providers.rails import Rails
 
@@ -32,16 +35,35 @@ class WebhookNotSigned(Refusal):
     message = "The signature is missing or does not match."
 
 
+class WebhookNotForwarded(Refusal):
+    """The provider sends the webhook again later."""
+
+    status, code = 503, "SERVICE_UNAVAILABLE"
+    message = "The webhook belongs to another cell, which is briefly unavailable."
+
+    def __init__(self) -> None:
+        super().__init__(retry_after_seconds=1)
+
+
 class WebhookReceiver:
     """Responds to every request under /webhooks/."""
 
     read_headers = frozenset((b"content-length",))
     body_bytes_max = 256 * 1024
 
-    def __init__(self, rails: Rails, watch: ChangeWatch, inbox: WebhookInbox) -> None:
+    def __init__(
+        self,
+        rails: Rails,
+        watch: ChangeWatch,
+        inbox: WebhookInbox,
+        cells: CellDirectory,
+        cell_client: CellClient,
+    ) -> None:
         self._rails = rails
         self._watch = watch
         self._inbox = inbox
+        self._cells = cells
+        self._cell_client = cell_client
 
     def busy(self) -> None:
         """Accepts webhooks even during overload, because a provider may send each one only once."""
@@ -72,7 +94,8 @@ class WebhookReceiver:
         adapter = self._rails.adapter(provider)
         if adapter is None:
             raise WebhookNotSigned  # signatures cannot be verified without credentials
-        match adapter.read_webhook(_headers(sent), raw):
+        headers = _headers(sent)
+        match adapter.read_webhook(headers, raw):
             case Forged():
                 metrics.webhooks.labels(provider, "forged").inc()
                 log.warning("webhook_forged", provider=provider)
@@ -86,9 +109,41 @@ class WebhookReceiver:
                 # `manilla provider check` created this transaction with test money.
                 metrics.webhooks.labels(provider, "check").inc()
                 log.info("webhook_of_check", provider=provider, reference=event.reference)
+            case event if (home := self._other_home(event)) is not None:
+                await self._forward(home, provider, headers, raw)
             case event:
                 await _store(self._inbox, provider, event, raw)
                 crash.point("after_webhook_stored")
+
+    def _other_home(self, event: WebhookEvent) -> KnownCell | None:
+        """Returns the cell of the webhook's merchant, if the merchant lives in another cell."""
+        home = self._cells.now.home_of(merchant_of(event.reference))
+        return None if home is None or home.is_this else home
+
+    async def _forward(
+        self, home: KnownCell, provider: str, headers: Mapping[bytes, list[bytes]], raw: bytes
+    ) -> None:
+        """Forwards a webhook to the merchant's cell.
+
+        If that cell is unavailable, the provider sends the webhook again. If that cell rejects the
+        webhook, for example because it does not have the account, sending it again would not help.
+        The cell learns the result from its own status queries.
+        """
+        if FORWARDED.encode() in headers:
+            log.warning("webhook_misdirected", provider=provider, cell=home.name)
+            raise WebhookNotForwarded
+        try:
+            status = await self._cell_client.forward_webhook(home, PREFIX + provider, headers, raw)
+        except CellUnreadable as error:
+            log.warning("webhook_not_forwarded", provider=provider, cell=home.name)
+            raise WebhookNotForwarded from error
+        if status >= 500:
+            log.warning("webhook_not_forwarded", provider=provider, cell=home.name, status=status)
+            raise WebhookNotForwarded
+        outcome = "forwarded" if status == 200 else "rejected"
+        metrics.webhooks.labels(provider, outcome).inc()
+        if outcome == "rejected":
+            log.warning("webhook_rejected", provider=provider, cell=home.name, status=status)
 
 
 def _is_of_check(rails: Rails, provider: str, event: WebhookEvent) -> bool:

@@ -7,7 +7,6 @@ from manilla.console import (
     approvals,
     audit,
     cases,
-    cells,
     jobs,
     ledger,
     lookup,
@@ -22,9 +21,9 @@ from manilla.console import (
     reconciliation,
     refunds,
     settings,
-    system,
     transactions,
 )
+from manilla.console.installation import cells, system
 from manilla.console.merchant import dossier, keys, wallets
 from manilla.console.merchant import listing as merchant_listing
 from manilla.console.rails import banks

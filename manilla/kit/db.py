@@ -35,7 +35,7 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 # A session may keep using the sequential scan while the table grows, until the next ANALYZE.
 BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 READ_ONLY = {"default_transaction_read_only": "on"}
-_SET_BY_KEY = "; ".join(f"SET LOCAL {name} = {value}" for name, value in BY_KEY.items())
+SET_BY_KEY = "; ".join(f"SET LOCAL {name} = {value}" for name, value in BY_KEY.items())
 
 _WRITE = re.compile(r"\b(INSERT|UPDATE|DELETE)\b")
 
@@ -410,7 +410,7 @@ class Database(Queries, Reads):
     @asynccontextmanager
     async def by_key(self) -> AsyncIterator[Connection]:
         async with self.read_only() as connection:
-            await connection.execute(_SET_BY_KEY)
+            await connection.execute(SET_BY_KEY)
             yield connection
 
     async def write_by_key(self, sql: str, *values: Any) -> list[Any]:

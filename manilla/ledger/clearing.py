@@ -3,7 +3,7 @@
 Without the totals, each comparison with a provider's balance would read every ledger entry.
 """
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.db import SET_BY_KEY, Connection, Database
 
 IDS_MAX = 100_000  # maximum range of posting ids that are added in one transaction
 
@@ -22,7 +22,8 @@ async def add_final_postings(db: Database) -> None:
 
 async def _add_some(db: Database) -> bool:
     """Adds one range of postings. Returns False if none is left, or another worker adds them."""
-    async with db.by_key() as connection:
+    async with db.transaction() as connection:
+        await connection.execute(SET_BY_KEY)
         last_id: int | None = await connection.value(
             "SELECT last_id FROM clearing_total_head FOR UPDATE SKIP LOCKED"
         )

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from manilla.cells import overview, registry, report
-from manilla.cells.reading import OVERVIEW_PATH, ROUTES_PATH
+from manilla.cells.client import OVERVIEW_PATH, ROUTES_PATH
 from manilla.kit.errors import Refusal
 from manilla.ledger.trx_ids import MERCHANT_ID_MAX
 from manilla.providers import credentials

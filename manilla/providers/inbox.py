@@ -140,7 +140,7 @@ class WebhookInbox:
         self._batcher = Batcher(self._store)
 
     async def store(self, provider: str, event: WebhookEvent, raw: bytes) -> StoredWebhook:
-        merchant_id = _merchant_of(event.reference)
+        merchant_id = merchant_of(event.reference)
         digest = hashlib.sha256(raw).digest()
         return await self._batcher.submit(
             VerifiedWebhook(provider, event, raw, digest, merchant_id)
@@ -216,7 +216,7 @@ def _share_statement(webhooks: Mapping[int, VerifiedWebhook]) -> list[int]:
     return list(places.values())
 
 
-def _merchant_of(reference: str) -> int:
+def merchant_of(reference: str) -> int:
     """Returns the merchant id in the reference, or 0 if the reference is not ours.
 
     A charge's reference consists of the payment's id and a number.

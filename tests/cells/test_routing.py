@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from manilla.cells import registry
+from manilla.cells.client import OVERVIEW_PATH, ROUTES_PATH
 from manilla.cells.maps import Proxy
-from manilla.cells.reading import OVERVIEW_PATH, ROUTES_PATH
 from manilla.kit import ids
 from manilla.kit.db import Connection
 from manilla.kit.embedded.postgres import Cluster

@@ -180,7 +180,8 @@ async def _database(cluster: Cluster, settings: Settings, state: State) -> tuple
     owner = await asyncpg.connect(on.migration_url)
     try:
         for table in await owner.fetch(
-            "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'"
+            "SELECT relname AS name FROM pg_class"
+            " WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
         ):
             await owner.execute(f"ALTER TABLE {table['name']} SET (autovacuum_enabled = off)")
         await state(owner)

@@ -11,8 +11,8 @@ import msgspec
 import typer
 
 from manilla.cells import checking, directory, maps, registry, report
+from manilla.cells.client import CellClient, CellUnreadable
 from manilla.cells.maps import CellMaps, Proxy
-from manilla.cells.reading import CellReader, CellUnreadable
 from manilla.cells.registry import KnownCell
 from manilla.cells.report import CellReport
 from manilla.cli.cells.options import CellName
@@ -122,9 +122,9 @@ async def locate(tools: Tools, merchant_id: MerchantId, name: CellName) -> None:
 
 
 @asynccontextmanager
-async def _reader(tools: Tools) -> AsyncIterator[CellReader]:
+async def _reader(tools: Tools) -> AsyncIterator[CellClient]:
     async with open_client() as client:
-        yield CellReader(tools.db, tools.keyring, client)
+        yield CellClient(tools.db, tools.keyring, client)
 
 
 async def _reports(tools: Tools) -> list[CellReport]:
@@ -135,7 +135,7 @@ async def _reports(tools: Tools) -> list[CellReport]:
         return await asyncio.gather(*(_report(tools, reader, cell) for cell in cells))
 
 
-async def _report(tools: Tools, reader: CellReader, cell: KnownCell) -> CellReport:
+async def _report(tools: Tools, reader: CellClient, cell: KnownCell) -> CellReport:
     if not cell.is_this:
         return await reader.routes(cell)
     accounts = await credentials.usable(tools.db, tools.keyring)
@@ -146,7 +146,7 @@ async def _report(tools: Tools, reader: CellReader, cell: KnownCell) -> CellRepo
 
 
 async def _report_or_problem(
-    tools: Tools, reader: CellReader, cell: KnownCell
+    tools: Tools, reader: CellClient, cell: KnownCell
 ) -> tuple[KnownCell, CellReport | CellUnreadable]:
     try:
         return cell, await _report(tools, reader, cell)

@@ -1,6 +1,7 @@
-"""Reads other cells through their APIs, with the tokens that they issued."""
+"""Calls other cells: reads them with the tokens that they issued, and forwards webhooks."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -14,11 +15,21 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.http_client.client import HttpClient
+from manilla.kit.http_client.connection import HttpReply
 from manilla.kit.http_client.errors import HttpError
 
 ROUTES_PATH = "/cell/routes"
 OVERVIEW_PATH = "/cell/overview"
 BODY_BYTES_MAX = 4_000_000
+ANSWER_BYTES_MAX = 10_000
+
+# A webhook with this header was already forwarded once, and is never forwarded again.
+FORWARDED = "x-manilla-forwarded"
+# These headers belong to a single connection.
+NOT_FORWARDED = frozenset(
+    {b"host", b"connection", b"content-length", b"transfer-encoding", b"keep-alive", b"te"}
+    | {b"trailer", b"upgrade", b"proxy-authorization", b"expect", b"accept-encoding"}
+)
 
 Document = TypeVar("Document", bound=msgspec.Struct)
 
@@ -30,7 +41,7 @@ class CellUnreadable(Refusal):
     message = "The cell cannot be read."
 
 
-class CellReader:
+class CellClient:
     def __init__(self, db: Database, keyring: Keyring, client: HttpClient) -> None:
         self._db = db
         self._keyring = keyring
@@ -54,6 +65,24 @@ class CellReader:
             raise CellUnreadable(f"{cell.name} responded as another cell.")
         return found
 
+    async def forward_webhook(
+        self, cell: KnownCell, path: str, headers: Mapping[bytes, list[bytes]], raw: bytes
+    ) -> int:
+        """Sends a provider's webhook to another cell unchanged, and returns the response's status.
+
+        The other cell verifies the signature again, because it trusts no other cell.
+        """
+        assert cell.base_url is not None
+        sent = {
+            name.decode("latin-1"): values[0].decode("latin-1")
+            for name, values in headers.items()
+            if len(values) == 1 and name not in NOT_FORWARDED
+        }
+        reply = await self._call(
+            cell, "POST", path, {**sent, FORWARDED: "1"}, body=raw, body_max=ANSWER_BYTES_MAX
+        )
+        return reply.status or 0
+
     async def get(self, cell: KnownCell, path: str, kind: type[Document]) -> Document:
         assert cell.base_url is not None
         token = await registry.token_for(self._db, self._keyring, cell.name)
@@ -62,18 +91,9 @@ class CellReader:
                 f"{cell.name} cannot be read without a token: run `manilla cell token` there, and"
                 f" `manilla cell set {cell.name} --token -` here."
             )
-        try:
-            async with asyncio.timeout(time_limits.current.cell_seconds):
-                reply = await self._client.request(
-                    "GET",
-                    cell.base_url + path,
-                    headers={"Authorization": f"Bearer {token}"},
-                    body_max=BODY_BYTES_MAX,
-                )
-        except TimeoutError:
-            raise CellUnreadable(f"{cell.name} did not respond in time.") from None
-        except HttpError as error:
-            raise CellUnreadable(f"{cell.name} does not respond.") from error
+        reply = await self._call(
+            *(cell, "GET", path, {"Authorization": f"Bearer {token}"}), body_max=BODY_BYTES_MAX
+        )
         if reply.status in (401, 403):
             raise CellUnreadable(f"{cell.name} does not accept the token of this cell.")
         if reply.status != 200:
@@ -82,3 +102,26 @@ class CellReader:
             return msgspec.json.decode(reply.body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise CellUnreadable(f"{cell.name} sent a response that cannot be read.") from None
+
+    async def _call(
+        self,
+        cell: KnownCell,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        *,
+        body: bytes | None = None,
+        body_max: int,
+    ) -> HttpReply:
+        try:
+            async with asyncio.timeout(time_limits.current.cell_seconds):
+                return await self._client.request(
+                    *(method, f"{cell.base_url}{path}"),
+                    headers=headers,
+                    body=body,
+                    body_max=body_max,
+                )
+        except TimeoutError:
+            raise CellUnreadable(f"{cell.name} did not respond in time.") from None
+        except HttpError as error:
+            raise CellUnreadable(f"{cell.name} does not respond.") from error

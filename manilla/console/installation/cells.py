@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from manilla.cells import overview
+from manilla.cells.client import CellUnreadable
 from manilla.cells.overview import TASKS, CellOverview, DayVolume, TaskKind
-from manilla.cells.reading import CellUnreadable
 from manilla.cells.registry import KnownCell
 from manilla.kit.money import Money
 from manilla.web.page_request import PageRequest
@@ -29,7 +29,7 @@ class ShownCell(msgspec.Struct, frozen=True):
         return [(kind, counts.get(kind.name)) for kind in TASKS if counts.get(kind.name) != 0]
 
 
-class Totals(msgspec.Struct, frozen=True):
+class CellTotals(msgspec.Struct, frozen=True):
     merchants: int
     open_tasks: int
     volumes: Sequence[DayVolume]
@@ -54,18 +54,18 @@ async def _read(request: PageRequest, cell: KnownCell) -> ShownCell:
         return ShownCell(cell, request.at("/"), figures, None)
     console = f"{cell.base_url}/console/"
     try:
-        return ShownCell(cell, console, await services.cell_reader.overview(cell), None)
+        return ShownCell(cell, console, await services.cell_client.overview(cell), None)
     except CellUnreadable as problem:
         return ShownCell(cell, console, None, problem.text)
 
 
-def _totals(figures: Sequence[CellOverview]) -> Totals:
+def _totals(figures: Sequence[CellOverview]) -> CellTotals:
     paid: dict[str, tuple[Money, Money]] = {}
     for each in (volume for one in figures for volume in one.volumes or ()):
         zero = Money(each.currency, 0)
         paid_in, paid_out = paid.get(each.currency, (zero, zero))
         paid[each.currency] = (paid_in + each.paid_in, paid_out + each.paid_out)
-    return Totals(
+    return CellTotals(
         merchants=sum(each.merchants or 0 for each in figures),
         open_tasks=sum(each.open_tasks for each in figures),
         volumes=[

@@ -1,0 +1,1 @@
+"""Pages about this installation and the other cells."""

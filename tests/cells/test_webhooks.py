@@ -1,0 +1,106 @@
+"""A cell forwards a provider's webhook to the cell of the merchant, which verifies it again."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manilla.cells import registry
+from manilla.kit.db import Database
+from manilla.kit.embedded.postgres import Cluster
+from manilla.ledger import trx_ids
+from manilla.providers import credentials
+from manilla.settings import Settings
+from tests import kinds
+from tests.cells.pair import ABUJA, CellPair, RunningCell, running_pair
+from tests.client import Reply
+from tests.faults import transfer_webhooks
+from tests.instance import free_port
+
+KIND = kinds.BY_RAIL["a"]
+
+
+@pytest.fixture
+async def pair(cluster: Cluster, settings: Settings) -> AsyncIterator[CellPair]:
+    async with running_pair(cluster, settings, "cell_webhooks") as both:
+        await _configure(both.lagos)
+        yield both
+
+
+async def _configure(cell: RunningCell) -> None:
+    """Enters the credentials of the same provider account."""
+    given = KIND.credentials("http://127.0.0.1:9")
+    await credentials.change(cell.services.db, cell.services.keyring, KIND.provider, given)
+    await cell.services.watch.look()
+
+
+async def _send(cell: RunningCell, trx_id: str, **changed: str) -> Reply:
+    message = transfer_webhooks.transfer("a", trx_id, "success")
+    return await transfer_webhooks.send_webhook(cell.site, "a", message, **changed)
+
+
+async def _stored(db: Database, trx_id: str) -> int:
+    return await db.number("SELECT count(*) FROM webhook WHERE reference = $1", trx_id)
+
+
+async def test_a_webhook_reaches_the_cell_of_its_merchant_once(pair: CellPair) -> None:
+    await _configure(pair.abuja)
+    trx_id = trx_ids.new(ABUJA[0] + 4)
+    assert (await _send(pair.lagos, trx_id)).status == 200
+    assert await _stored(pair.abuja.services.db, trx_id) == 1
+    assert await _stored(pair.lagos.services.db, trx_id) == 0
+
+
+async def test_a_webhook_about_a_moved_merchant_follows_it(pair: CellPair) -> None:
+    await _configure(pair.abuja)
+    for cell in (pair.lagos, pair.abuja):
+        async with cell.services.db.transaction() as connection:
+            await registry.record_home(connection, 7, "abuja")
+    await pair.look()
+    trx_id = trx_ids.new(7)
+    assert (await _send(pair.lagos, trx_id)).status == 200
+    assert await _stored(pair.abuja.services.db, trx_id) == 1
+    assert await _stored(pair.lagos.services.db, trx_id) == 0
+
+
+async def test_a_webhook_about_an_own_merchant_or_an_unknown_one_stays(pair: CellPair) -> None:
+    for trx_id in (trx_ids.new(7), trx_ids.new(ABUJA[1] + 1), "not-ours"):
+        assert (await _send(pair.lagos, trx_id)).status == 200
+        assert await _stored(pair.lagos.services.db, trx_id) == 1
+
+
+async def test_a_forged_webhook_is_not_forwarded(pair: CellPair) -> None:
+    await _configure(pair.abuja)
+    trx_id = trx_ids.new(ABUJA[0])
+    assert (await _send(pair.lagos, trx_id, secret="guess")).status == 401
+    assert await _stored(pair.abuja.services.db, trx_id) == 0
+
+
+async def test_the_provider_sends_again_while_the_other_cell_is_away(pair: CellPair) -> None:
+    lagos = pair.lagos.services
+    gone = f"http://127.0.0.1:{free_port()}"
+    await registry.change(lagos.db, lagos.keyring, "abuja", base_url=gone)
+    await pair.look()
+    trx_id = trx_ids.new(ABUJA[0])
+    reply = await _send(pair.lagos, trx_id)
+    assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+    assert await _stored(lagos.db, trx_id) == 0
+
+
+async def test_a_webhook_that_the_other_cell_cannot_use_is_not_repeated(pair: CellPair) -> None:
+    trx_id = trx_ids.new(ABUJA[0])  # abuja does not have the account's credentials
+    assert (await _send(pair.lagos, trx_id)).status == 200
+    assert await _stored(pair.abuja.services.db, trx_id) == 0
+
+
+async def test_a_webhook_is_never_forwarded_twice(pair: CellPair) -> None:
+    """Each cell believes that the merchant lives in the other cell, as at the end of a move."""
+    await _configure(pair.abuja)
+    async with pair.lagos.services.db.transaction() as connection:
+        await registry.record_home(connection, 7, "abuja")
+    await pair.look()
+    assert not pair.abuja.services.cells.now.is_elsewhere(ABUJA[0])
+    trx_id = trx_ids.new(7)
+    assert (await _send(pair.lagos, trx_id)).status == 503
+    for cell in (pair.lagos, pair.abuja):
+        assert await _stored(cell.services.db, trx_id) == 0
+    assert FORWARDED.lower() == FORWARDED
