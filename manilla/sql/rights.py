@@ -53,7 +53,7 @@ RIGHTS = {
     "merchant_branding": KEEP,
     "merchant_key": APPEND,
     "method": KEEP,
-    "moved_merchant": ALL,
+    "moved_merchant": "SELECT, INSERT, DELETE",
     "notification": KEEP,
     "operator_case": KEEP,
     "password_reset": ALL,

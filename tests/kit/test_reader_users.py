@@ -18,7 +18,7 @@ SHOWS = {
     "manilla/web/record_list.py",
 }
 PASSES_ON = {
-    "manilla/cli/prove.py",
+    "manilla/cli/proving/prove.py",
     "manilla/instance_metrics.py",
     "manilla/proofs/pack.py",
     "manilla/services.py",

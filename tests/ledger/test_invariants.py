@@ -38,8 +38,8 @@ async def test_an_invariant_finds_its_violation(
     found: list[Finding] = []
     with pytest.raises(_Undo):
         async with owner.transaction() as connection:
-            await connection.execute("ALTER TABLE posting DISABLE TRIGGER append_only")
-            await connection.execute("ALTER TABLE entry DISABLE TRIGGER append_only")
+            await connection.execute("ALTER TABLE posting DISABLE TRIGGER USER")
+            await connection.execute("ALTER TABLE entry DISABLE TRIGGER USER")
             await connection.execute(
                 DAMAGE[name].format(here=here, merchant=merchant_id, posting=posting)
             )

@@ -281,4 +281,22 @@ CASES = (
         16,
         value="512Mi",
     ),
+    AlertCase("StandbyAway", gauge("manilla_standby_up", 1, 0, minutes=10), 15, 16),
+    AlertCase("StandbyBehind", gauge("manilla_standby_age_seconds", 60, 61, minutes=10), 15, 16),
+    AlertCase(
+        "ArchiveNotVerified",
+        {
+            **gauge("manilla_archive_problems", 0, 1, minutes=5),
+            "manilla_archive_checked_at_seconds": "0x20",
+        },
+        10,
+        11,
+    ),
+    AlertCase(
+        "PartitionsNotCreated",
+        gauge('manilla_partition_days_ahead{table="api_request"}', 35, 34, minutes=200),
+        3 * HOUR,
+        3 * HOUR + 12,
+        labels={"table": "api_request"},
+    ),
 )

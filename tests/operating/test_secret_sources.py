@@ -54,6 +54,7 @@ def _from_command(command: str) -> dict[str, str]:
 def test_the_secrets_are_the_variables_that_can_contain_a_password_or_key() -> None:
     assert set(SECRETS) == {
         "MANILLA_DATABASE_URL",
+        "MANILLA_DATABASE_READ_URL",
         "MANILLA_MIGRATION_URL",
         "MANILLA_MASTER_KEY",
         "MANILLA_MASTER_KEYS_PREVIOUS",
@@ -84,6 +85,7 @@ def test_every_secret_can_come_from_a_file(tmp_path: Path) -> None:
     keys = [crypto.generate_key() for _ in range(2)]
     values = {
         "MANILLA_DATABASE_URL": DATABASE,
+        "MANILLA_DATABASE_READ_URL": "postgresql://manilla_app@standby.internal/manilla",
         "MANILLA_MIGRATION_URL": "postgresql://manilla_owner@db.internal/manilla",
         "MANILLA_MASTER_KEY": keys[0],
         "MANILLA_MASTER_KEYS_PREVIOUS": keys[1],

@@ -251,10 +251,10 @@ async def tampered(owner: Database, tampering: Tampering) -> AsyncIterator[None]
 async def _rewrite(owner: Database, sql: str) -> None:
     async with owner.transaction() as connection:
         for table in APPEND_ONLY:
-            await connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER append_only")
+            await connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         await connection.execute(sql)
         for table in APPEND_ONLY:
-            await connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER append_only")
+            await connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
 async def test_nothing_is_found_without_tampering(

@@ -224,6 +224,7 @@ CONSOLE: dict[str, Effect] = {
     "POST /people/{person:int}/sign-out": Effect.PLATFORM,
     "POST /people/{person:int}/link": Effect.PLATFORM,
     "GET /audit": Effect.NOTHING,
+    "GET /cells": Effect.NOTHING,
     "POST /audit/verify": Effect.NOTHING,
     "GET /payouts": Effect.NOTHING,
     "GET /payouts/{payout:str}": Effect.NOTHING,
