@@ -31,6 +31,10 @@ OPERATING = "docs/operating"
 ELSEWHERE = {"reference", "client"}  # code that merchants run
 
 
+# `manilla up` prints these variables, which only the clients read.
+OF_CLIENTS = {"MANILLA_URL", "MANILLA_MERCHANT_KEY", "MANILLA_API_KEY", "MANILLA_API_SECRET"}
+
+
 def documents(project: Path) -> list[Path]:
     return sorted((project / OPERATING).glob("*.md"))
 
@@ -46,7 +50,7 @@ def test_every_environment_variable_is_documented_and_no_other(project: Path) ->
     for file in (project / "manilla").rglob("*.py"):
         if not ELSEWHERE & set(file.parts) and file.name != "variables.py":
             read |= set(_variables(file.read_text()))
-    assert read == {variable.name for variable in VARIABLES}
+    assert read - OF_CLIENTS == {variable.name for variable in VARIABLES}
 
 
 def _variables(source: str) -> Iterator[str]:
