@@ -139,7 +139,7 @@ async def test_a_cell_that_does_not_respond_is_shown_as_such(
         await pair.look()
 
 
-async def test_the_page_does_not_wait_longer_than_the_limit_for_a_cell(
+async def test_a_cell_that_hangs_is_shown_as_such_after_the_time_limit(
     pair: CellPair, administrator_in_lagos: SignedInUser
 ) -> None:
     listener = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
