@@ -57,7 +57,7 @@ def money_scope(request: PageRequest) -> Everyone:
 def queue_scope(request: PageRequest) -> Everyone:
     """Works like `money_scope`, for a list of open decisions, which is read from the primary.
 
-    An administrator must not pay a payout manually that another administrator has just paid.
+    An administrator must not manually pay a payout that another administrator has just paid.
     """
     request.uses_primary = True
     return money_scope(request)

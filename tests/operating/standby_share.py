@@ -1,7 +1,7 @@
 """Measures which share of the primary's CPU time for reads moves to a standby.
 
 `python -m tests.operating.standby_share 100000` creates that many transactions, and runs each kind
-of read with and without the standby. The servers are real and have the settings of the tests.
+of read with and without `MANILLA_DATABASE_READ_URL`. The standby replicates in both cases.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from tests.standby import running_standby
 from tests.web.signed_in_user import SignedInUser, administrator
 
 NAME = "share"
+CLIENTS = 10  # the number of concurrent requests
 CONSOLE = "/transactions?kind=payout&environment=sandbox"
 
 Read = Callable[[MerchantDashboard, SignedInUser], Awaitable[None]]
@@ -61,7 +62,7 @@ async def _export(shop: MerchantDashboard, _admin: SignedInUser) -> None:
 
 # Each kind of read, and how often it runs in one measurement.
 READS: dict[str, tuple[Read, int]] = {
-    "list by API, 100 rows": (_api, 200),
+    "list by API, 100 rows": (_api, 300),
     "list in the dashboard": (_list, 20),
     "list in the console": (_console, 20),
     "home page with charts": (_chart, 20),
@@ -93,12 +94,12 @@ async def _measure(cluster: Cluster, supervisor: Supervisor, folder: Path, rows:
     await _fill(cluster.url(SUPERUSER, NAME), rows, shop.merchant.new.id, added[0].id)
     postmaster = supervisor.pid("postgres")
     assert postmaster is not None
-    alone = await _cpu_of_reads(settings, shop, admin, {"primary": postmaster})
     async with running_standby(cluster, folder) as standby:
-        settings = msgspec.structs.replace(settings, read_url=standby.url(APPLICATION, NAME))
         pids = {"primary": postmaster, "standby": standby.pid}
+        alone = await _cpu_of_reads(settings, shop, admin, pids)
+        settings = msgspec.structs.replace(settings, read_url=standby.url(APPLICATION, NAME))
         shared = await _cpu_of_reads(settings, shop, admin, pids)
-    print("| Read | Primary alone | Primary with standby | Standby | Moved away |")
+    print("| Read | Primary without read URL | Primary with read URL | Standby | Moved away |")
     print("|---|---|---|---|---|")
     for title in READS:
         before, after = alone[title]["primary"], shared[title]["primary"]
@@ -123,8 +124,8 @@ async def _cpu_of_reads(
         for title, (read, number) in READS.items():
             await read(here, user)  # opens the connections, and plans the statements
             before = {name: cpu.of_server(pid) for name, pid in pids.items()}
-            for _ in range(number):
-                await read(here, user)
+            for _ in range(number // CLIENTS or 1):
+                await asyncio.gather(*(read(here, user) for _ in range(min(number, CLIENTS))))
             found[title] = {
                 name: (cpu.of_server(pid) - before[name]) / number for name, pid in pids.items()
             }
