@@ -139,10 +139,16 @@ async def test_a_cell_that_does_not_respond_is_shown_as_such(
         await pair.look()
 
 
+async def _hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Reads until the client disconnects, and never responds."""
+    await reader.read()
+    writer.close()
+
+
 async def test_a_cell_that_hangs_is_shown_as_such_after_the_time_limit(
     pair: CellPair, administrator_in_lagos: SignedInUser
 ) -> None:
-    listener = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+    listener = await asyncio.start_server(_hang, "127.0.0.1", 0)
     db, keyring = pair.lagos.services.db, pair.lagos.services.keyring
     port = listener.sockets[0].getsockname()[1]
     await registry.add(db, "kano", f"http://127.0.0.1:{port}", *KANO)

@@ -85,7 +85,7 @@ def test_every_secret_can_come_from_a_file(tmp_path: Path) -> None:
     keys = [crypto.generate_key() for _ in range(2)]
     values = {
         "MANILLA_DATABASE_URL": DATABASE,
-        "MANILLA_DATABASE_READ_URL": "postgresql://manilla_app@standby.internal/manilla",
+        "MANILLA_DATABASE_READ_URL": "postgresql://manilla_app@db2.internal/manilla",
         "MANILLA_MIGRATION_URL": "postgresql://manilla_owner@db.internal/manilla",
         "MANILLA_MASTER_KEY": keys[0],
         "MANILLA_MASTER_KEYS_PREVIOUS": keys[1],
@@ -98,6 +98,7 @@ def test_every_secret_can_come_from_a_file(tmp_path: Path) -> None:
     settings = Settings.read(environment, assumed_mode=Mode.PRODUCTION)
     assert values.keys() == set(SECRETS)
     assert settings.database_url == DATABASE
+    assert settings.read_url == values["MANILLA_DATABASE_READ_URL"]
     assert settings.migration_url == values["MANILLA_MIGRATION_URL"]
     assert settings.master_keys == tuple(crypto.decode_key(key) for key in keys)
     assert settings.smtp_server is not None
