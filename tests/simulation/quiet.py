@@ -116,6 +116,8 @@ class QuietMoment:
         if any(shop.unknown for shop in world.shops):
             return ["the outcome of a request is still unknown"]
         if not all([await MerchantSteps(world, shop).resolve_files() for shop in world.shops]):
+            # A request that nobody can approve any more ends by its job, which is due in a day.
+            await world.live.db.execute(MAKE_DUE, BLOCKING, [])
             return ["a payout file is still being paid"]
         steps = [MerchantSteps(world, shop) for shop in world.shops]
         if not all([await each.resolve_settlements() for each in steps]):
