@@ -26,7 +26,7 @@ def simulation_runs() -> str:
     rows = [_row(f"`{run['seed']}`", [run], run["outcome"]) for run in runs]
     passed = sum(run["outcome"] == "passed" for run in runs)
     rows.append(_row(f"{len(runs)} runs", runs, f"{passed} passed"))
-    return _table(("Seed", "Version", "Minutes", "Rounds", "Operations", "Faults", "Outcome"), rows)
+    return table(("Seed", "Version", "Minutes", "Rounds", "Operations", "Faults", "Outcome"), rows)
 
 
 def _row(name: str, runs: Sequence[Any], outcome: str) -> list[str]:
@@ -55,7 +55,7 @@ def _counts(title: str, counted: Iterable[dict[str, int]]) -> str:
     for counts in counted:
         total.update(counts)
     rows = [(name, f"{number:,}") for name, number in sorted(total.items())]
-    return _table((title, "Number"), rows) if rows else NONE
+    return table((title, "Number"), rows) if rows else NONE
 
 
 def simulation_findings() -> str:
@@ -96,17 +96,17 @@ def _stored(file: Path, none: str = NONE) -> str:
     if not rows:
         return note + "\n" if note else none
     names = list(dict.fromkeys(name for row in rows for name in row))
-    table = _table(
+    text = table(
         [name.replace("_", " ").capitalize() for name in names],
         [[_cell(row.get(name, "")) for name in names] for row in rows],
     )
-    return f"{note}\n\n{table}" if note else table
+    return f"{note}\n\n{text}" if note else text
 
 
 def _cell(value: Any) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- ", "|---")

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from manilla import metrics
 from manilla.platform import settings
 from manilla.platform.settings import ADDRESSES, WEEKDAYS, PlatformSettings
 from manilla.variables import VARIABLES
-from tools import proof
+from tools import capacity, proof
+from tools.proof import table
 
 ROOT = Path(__file__).parents[2]
 SUFFIXES: dict[Any, tuple[str, ...]] = {
@@ -21,11 +22,6 @@ SUFFIXES: dict[Any, tuple[str, ...]] = {
     Gauge: ("",),
     Histogram: ("_bucket", "_count", "_sum"),
 }
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- ", "|---")
 
 
 def variables() -> str:
@@ -37,7 +33,7 @@ def variables() -> str:
         )
         for each in VARIABLES
     ]
-    return _table(("Variable", "Default", "Meaning"), rows)
+    return table(("Variable", "Default", "Meaning"), rows)
 
 
 def platform_settings() -> str:
@@ -50,7 +46,7 @@ def platform_settings() -> str:
         )
         for each in settings.describe(PlatformSettings())
     ]
-    return _table(("Setting", "Default", "Values", "Meaning"), rows)
+    return table(("Setting", "Default", "Values", "Meaning"), rows)
 
 
 def _values(key: str) -> str:
@@ -92,7 +88,7 @@ def metric_table() -> str:
         )
         for each in collectors()
     ]
-    return _table(("Metric", "Type", "Labels", "Meaning"), rows)
+    return table(("Metric", "Type", "Labels", "Meaning"), rows)
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -105,8 +101,8 @@ class Made(msgspec.Struct, frozen=True):
         marks = re.compile(
             rf"(<!-- {self.name}: made by `make docs` -->\n\n).*?(\n<!-- end -->)", re.DOTALL
         )
-        table = self.make()
-        written, number = marks.subn(lambda found: found[1] + table + found[2], text)
+        made = self.make()
+        written, number = marks.subn(lambda found: found[1] + made + found[2], text)
         assert number == 1, f"{self.file} has no markers for {self.name}"
         return written
 
@@ -115,6 +111,7 @@ MADE = (
     Made("docs/configuration.md", "variables", variables),
     Made("docs/configuration.md", "platform settings", platform_settings),
     Made("docs/operating/monitoring.md", "metrics", metric_table),
+    *(Made("docs/operating/capacity.md", name, make) for name, make in capacity.TABLES.items()),
     *(Made("docs/proof.md", name, make) for name, make in proof.TABLES.items()),
 )
 
