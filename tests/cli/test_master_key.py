@@ -39,6 +39,7 @@ def test_all_secrets_move_to_a_new_master_key(tmp_path: Path) -> None:
             "mail.sealed": 0,
             "dossier_document.content_sealed": 0,
             "endpoint_secret.sealed": 0,
+            "cell.token_sealed": 0,
         }
         again = json.loads(manilla("master-key", "rewrap", *data, **both).stdout)
         assert set(again.values()) == {0}
