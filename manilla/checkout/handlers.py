@@ -132,4 +132,7 @@ async def _after(
         if view.payment.status is not PaymentStatus.PENDING:
             return request.redirect()
         shown = CheckoutPage.METHODS if can_choose(view) else page_of(view)
-        return show_page(request, shown, view, refusal.status, alert=refusal.text)
+        response = show_page(request, shown, view, refusal.status, alert=refusal.text)
+        if refusal.retry_after_seconds is not None:
+            response.headers["retry-after"] = str(refusal.retry_after_seconds)
+        return response
