@@ -28,7 +28,7 @@ from tests.standby import running_standby
 from tests.web.signed_in_user import SignedInUser, administrator
 
 NAME = "share"
-CLIENTS = 10  # the number of concurrent requests
+CLIENTS = 4  # the number of concurrent requests
 CONSOLE = "/transactions?kind=payout&environment=sandbox"
 
 Read = Callable[[MerchantDashboard, SignedInUser], Awaitable[None]]
@@ -62,11 +62,11 @@ async def _export(shop: MerchantDashboard, _admin: SignedInUser) -> None:
 
 # Each kind of read, and how often it runs in one measurement.
 READS: dict[str, tuple[Read, int]] = {
-    "list by API, 100 rows": (_api, 300),
-    "list in the dashboard": (_list, 20),
-    "list in the console": (_console, 20),
-    "home page with charts": (_chart, 20),
-    "search in the console": (_search, 20),
+    "list by API, 100 rows": (_api, 100),
+    "list in the dashboard": (_list, 12),
+    "list in the console": (_console, 12),
+    "home page with charts": (_chart, 12),
+    "search in the console": (_search, 12),
     "export as CSV": (_export, 1),
 }
 
