@@ -19,6 +19,8 @@ from manilla.settings import Settings
 from tests.cells.pair import ABUJA, LAGOS, CellPair, RunningCell, running_pair
 from tests.databases import running
 
+pytestmark = pytest.mark.long  # the tests run the commands of two cells
+
 
 @pytest.fixture
 async def pair(cluster: Cluster, settings: Settings) -> AsyncIterator[CellPair]:

@@ -31,6 +31,7 @@ def test_each_alert_has_a_case(project: Path) -> None:
     assert sorted(case.alert for case in CASES) == sorted(rules(project))
 
 
+@pytest.mark.long
 def test_each_alert_fires_when_its_condition_holds_for_long_enough(
     project: Path, tmp_path: Path
 ) -> None:
@@ -72,6 +73,7 @@ def rendered(text: str, case: AlertCase) -> str:
     return VALUE.sub(case.value, LABEL.sub(lambda found: case.labels[found[1]], text))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "alert", ["NotReconciled", "BooksNotProved", "NoWorker", "ApiDown"], ids=str
 )

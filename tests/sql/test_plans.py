@@ -331,6 +331,7 @@ async def test_a_link_of_the_hash_chain_does_not_read_earlier_postings(
     assert sum(scan.rows_read for scan in scans) < POSTING_HISTORY / 2, scans
 
 
+@pytest.mark.long
 async def test_comparing_a_statement_does_not_read_earlier_movements(
     cluster: Cluster, settings: Settings
 ) -> None:
