@@ -13,6 +13,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+DISRUPTIONS = ROOT / "deploy/ha/results.json"
+DISRUPTION_COLUMNS = {
+    "kind": "Disruption",
+    "count": "Count",
+    "longest_interruption_seconds": "Longest interruption (s)",
+    "elections": "Elections",
+    "longest_recovery_seconds": "Longest time after an election (s)",
+    "unavailable": "503",
+    "wrong_responses": "Other responses",
+    "lost": "Lost",
+    "doubled": "Doubled",
+}
 RESULTS = ROOT / "tests/simulation/results.jsonl"
 FINDINGS = ROOT / "tests/simulation/findings.json"
 NONE = "No results are stored yet.\n"
@@ -67,7 +79,25 @@ def mutations() -> str:
 
 
 def high_availability() -> str:
-    return _stored(ROOT / "deploy/ha/results.json")
+    if not DISRUPTIONS.exists():
+        return NONE
+    found = json.loads(DISRUPTIONS.read_text())
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    sentences = [
+        f"{found['date']}, seed {found['seed']}, with {versions}.",
+        f"{found['disruptions']} disruptions in {found['minutes']:.0f} minutes.",
+        f"Acknowledged payouts: {found['payouts_acknowledged']:,}.",
+        f"Acknowledged payments: {found['payments_acknowledged']:,}.",
+        f"Acknowledged writes that were lost: {found['lost']}.",
+        f"Doubled transfers: {found['doubled']}.",
+        "Time from an election to the next acknowledged write:",
+        f"{found['recovery_median_seconds']} s (median),",
+        f"{found['recovery_max_seconds']} s (highest).",
+        "The [manual](operating/high-availability.md#guarantees) explains lost writes.",
+    ]
+    note = " ".join(sentences)
+    rows = [[_cell(kind.get(name)) for name in DISRUPTION_COLUMNS] for kind in found["kinds"]]
+    return f"{note}\n\n{table(list(DISRUPTION_COLUMNS.values()), rows)}"
 
 
 TABLES = {
@@ -104,7 +134,7 @@ def _stored(file: Path, none: str = NONE) -> str:
 
 
 def _cell(value: Any) -> str:
-    return str(value).replace("|", "\\|").replace("\n", " ")
+    return "" if value is None else str(value).replace("|", "\\|").replace("\n", " ")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
