@@ -28,7 +28,9 @@ FORWARDED = "x-manilla-forwarded"
 # These headers belong to a single connection.
 NOT_FORWARDED = frozenset(
     {b"host", b"connection", b"content-length", b"transfer-encoding", b"keep-alive", b"te"}
-    | {b"trailer", b"upgrade", b"proxy-authorization", b"expect", b"accept-encoding"}
+    | {b"trailer", b"upgrade", b"proxy-authorization", b"expect"}
+    # Our HTTP client sets these headers itself.
+    | {b"accept-encoding", b"accept", b"user-agent"}
 )
 
 Document = TypeVar("Document", bound=msgspec.Struct)

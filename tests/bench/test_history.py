@@ -42,7 +42,9 @@ async def test_history_has_real_ids_and_all_indexes(connection: Any, cluster: Cl
     await history.fill_all(cluster.url(SUPERUSER, NAME), NUMBER, MERCHANT, MERCHANT)
     assert await _indexes(connection) == indexes
     for table in TABLES:
-        assert await connection.fetchval(f"SELECT count(*) FROM {table}") == NUMBER
+        number = await connection.fetchval(f"SELECT count(*) FROM {table}")
+        # A payment and a payout have several rows in some tables.
+        assert number == NUMBER if table in ("payment", "payout") else number >= NUMBER, table
     rows = await connection.fetch(
         """
         SELECT merchant_id, trx_id, created_at FROM payment

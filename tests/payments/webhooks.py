@@ -15,10 +15,11 @@ async def send(site: Site, provider: str, document: Any, **changed: Any) -> Repl
     """Sends a signed webhook.
 
     `signed=` signs different bytes, `secret=` uses a different key, `header=` uses a different
-    header name, and `to=` sends the webhook to another account's URL.
+    header name, `to=` sends the webhook to another account's URL, and `more=` adds headers.
     """
     raw, kind = kinds.encoded(document), kinds.BY_PROVIDER[provider]
     signature = kind.signature(changed.get("signed", raw), changed.get("secret"))
     header = changed.get("header", kind.signature_header)
     headers = {header: signature, "Content-Type": "application/json"}
+    headers |= changed.get("more", {})
     return await site.send("POST", f"/webhooks/{changed.get('to', provider)}", headers, raw)

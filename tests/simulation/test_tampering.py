@@ -27,7 +27,13 @@ STEPS = [
 
 
 def _operation(moment: QuietMoment, kind: Kind) -> Operation:
-    [found] = [each for each in moment.world.model.operations.values() if each.kind is kind]
+    """Returns the operation of STEPS. Automatic settlements are payouts too."""
+    amounts = {step.arguments["amount"] for step in STEPS}
+    [found] = [
+        each
+        for each in moment.world.model.operations.values()
+        if each.kind is kind and each.amount in amounts
+    ]
     return found
 
 
