@@ -133,6 +133,4 @@ async def _after(
             return request.redirect()
         shown = CheckoutPage.METHODS if can_choose(view) else page_of(view)
         response = show_page(request, shown, view, refusal.status, alert=refusal.text)
-        if refusal.retry_after_seconds is not None:
-            response.headers["retry-after"] = str(refusal.retry_after_seconds)
-        return response
+        return response.with_retry_after(refusal)

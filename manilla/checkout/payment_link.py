@@ -164,9 +164,7 @@ def _page(
         has_failed=has_failed,
         **values,
     )
-    if refusal is not None and refusal.retry_after_seconds is not None:
-        response.headers["retry-after"] = str(refusal.retry_after_seconds)
-    return response
+    return response.with_retry_after(refusal)
 
 
 def _errors(refusal: Refusal | None) -> Mapping[str, str]:

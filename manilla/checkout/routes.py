@@ -121,9 +121,7 @@ def _refused(request: CheckoutRequest, refusal: Refusal) -> PageResponse:
         response = _json(refusal.status, refusal.text, refusal.code)
     else:
         response = rendering.error_page(request, refusal.status, refusal.text)
-    if refusal.retry_after_seconds is not None:
-        response.headers["retry-after"] = str(refusal.retry_after_seconds)
-    return response
+    return response.with_retry_after(refusal)
 
 
 def _failed(request: CheckoutRequest, error: Exception) -> PageResponse:

@@ -7,7 +7,7 @@ items.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -171,8 +171,7 @@ class SharedReads:
         for sql in {each.sql for each in wanted}:
             places = [place for place, each in enumerate(wanted) if each.sql == sql]
             values = zip(*(wanted[place].values for place in places), strict=True)
-            for record in await self._source.records(sql, places, *values):
-                found[record[0]].append(record)
+            _add_by_place(found, await self._source.records(sql, places, *values))
         return found
 
 
@@ -194,6 +193,12 @@ class SharedWrite:
     async def _write(self, wanted: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
         found: list[list[Any]] = [[] for _ in wanted]
         values = zip(*wanted, strict=True)
-        for record in await self._connection.records(self._sql, range(len(wanted)), *values):
-            found[record[0]].append(record)
+        records = await self._connection.records(self._sql, range(len(wanted)), *values)
+        _add_by_place(found, records)
         return found
+
+
+def _add_by_place(found: list[list[Any]], records: Iterable[Any]) -> None:
+    """Adds each record to its request's list. The record's first column is the request's index."""
+    for record in records:
+        found[record[0]].append(record)

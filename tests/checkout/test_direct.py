@@ -2,6 +2,7 @@
 
 import pytest
 
+from manilla.kit.errors import Unavailable
 from manilla.pages.app import SECURITY_HEADERS
 from tests.checkout.shop import Shop
 
@@ -40,3 +41,17 @@ async def test_every_response_has_the_security_headers(shop: Shop, page: str) ->
     headers = (await shop.site.send("GET", f"{path}{page}?{query}")).headers
     assert {name.lower() for name in SECURITY_HEADERS} <= headers.keys()
     assert headers["x-request-id"]
+
+
+async def test_a_page_with_status_503_says_when_to_try_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_given: object) -> None:
+        raise Unavailable
+
+    started = await shop.sell()
+    monkeypatch.setattr(shop.services.checkout, "choose", fail)
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    target = started.target.replace("?", "/choose?")
+    reply = await shop.site.send("POST", target, form, b"method=providera-ngn")
+    assert (reply.status, reply.headers["retry-after"]) == (503, "1")

@@ -10,6 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from manilla.kit import strict_json
+from manilla.kit.errors import Refusal
 from manilla.kit.http import Header
 
 HTML, JSON, TEXT = "text/html", "application/json", "text/plain"
@@ -73,6 +74,12 @@ class PageResponse:
         """Compresses the body, and sets `Vary` to the headers that compression depends on."""
         self.body = gzip.compress(self.body, COMPRESSION_LEVEL, mtime=0)
         self.headers |= {"content-encoding": "gzip", "vary": "Accept-Encoding, Sec-Fetch-Site"}
+        return self
+
+    def with_retry_after(self, refusal: Refusal | None) -> Self:
+        """Adds the time after which the client may repeat a rejected request, if it is known."""
+        if refusal is not None and refusal.retry_after_seconds is not None:
+            self.headers["retry-after"] = str(refusal.retry_after_seconds)
         return self
 
     @classmethod
