@@ -17,7 +17,7 @@ from manilla.compliance import documents
 from manilla.kit import ratelimit, time_limits, tracing
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.jobs import Job, Work
+from manilla.kit.jobs import Job, NextRun, Work
 from manilla.kit.jobs.runner import Runner
 from manilla.kit.tracing import SpanKind
 from manilla.ledger import clearing, idempotency
@@ -225,7 +225,7 @@ async def run(
 def _traced(db: Database, work: Work) -> Work:
     """Runs each job in a span of its transaction's trace."""
 
-    async def handle(job: Job) -> float | None:
+    async def handle(job: Job) -> NextRun:
         parent = await traces.find_parent(db, job)
         with tracing.begin(f"job {job.kind}", parent, SpanKind.CONSUMER) as span:
             assert span is not None

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bench.workers import running
-from manilla.kit.jobs import Work
+from manilla.kit.jobs import NextRun, RunEnd, Work
 from manilla.payouts.initiate import SEND
-from manilla.payouts.tasks import SCHEDULE, PayoutTasks
+from manilla.payouts.tasks import PayoutTasks
 from manilla.services import Services
 
 SENT = "SELECT count(*) FROM payout WHERE began_at IS NOT NULL AND accepted_at IS NOT NULL"
@@ -26,9 +26,9 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
     ).works()
 
 
-def is_sent(again_seconds: float | None) -> bool:
+def is_sent(next_run: NextRun) -> bool:
     """Returns whether a status query is scheduled, because the provider accepted the transfer."""
-    return again_seconds == SCHEDULE.first_seconds
+    return next_run is RunEnd.PUT_OFF
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from bench.workers import running
 from manilla.job_kinds import JobKind
-from manilla.kit.jobs import Work
+from manilla.kit.jobs import NextRun, RunEnd, Work
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.endpoints.destination import EndpointDestination
@@ -23,8 +23,8 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
         yield NotificationDelivery(destination, client).works()
 
 
-def is_delivered(again_seconds: float | None) -> bool:
-    return again_seconds is None
+def is_delivered(next_run: NextRun) -> bool:
+    return next_run in (None, RunEnd.DELETED)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import uvloop
 import bench.frame
 from manilla import wiring
 from manilla.kit import logs
-from manilla.kit.jobs import Handler, Job, Work
+from manilla.kit.jobs import Handler, Job, NextRun, Work
 from manilla.kit.jobs.runner import Runner
 from manilla.services import Services
 from manilla.settings import Mode, Settings
@@ -29,22 +29,22 @@ class Order(msgspec.Struct, frozen=True):
 class Counter:
     """Counts the jobs that a handler has finished. `is_done` checks the handler's result."""
 
-    def __init__(self, is_done: Callable[[float | None], bool]) -> None:
+    def __init__(self, is_done: Callable[[NextRun], bool]) -> None:
         self._is_done = is_done
         self.done = 0
 
     def counted(self, work: Work) -> Work:
         handler: Handler = work.handler
 
-        async def do(job: Job) -> float | None:
-            again_seconds = await handler(job)
-            self.done += self._is_done(again_seconds)
-            return again_seconds
+        async def do(job: Job) -> NextRun:
+            next_run = await handler(job)
+            self.done += self._is_done(next_run)
+            return next_run
 
         return msgspec.structs.replace(work, handler=do)
 
 
-def main(kind: str, opened: Works, is_done: Callable[[float | None], bool], total: str) -> None:
+def main(kind: str, opened: Works, is_done: Callable[[NextRun], bool], total: str) -> None:
     """Runs the worker. `total` is an SQL count that must grow by the number of finished jobs."""
     logs.configure("bench")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

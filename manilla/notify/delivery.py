@@ -15,9 +15,15 @@ from manilla.kit.batch import Batcher
 from manilla.kit.http_client.client import HttpClient
 from manilla.kit.http_client.connection import HttpReply
 from manilla.kit.http_client.errors import HttpError
-from manilla.kit.jobs import Job, Work
+from manilla.kit.jobs import Job, NextRun, RunEnd, Work
 from manilla.notify.host_limits import HostLimits, host_of
-from manilla.notify.queries import AttemptResult, DeliveryErrorCode, Due, DueMessage
+from manilla.notify.queries import (
+    AttemptResult,
+    DeliveryErrorCode,
+    DeliveryResult,
+    Due,
+    DueMessage,
+)
 
 CONCURRENCY = 192
 ANSWER_BYTES_MAX = 64 * 1024
@@ -36,7 +42,8 @@ class Destination(Protocol[Due]):
         """Returns the seconds from each failed attempt to the next attempt."""
 
     async def headers(self, due: Due, now: int) -> dict[str, str]: ...
-    async def record(self, attempts: Sequence[AttemptResult]) -> Sequence[None]: ...
+    async def record(self, results: Sequence[DeliveryResult]) -> Sequence[bool]:
+        """Stores the results. Returns True for each result whose job was deleted with it."""
 
 
 class DeliveryReply(NamedTuple):
@@ -64,12 +71,12 @@ class NotificationDelivery(Generic[Due]):
         self._client = client
         self._hosts = HostLimits()
         self._load: Batcher[Job, Due | None] = Batcher(destination.due)
-        self._record: Batcher[AttemptResult, None] = Batcher(destination.record)
+        self._record: Batcher[DeliveryResult, bool] = Batcher(destination.record)
 
     def works(self) -> dict[str, Work]:
         return {self._destination.kind: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True)}
 
-    async def deliver(self, job: Job) -> float | None:
+    async def deliver(self, job: Job) -> NextRun:
         """Makes one attempt to deliver the job's oldest undelivered message.
 
         All messages of a job are about one transaction and are delivered in order.
@@ -91,8 +98,11 @@ class NotificationDelivery(Generic[Due]):
             seconds = time.monotonic() - began
             self._hosts.leave(host, due.merchant_id, was_slow=was_slow, seconds=seconds)
         crash.point("after_notification_is_delivered")
-        await self._record.submit(attempt)
+        is_ended = attempt.state == "delivered" and not due.has_more
+        is_deleted = await self._record.submit(DeliveryResult(attempt, job if is_ended else None))
         metrics.notifications.labels(attempt.state).inc()
+        if is_deleted:
+            return RunEnd.DELETED
         if attempt.state == "waiting":
             return self._destination.retry_seconds(due)[attempt.attempts - 1]
         return 0 if due.has_more else None

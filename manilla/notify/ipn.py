@@ -8,7 +8,7 @@ from manilla.kit.jobs import Job
 from manilla.merchants.directory import Directory
 from manilla.notify import queries, signing
 from manilla.notify.outbox import DELIVER
-from manilla.notify.queries import AttemptResult, DueNotification, Notification
+from manilla.notify.queries import DeliveryResult, DueNotification, Notification
 
 
 class IpnDestination:
@@ -27,8 +27,8 @@ class IpnDestination:
     async def headers(self, due: DueNotification, now: int) -> dict[str, str]:
         return await signed_headers(self._directory, due, now)
 
-    async def record(self, attempts: Sequence[AttemptResult]) -> list[None]:
-        return await queries.record(self._db, attempts)
+    async def record(self, results: Sequence[DeliveryResult]) -> list[bool]:
+        return await queries.record(self._db, results)
 
 
 async def signed_headers(

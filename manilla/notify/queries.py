@@ -10,6 +10,7 @@ import msgspec
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
+from manilla.kit.jobs.claims import deletion, keys
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.notify import notification_ids
@@ -76,6 +77,11 @@ class AttemptResult(DeliveryAttempt, frozen=True, kw_only=True):
     error_code: DeliveryErrorCode | None
 
 
+class DeliveryResult(msgspec.Struct, frozen=True):
+    attempt: AttemptResult
+    ended: Job | None  # the job, if the attempt has delivered its last message
+
+
 class Notification(msgspec.Struct, frozen=True):
     merchant_id: int
     id: str
@@ -93,7 +99,7 @@ class Notification(msgspec.Struct, frozen=True):
 
 async def due(db: Database, jobs: Sequence[Job]) -> list[DueNotification | None]:
     """Returns each job's next notification, or None if all notifications are delivered."""
-    rows = await db.rows(
+    rows = await db.rows_by_key(
         DueNotification,
         """
         SELECT n.merchant_id, n.trx_id AS subject, n.id, n.environment, n.url, n.body, n.attempts,
@@ -151,7 +157,10 @@ STORED = f"""
                 ON CONFLICT DO NOTHING)"""
 
 
-_RECORD = f"""{STORED}
+# Deletes the jobs whose last message was delivered, unless they have another message by now.
+ENDED = f""", ended AS ({deletion(first=1 + len(AttemptResult.__struct_fields__))})
+        SELECT fence FROM ended"""
+_CHANGE = """
         UPDATE notification AS n
            SET attempts = g.attempts, state = g.state,
                decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
@@ -159,19 +168,33 @@ _RECORD = f"""{STORED}
          WHERE n.merchant_id = g.merchant_id AND n.id = g.notification_id
            AND n.state NOT IN ('delivered', 'failed')  -- is 'waiting', without using its index
            -- If it was scheduled again during this attempt, a failure does not count.
-           AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')
+           AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')"""
+_RECORD = f"""{STORED} {_CHANGE}
         RETURNING n.merchant_id, n.environment, n.url, n.trx_id, n.state, g.error"""
 
 
-async def record(db: Database, attempts: Sequence[AttemptResult]) -> list[None]:
+# The statement is the same for all batches without a final failure.
+_RECORD_AND_END = f"""{STORED}, changed AS ({_CHANGE}) {ENDED}"""
+
+
+async def record(db: Database, results: Sequence[DeliveryResult]) -> list[bool]:
+    """Stores attempts, and ends the given jobs. Returns whether each result's job was deleted."""
+    attempts = [each.attempt for each in results]
     if not any(each.state == "failed" for each in attempts):
-        await db.execute(_RECORD, *parameters(attempts))
-        return [None] * len(attempts)
+        return await record_and_end(db, _RECORD_AND_END, results)
     async with db.transaction() as connection:
         for row in await connection.records(_RECORD, *parameters(attempts)):
             if row["state"] == "failed" and row["environment"] == Environment.PRODUCTION:
                 await _mail_failure(connection, row)
-    return [None] * len(attempts)
+    return [False] * len(results)
+
+
+async def record_and_end(db: Database, sql: str, results: Sequence[DeliveryResult]) -> list[bool]:
+    """Runs an SQL statement that starts with `STORED` and ends with `ENDED`."""
+    ended = [each.ended for each in results if each.ended is not None]
+    attempts = parameters([each.attempt for each in results])
+    deleted = {record["fence"] for record in await db.records_by_key(sql, *attempts, *keys(ended))}
+    return [each.ended is not None and each.ended.fence in deleted for each in results]
 
 
 async def _mail_failure(connection: Connection, row: Any) -> None:

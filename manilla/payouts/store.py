@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.db import Connection, Database, columns
-from manilla.kit.jobs import Job
+from manilla.kit.jobs import Job, claims
 from manilla.kit.money import Money
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout
 from manilla.providers.port import TransferState
@@ -37,7 +37,7 @@ async def payout(
 
 async def payouts_of(db: Database, jobs: Sequence[Job]) -> list[Payout | None]:
     """Returns each job's payout, in the order of the jobs."""
-    records = await db.records(
+    records = await db.records_by_key(
         f"""
         SELECT found.*
           FROM unnest($1::bigint[], $2::text[]) AS j (merchant_id, subject)
@@ -157,12 +157,15 @@ def read(record: Any) -> Payout:
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    merchant_id: int
-    trx_id: str
+    job: Job
     state: TransferState
+    query_seconds: float  # the time until the first status query
 
 
+# The payouts are locked before the jobs, as when a payout ends: PostgreSQL runs a part that nothing
+# refers to (`later`) after the main statement.
 _ACCEPT = f"""
+    WITH later AS ({claims.putting_off(first=4 + len(REPORTED_COLUMNS))})
     UPDATE payout AS p
        SET accepted_at = coalesce(p.accepted_at, now()),
            provider_fee_minor = coalesce(a.fee_minor, p.provider_fee_minor),
@@ -173,12 +176,18 @@ _ACCEPT = f"""
 
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
-    """Saves the references and fees that providers returned when they accepted payouts."""
-    await db.write_by_key(
+    """Saves the references and fees that providers returned when they accepted payouts.
+
+    Puts off the payouts' jobs in the same transaction.
+    """
+    keys = claims.keys([each.job for each in accepted])
+    await db.records_by_key(
         _ACCEPT,
-        [each.merchant_id for each in accepted],
-        [each.trx_id for each in accepted],
+        [each.job.merchant_id for each in accepted],
+        [each.job.subject for each in accepted],
         [each.state.fee.minor if each.state.fee else None for each in accepted],
         *([getattr(each.state, name) for each in accepted] for name in REPORTED_COLUMNS),
+        *keys,
+        [timedelta(seconds=each.query_seconds) for each in accepted],
     )
     return [None] * len(accepted)

@@ -9,7 +9,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
-from manilla.kit.jobs import Job, Work
+from manilla.kit.jobs import Job, NextRun, RunEnd, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
 from manilla.payouts import dead, notices, states, store
@@ -46,6 +46,7 @@ from manilla.transfers.events import (
 from manilla.transfers.machine import (
     HELD_SECONDS,
     ON_HOLD,
+    Completed,
     Decided,
     Ended,
     NoStatusQuery,
@@ -93,7 +94,9 @@ class PayoutTasks:
         self._find: Batcher[Job, Payout | None] = Batcher(partial(store.payouts_of, db))
         self._delivered = delivered
         self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
-        self.machine = TransferMachine(db, rails, claims, PAYOUTS, SCHEDULE, Direction.PAY_OUT)
+        self.machine = TransferMachine(
+            *(db, rails, claims, PAYOUTS, SCHEDULE, Direction.PAY_OUT), self.complete
+        )
 
     def works(self) -> dict[str, Work]:
         return {
@@ -131,7 +134,7 @@ class PayoutTasks:
                 await notices.report_large(connection, payout)
                 await jobs.delete(connection, job.merchant_id, job.kind, job.subject)
 
-    async def advance(self, job: Job) -> float | None:
+    async def advance(self, job: Job) -> NextRun:
         """Performs the payout's next step: sends the payout, or queries its status."""
         payout = await self.find(job)
         if payout is None:
@@ -145,23 +148,25 @@ class PayoutTasks:
         task = TransferTask(job, payout, self._order(payout), payout.known_as)
         return await self._apply(payout, await self.machine.advance(task), job)
 
-    async def _apply(self, payout: Payout, step: Step, job: Job) -> float | None:
+    async def _apply(self, payout: Payout, step: Step, job: Job) -> NextRun:
         match step:
             case Wait():
                 return await self._wait(payout, step)
             case ProviderAccepted(state):
-                await self.accept(payout, state)
                 await reports.report_needed_action(self._db, payout, state)
-                return SCHEDULE.first_seconds
+                await self.accept(job, state)
+                return RunEnd.PUT_OFF
             case WillNotPay(answer):
                 return await self._after_rejection(payout, answer, job)
             case Decided(event):
                 return await self._decide(payout, event)
+            case Completed():
+                return RunEnd.DELETED
             case Ended():
-                return None  # only the hourly reconciliation queries payouts with a final status
+                pass  # only the hourly reconciliation queries payouts with a final status
             case NoStatusQuery(detail):
                 await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
-                return None
+        return None
 
     async def _wait(self, payout: Payout, wait: Wait) -> float | None:
         if wait.overdue is not None:
@@ -181,12 +186,13 @@ class PayoutTasks:
         # If this worker has lost the job, the worker that now holds it continues.
         return 0
 
-    async def _decide(self, payout: Payout, event: SettlementEvent) -> float | None:
+    async def _decide(self, payout: Payout, event: SettlementEvent) -> NextRun:
         is_paid = event.event is TransferEvent.DELIVERED
         if payout.is_open and not is_paid and await self.may_be_elsewhere(payout):
             return await self._wait(payout, self.machine.wait(payout, ON_HOLD, HELD_SECONDS))
-        is_settled = await self.settle(payout, event)
-        return self.machine.after_settle(payout, is_settled=is_settled)
+        if await self.settle(payout, event):
+            return RunEnd.DELETED  # in the transaction that changed the payout
+        return self.machine.after_settle(payout, is_settled=False)
 
     async def find(self, job: Job) -> Payout | None:
         """Returns the job's payout, or None if the payout is not sent by a provider."""
@@ -195,15 +201,26 @@ class PayoutTasks:
             return None
         return payout
 
-    async def accept(self, payout: Payout, state: ProviderState) -> None:
+    async def accept(self, job: Job, state: ProviderState) -> None:
+        """Saves the provider's response, and puts off the job until the first status query."""
         assert isinstance(state, TransferState)
-        await self._accept.submit(Accepted(payout.merchant_id, payout.trx_id, state))
+        await self._accept.submit(Accepted(job, state, SCHEDULE.first_seconds))
+
+    async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
+        """Completes a delivered payout together with others, and deletes its job.
+
+        Returns False if the payout needs `settle` instead.
+        """
+        is_completed = await self._delivered.complete(payout, event)
+        if is_completed:
+            self._record_result(payout, event)
+        return is_completed
 
     async def settle(
         self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool:
         key = payout.merchant_id, payout.trx_id
-        is_changed = await self._delivered.complete(payout, event) or await states.settle(
+        is_changed = await states.settle(
             self._db, *key, event, holder=holder, provider=payout.provider
         )
         if is_changed:

@@ -3,7 +3,9 @@
 A transfer is never paid twice, and never ends without a conclusive response.
 """
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
@@ -37,6 +39,7 @@ from manilla.transfers.events import (
     ProviderState,
     SettlementEvent,
     Transfer,
+    TransferEvent,
     event_of,
     is_known,
     is_unsent,
@@ -82,6 +85,10 @@ class Decided(msgspec.Struct, frozen=True):
     event: SettlementEvent
 
 
+class Completed(msgspec.Struct, frozen=True):
+    """The provider reported that it has paid, and the transfer and its job have ended."""
+
+
 class Ended(msgspec.Struct, frozen=True):
     """The transfer had ended before the query, and the provider reports no final status."""
 
@@ -104,13 +111,17 @@ class TransferTask(msgspec.Struct, frozen=True):
         return Mark(self.job, self.transfer.sent_at, self.transfer.provider, reference)
 
 
-Step = Wait | ProviderAccepted | WillNotPay | Decided | Ended | NoStatusQuery
+Step = Wait | ProviderAccepted | WillNotPay | Decided | Completed | Ended | NoStatusQuery
+# Completes an open transfer that the provider has paid. Returns False, and changes nothing, if the
+# transfer has changed, or if a signed webhook contradicts the delivery.
+Complete = Callable[[Any, SettlementEvent], Awaitable[bool]]
 
 
 class TransferMachine:
     """Sends payouts or refunds, and queries their status.
 
     `direction` is the rail direction that must be up before a call, or None for no check.
+    `complete` is tried first when the provider has paid a transfer.
     """
 
     def __init__(
@@ -121,12 +132,14 @@ class TransferMachine:
         table: TransferTable,
         schedule: Schedule,
         direction: Direction | None = None,
+        complete: Complete | None = None,
     ) -> None:
         self._db = db
         self._rails = rails
         self._table = table
         self._schedule = schedule
         self._direction = direction
+        self._complete = complete
         self._claims = claims
         self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
 
@@ -259,6 +272,8 @@ class TransferMachine:
 
     async def _read(self, transfer: Transfer, answer: ProviderAnswer) -> Step:
         """Interprets the provider's response, unless a recent signed webhook contradicts it."""
+        if isinstance(answer, Done) and await self._is_completed(transfer, answer.value):
+            return Completed()
         wait_seconds = await self._report_disagreement(transfer)
         match answer:
             case Done(state) if state.status in EVENTS:
@@ -268,6 +283,19 @@ class TransferMachine:
             case Done(state):
                 await reports.report_needed_action(self._db, transfer, state)
         return self.wait(transfer, answer)
+
+    async def _is_completed(self, transfer: Transfer, state: ProviderState) -> bool:
+        """Completes the transfer if it was paid as requested and nothing contradicts that.
+
+        `complete` reads the webhooks in the SQL statement that moves the money, so they are not
+        read before.
+        """
+        is_paid = EVENTS.get(state.status) is TransferEvent.DELIVERED
+        if self._complete is None or not (is_paid and transfer.is_open):
+            return False
+        if state.amount not in (None, transfer.amount):
+            return False
+        return await self._complete(transfer, event_of(state))
 
     async def _report_disagreement(self, transfer: Transfer) -> float:
         said = await reports.claims_about(self._claims, self._table.kind, transfer)

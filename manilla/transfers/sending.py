@@ -76,7 +76,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
     merchant's money is on hold. A worker that claims the job of a marked transfer later queries
     the provider before it sends.
     """
-    records = await db.write_by_key(
+    records = await db.records_by_key(
         f"""
         UPDATE {table.name} AS t SET {table.mark}
           FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::timestamptz[],

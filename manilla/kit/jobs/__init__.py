@@ -10,6 +10,7 @@ it ends.
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from enum import Enum
 
 import msgspec
 
@@ -25,8 +26,16 @@ class Job(msgspec.Struct, frozen=True):
     fence: int  # the job's fence value when the worker claimed the job
 
 
+class RunEnd(Enum):
+    """What the handler has already done with the job, in one of its own SQL statements."""
+
+    DELETED = "deleted"
+    PUT_OFF = "put off"
+
+
 # A job handler returns None when the job is done, or the number of seconds until the next attempt.
-Handler = Callable[[Job], Awaitable[float | None]]
+NextRun = float | RunEnd | None
+Handler = Callable[[Job], Awaitable[NextRun]]
 
 
 class Work(msgspec.Struct, frozen=True):

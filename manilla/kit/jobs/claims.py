@@ -4,8 +4,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-import msgspec
-
 from manilla.kit import time_limits
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
@@ -31,7 +29,7 @@ def _lease() -> timedelta:
 
 async def claim(db: Database, limits: Mapping[str, int]) -> list[Job]:
     """Claims up to the given number of jobs of each kind, in the order of their due times."""
-    return await db.rows(
+    return await db.rows_by_key(
         Job,
         f"""
         WITH due AS (
@@ -64,7 +62,7 @@ async def claim_fairly(
     """
     assert kind.isidentifier()
     waits = f"kind = '{kind}' AND parked_at IS NULL"
-    records = await db.records(
+    records = await db.records_by_key(
         f"""
         WITH RECURSIVE turn AS (
             (SELECT merchant_id, ctid AS head, 1 AS number FROM job
@@ -106,11 +104,11 @@ async def claim_fairly(
         *(limit, after_merchant, _lease()),
     )
     last_merchant: int | None = records[0]["last_merchant"]
-    claimed = [dict(record) for record in records if record["subject"] is not None]
-    return [msgspec.convert(fields, Job) for fields in claimed], last_merchant
+    # The columns after the first one are the fields of a job.
+    return [Job(*record[1:]) for record in records if record["subject"] is not None], last_merchant
 
 
-def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[int]]:
+def keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[int]]:
     return (
         [job.merchant_id for job in jobs],
         [job.kind for job in jobs],
@@ -119,17 +117,45 @@ def _keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[in
     )
 
 
-# A worker that has lost its lease on the job changes nothing.
-# If the lease is valid but the job's fence is newer, an event has arrived since the claim.
-# The worker then releases the job, so that it becomes due again.
-_MINE = """
-      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]{more})
-           AS mine (merchant_id, kind, subject, fence{name})
+def _mine(first: int = 1, more: str = "", name: str = "") -> str:
+    """Returns the SQL that selects the jobs whose `keys` are the parameters from number `first` on.
+
+    A worker that has lost its lease on the job changes nothing. If the lease is valid but the job's
+    fence is newer, an event has arrived since the claim. The worker then releases the job, so that
+    it becomes due again.
+    """
+    merchants, kinds, subjects, fences = (f"${number}" for number in range(first, first + 4))
+    return f"""
+      FROM unnest({merchants}::bigint[], {kinds}::text[], {subjects}::text[], {fences}::bigint[]
+                  {more}) AS mine (merchant_id, kind, subject, fence{name})
      WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
        AND job.subject = mine.subject AND job.lease = mine.fence"""
+
+
+_MINE = _mine()
 _GIVE_BACK = "lease = NULL, leased_until = NULL"
 # An event that arrived while the job ran may have set a due time in the future.
 _DUE_AGAIN = "greatest(job.due_at, now())"
+
+
+def deletion(first: int = 1) -> str:
+    """Returns the SQL that deletes jobs, except jobs with an event since the claim.
+
+    The parameters from number `first` on are the jobs' `keys`. Returns the deleted jobs' fences.
+    """
+    mine = _mine(first).replace("FROM unnest", "USING unnest", 1)
+    return f"DELETE FROM job {mine} AND job.fence = mine.fence RETURNING mine.fence"
+
+
+def putting_off(first: int = 1) -> str:
+    """Returns the SQL that releases jobs until a later time, or until now after an event.
+
+    The parameters from number `first` on are the jobs' `keys`, and the waits.
+    """
+    due_at = f"CASE WHEN job.fence = mine.fence THEN now() + mine.wait ELSE {_DUE_AGAIN} END"
+    return f"""
+    UPDATE job SET {_GIVE_BACK}, due_at = {due_at}, failures = 0, last_error = NULL
+    {_mine(first, f", ${first + 4}::interval[]", ", wait")}"""
 
 
 async def renew(db: Database, held: Sequence[Job]) -> None:
@@ -137,39 +163,34 @@ async def renew(db: Database, held: Sequence[Job]) -> None:
 
     Skips locked jobs. The SQL statement that has locked a job is about to finish it.
     """
-    mine = _MINE.format(more="", name="").replace("FROM unnest", "FROM job, unnest", 1)
+    mine = _MINE.replace("FROM unnest", "FROM job, unnest", 1)
     await db.execute(
         f"""
         WITH due AS (SELECT job.ctid AS place {mine} FOR UPDATE OF job SKIP LOCKED)
         UPDATE job SET leased_until = now() + $5
          WHERE ctid = ANY (ARRAY(SELECT place FROM due))""",
-        *_keys(held),
+        *keys(held),
         _lease(),
     )
 
 
+_DELETE = deletion()
+_RELEASE = f"UPDATE job SET {_GIVE_BACK}, due_at = {_DUE_AGAIN} {_MINE}"
+_PUT_OFF = putting_off()
+
+
 async def end(db: Database, ended: Sequence[Job]) -> list[None]:
-    mine = _MINE.format(more="", name="")
-    deleted = await db.records(
-        "DELETE FROM job"
-        + mine.replace("FROM unnest", "USING unnest", 1)
-        + " AND job.fence = mine.fence RETURNING job.fence",
-        *_keys(ended),
-    )
+    deleted = await db.records_by_key(_DELETE, *keys(ended))
     if len(deleted) < len(ended):
         # The jobs that were not deleted had an event since the claim, or their lease was lost.
-        await db.execute(
-            f"UPDATE job SET {_GIVE_BACK}, due_at = {_DUE_AGAIN}" + mine, *_keys(ended)
-        )
+        await db.records_by_key(_RELEASE, *keys(ended))
     return [None] * len(ended)
 
 
 async def put_off(db: Database, later: Sequence[tuple[Job, float]]) -> list[None]:
-    due_at = f"CASE WHEN job.fence = mine.fence THEN now() + mine.wait ELSE {_DUE_AGAIN} END"
-    await db.execute(
-        f"UPDATE job SET {_GIVE_BACK}, due_at = {due_at}, failures = 0, last_error = NULL"
-        + _MINE.format(more=", $5::interval[]", name=", wait"),
-        *_keys([job for job, _ in later]),
+    await db.records_by_key(
+        _PUT_OFF,
+        *keys([job for job, _ in later]),
         [timedelta(seconds=seconds) for _, seconds in later],
     )
     return [None] * len(later)
@@ -184,9 +205,8 @@ async def fail(db: Database, job: Job, error: str) -> None:
     wait = timedelta(seconds=min(2**failures, FAILURE_WAIT_SECONDS_MAX))
     await db.execute(
         f"UPDATE job SET {_GIVE_BACK}, due_at = now() + $5::interval, failures = $6,"
-        " last_error = $7, parked_at = CASE WHEN $8 THEN now() END"
-        + _MINE.format(more="", name=""),
-        *_keys([job]),
+        " last_error = $7, parked_at = CASE WHEN $8 THEN now() END" + _MINE,
+        *keys([job]),
         *(wait, failures, error, failures >= FAILURES_MAX),
     )
 
@@ -218,6 +238,4 @@ async def hold_job(
     try:
         yield job
     finally:
-        await db.execute(
-            f"UPDATE job SET {_GIVE_BACK}" + _MINE.format(more="", name=""), *_keys([job])
-        )
+        await db.execute(f"UPDATE job SET {_GIVE_BACK}" + _MINE, *keys([job]))

@@ -12,7 +12,7 @@ from manilla.kit import time_limits
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.jobs import Job, Work, claims
+from manilla.kit.jobs import Job, NextRun, RunEnd, Work, claims
 
 log = structlog.get_logger(__name__)
 
@@ -125,19 +125,20 @@ class Runner:
     async def _do(self, job: Job) -> None:
         """Runs one claimed job and records its result."""
         self._held[job] = time.monotonic()
+        next_run: NextRun
         try:
             try:
-                again_seconds = await self._works[job.kind].handler(job)
+                next_run = await self._works[job.kind].handler(job)
             except Unavailable:
-                again_seconds = 1.0
+                next_run = 1.0
             except Exception as error:
                 log.exception("job_failed", kind=job.kind, subject=job.subject)
                 await claims.fail(self._db, job, f"{type(error).__name__}: {error}"[:500])
                 return
-            if again_seconds is None:
+            if next_run is None:
                 await self._end.submit(job)
-            else:
-                await self._put_off.submit((job, again_seconds))
+            elif not isinstance(next_run, RunEnd):
+                await self._put_off.submit((job, next_run))
         except Unavailable as away:  # after the lease expires, a worker claims the job again
             log.warning("job_not_ended", kind=job.kind, subject=job.subject, **away.facts)
         finally:

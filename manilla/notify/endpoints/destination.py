@@ -19,7 +19,7 @@ from manilla.notify import queries, signing
 from manilla.notify.endpoints import signing_keys
 from manilla.notify.endpoints.endpoint import FAILING_MAX, RETRY_SECONDS
 from manilla.notify.events import kinds
-from manilla.notify.queries import AttemptResult, DueMessage
+from manilla.notify.queries import DeliveryResult, DueMessage
 
 GONE = 410
 FOR_DAYS = f"Every delivery has failed for {FAILING_MAX.days} days. The last error: "
@@ -85,14 +85,14 @@ class EndpointDestination:
             now=now,
         )
 
-    async def record(self, attempts: Sequence[AttemptResult]) -> list[None]:
+    async def record(self, results: Sequence[DeliveryResult]) -> list[bool]:
+        attempts = [each.attempt for each in results]
         if all(each.error is None for each in attempts):
-            await self._db.execute(_RECORD_DELIVERED, *queries.parameters(attempts))
-            return [None] * len(attempts)
+            return await queries.record_and_end(self._db, _RECORD_DELIVERED, results)
         async with self._db.transaction() as connection:
             changed = await connection.records(_RECORD, *queries.parameters(attempts))
             await _judge(connection, [row for row in changed if not row["is_test"]])
-        return [None] * len(attempts)
+        return [False] * len(results)
 
 
 _CHANGED = f"""{queries.STORED},
@@ -110,15 +110,17 @@ _CHANGED = f"""{queries.STORED},
             RETURNING d.merchant_id, d.endpoint_id, g.at, g.status, g.error,
                       d.trx_id = d.notification_id AS is_test)"""
 _RECORD = f"{_CHANGED} SELECT * FROM changed"
-_RECORD_DELIVERED = f"""{_CHANGED}
+_RECORD_DELIVERED = f"""{_CHANGED},
+        recovered AS (
         UPDATE webhook_endpoint AS e SET failing_since = NULL
           FROM (SELECT DISTINCT merchant_id, endpoint_id FROM changed WHERE NOT is_test) AS well
          WHERE e.merchant_id = well.merchant_id AND e.id = well.endpoint_id
-           AND e.failing_since IS NOT NULL"""
+           AND e.failing_since IS NOT NULL)
+        {queries.ENDED}"""
 
 
 async def _due(db: Database, jobs: Sequence[Job]) -> list[DueDelivery]:
-    rows = await db.rows(
+    rows = await db.rows_by_key(
         DueDelivery,
         """
         SELECT d.merchant_id, j.subject, d.notification_id AS id, n.environment, e.url, n.body,

@@ -51,6 +51,10 @@ class StallingTasks(PayoutTasks):
         await _at(AFTER_FIND)
         return found
 
+    async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
+        await _at(BEFORE_SETTLE)
+        return await super().complete(payout, event)
+
     async def settle(
         self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
     ) -> bool:

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from manilla.kit.ids import TimedIds
-from manilla.kit.jobs import Job, Work
+from manilla.kit.jobs import Job, NextRun, Work
 from manilla.ledger import trx_ids
 from manilla.notify import notification_ids
 
@@ -105,7 +105,7 @@ class MovedClock:
     def adapt(self, work: Work) -> Work:
         """Moves the clock while a job runs for one of the history's transactions or files."""
 
-        async def handle(job: Job) -> float | None:
+        async def handle(job: Job) -> NextRun:
             steps = self._steps.get(job.subject) or self._steps.get(job.subject.partition("-")[0])
             with _set(steps[-1] if steps else None):
                 return await work.handler(job)
