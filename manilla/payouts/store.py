@@ -9,10 +9,12 @@ import msgspec
 from manilla.kit.db import Connection, Database, columns
 from manilla.kit.jobs import Job, claims
 from manilla.kit.money import Money
-from manilla.payouts.payout import REPORTED_COLUMNS, Payout
+from manilla.payouts.payout import REPORTED_COLUMNS, REPORTED_NAMES, Payout
 from manilla.providers.port import TransferState
 
-PAYOUT_COLUMNS = columns(Payout)
+# A new acceptance's reference is in `accepted_reference`, see migration 0083.
+PROVIDER_REFERENCE = "coalesce(accepted_reference, provider_reference)"
+PAYOUT_COLUMNS = columns(Payout, provider_reference=PROVIDER_REFERENCE)
 _PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"
 
 
@@ -22,7 +24,10 @@ def _each_reported(sql: str, first: int = 0) -> str:
 
 
 # Clears the reported values of a payout that moves to another provider.
-NOTHING_REPORTED = "accepted_at = NULL, provider_fee_minor = NULL, " + _each_reported("{0} = NULL")
+NOTHING_REPORTED = (
+    "accepted_at = NULL, accepted_reference = NULL, provider_fee_minor = NULL, "
+    + _each_reported("{0} = NULL")
+)
 
 
 async def payout(
@@ -105,7 +110,8 @@ async def was_sent_within(db: Database, payout_: Payout, age: timedelta) -> bool
 _CHANGE = f"""
     UPDATE payout
        SET status = $3, error_code = $4, guidance = $5, is_reversed = $6, provider_fee_minor = $7,
-           bank_reference = $8, {_each_reported("{0} = ${1}", 9)}, updated_at = now()
+           bank_reference = $8, {_each_reported("{0} = ${1}", 9)}, accepted_reference = NULL,
+           updated_at = now()
      WHERE merchant_id = $1 AND trx_id = $2"""
 
 
@@ -169,7 +175,8 @@ _ACCEPT = f"""
     UPDATE payout AS p
        SET accepted_at = coalesce(p.accepted_at, now()),
            provider_fee_minor = coalesce(a.fee_minor, p.provider_fee_minor),
-           {_each_reported("{0} = coalesce(a.{0}, p.{0})")}
+           accepted_reference = coalesce(a.provider_reference, p.accepted_reference),
+           {", ".join(f"{name} = coalesce(a.{name}, p.{name})" for name in REPORTED_NAMES)}
       FROM unnest($1::bigint[], $2::text[], $3::bigint[], {_each_reported("${1}::text[]", 4)})
            AS a (merchant_id, trx_id, fee_minor, {_each_reported("{0}")})
      WHERE p.merchant_id = a.merchant_id AND p.trx_id = a.trx_id AND p.status = 'pending'"""
@@ -191,3 +198,18 @@ async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
         [timedelta(seconds=each.query_seconds) for each in accepted],
     )
     return [None] * len(accepted)
+
+
+async def index_references(db: Database, payouts_: Sequence[Payout]) -> list[None]:
+    """Makes open payouts searchable by the references that providers returned at acceptance."""
+    await db.write_by_key(
+        """
+        UPDATE payout AS p
+           SET provider_reference = p.accepted_reference, accepted_reference = NULL
+          FROM unnest($1::bigint[], $2::text[]) AS a (merchant_id, trx_id)
+         WHERE p.merchant_id = a.merchant_id AND p.trx_id = a.trx_id
+           AND p.accepted_reference IS NOT NULL""",
+        [payout_.merchant_id for payout_ in payouts_],
+        [payout_.trx_id for payout_ in payouts_],
+    )
+    return [None] * len(payouts_)

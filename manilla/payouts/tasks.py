@@ -94,6 +94,7 @@ class PayoutTasks:
         self._find: Batcher[Job, Payout | None] = Batcher(partial(store.payouts_of, db))
         self._delivered = delivered
         self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
+        self._index: Batcher[Payout, None] = Batcher(partial(store.index_references, db))
         self.machine = TransferMachine(
             *(db, rails, claims, PAYOUTS, SCHEDULE, Direction.PAY_OUT), self.complete
         )
@@ -169,6 +170,8 @@ class PayoutTasks:
         return None
 
     async def _wait(self, payout: Payout, wait: Wait) -> float | None:
+        if payout.is_open and payout.provider_reference is not None:
+            await self._index.submit(payout)
         if wait.overdue is not None:
             await self._report_overdue(payout, wait.overdue)
         return wait.seconds

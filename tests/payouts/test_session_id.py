@@ -135,6 +135,32 @@ async def test_a_payout_is_found_by_its_session_id_and_the_providers_reference(
     assert page.rows == []
 
 
+async def test_an_open_payout_is_found_by_the_providers_reference_after_a_status_query(
+    payer: PayoutMerchant, services: Services
+) -> None:
+    await payer.simulator.control("a/faults", {"settle_seconds": 3600})
+    trx_id = await payer.pay_out("a")
+    await payer.simulator.run_jobs()
+    accepted = await payer.payout(trx_id)
+    assert accepted.accepted_at is not None
+    assert accepted.provider_reference is not None
+    await payer.check_now(trx_id)
+    assert await payer.payout(trx_id) == accepted
+    found = await find(services.db, accepted.provider_reference)
+    assert found is not None
+    assert (found.kind, found.trx_id) == ("payout", trx_id)
+
+
+async def test_saving_an_acceptance_changes_no_indexed_column(services: Services) -> None:
+    indexed = await services.db.value(
+        """
+        SELECT string_agg(pg_get_indexdef(indexrelid), ' ') FROM pg_index
+         WHERE indrelid = 'payout'::regclass"""
+    )
+    for column in ("accepted_at", "accepted_reference", "provider_fee_minor"):
+        assert column not in indexed
+
+
 async def test_the_lookup_by_reference_uses_the_indexes(db: Database) -> None:
     async with db.transaction() as connection:
         await connection.execute("SET LOCAL enable_seqscan = off")

@@ -40,8 +40,9 @@ BEGIN
            item integer, merchant_id bigint, trx_id text, provider text, amount numeric,
            known jsonb)
      CROSS JOIN LATERAL (
-           SELECT payout.status, payout.provider, payout.provider_reference, payout.session_id,
-                  payout.currency FROM payout
+           SELECT payout.status, payout.provider, payout.session_id, payout.currency,
+                  coalesce(payout.accepted_reference, payout.provider_reference)
+                  AS provider_reference FROM payout
             WHERE payout.merchant_id = g.merchant_id AND payout.trx_id = g.trx_id
             LIMIT 1) AS p
      WHERE p.status = 'pending' AND p.provider = g.provider
@@ -62,7 +63,8 @@ BEGIN
         UPDATE payout p
            SET status = 'completed', updated_at = now(),
                provider_fee_minor = coalesce(g.provider_fee_minor, p.provider_fee_minor),
-               provider_reference = g.provider_reference, session_id = g.session_id
+               provider_reference = g.provider_reference, session_id = g.session_id,
+               accepted_reference = NULL
           FROM jsonb_to_recordset(p_items) AS g (
                item integer, merchant_id bigint, trx_id text, provider_reference text,
                provider_fee_minor bigint, session_id text)
