@@ -13,7 +13,7 @@ from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import deletion, keys
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
-from manilla.notify import notification_ids
+from manilla.notify import notification_ids, signing
 
 RETRY_SECONDS = (10.0, 60.0)
 BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
@@ -138,7 +138,9 @@ def parameters(attempts: Sequence[AttemptResult]) -> list[list[Any]]:
     values = {
         name: [getattr(each, name) for each in attempts] for name in AttemptResult.__struct_fields__
     }
-    values["headers"] = [msgspec.json.encode(each.headers).decode() for each in attempts]
+    values["headers"] = [
+        msgspec.json.encode(signing.signatures_of(each.headers)).decode() for each in attempts
+    ]
     return list(values.values())
 
 
@@ -246,16 +248,28 @@ async def notification(db: Database | Connection, notification_id: str) -> Notif
 
 
 async def attempts(db: Database, merchant_id: int, notification_id: str) -> list[DeliveryAttempt]:
+    """Returns a message's attempts. `notification_id` is the message's key."""
+    message_id = notification_id.partition("/")[0]
     records: list[Any] = await db.records(
         f"""
-        SELECT {columns(DeliveryAttempt)} FROM delivery_attempt
+        SELECT {columns(DeliveryAttempt)},
+               (SELECT n.environment FROM notification n
+                 WHERE n.merchant_id = $1 AND n.id = $3) AS environment
+          FROM delivery_attempt
          WHERE merchant_id = $1 AND notification_id = $2 ORDER BY number""",
-        *(merchant_id, notification_id),
+        *(merchant_id, notification_id, message_id),
     )
-    return [
-        DeliveryAttempt(**{**record, "headers": msgspec.json.decode(record["headers"])})
-        for record in records
-    ]
+    return [_attempt(message_id, **record) for record in records]
+
+
+def _attempt(
+    message_id: str, *, at: datetime, headers: str, environment: str, **fields: Any
+) -> DeliveryAttempt:
+    sent: dict[str, str] = msgspec.json.decode(headers)
+    if "webhook-id" not in sent:  # earlier versions stored all headers
+        now = int(at.timestamp())
+        sent = signing.complete(sent, notification_id=message_id, environment=environment, now=now)
+    return DeliveryAttempt(at=at, headers=sent, **fields)
 
 
 async def last_delivered_url(db: Database, merchant_id: int, environment: str) -> str | None:
