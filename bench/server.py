@@ -24,6 +24,9 @@ COUNTING = """
 shared_preload_libraries = 'pg_stat_statements'
 pg_stat_statements.track = none
 """
+# The conditions under which a row runs its contenders, with the duration that is added to commits.
+SLOW = ", 10 ms commits"
+COMMITS = {"": 0, SLOW: 10_000}  # in microseconds
 RELOAD_SECONDS = 0.1  # an idle connection reloads the configuration with its next statement
 
 
@@ -63,8 +66,16 @@ class Server(msgspec.Struct, frozen=True):
         """Adds an empty database that an installation migrates itself."""
         await self.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
 
-    async def set_commit_delay(self, microseconds: int) -> None:
+    @asynccontextmanager
+    async def commits_of(self, microseconds: int) -> AsyncIterator[None]:
         """Makes every commit take this much longer, as a synchronous standby does."""
+        await self._set_commit_delay(microseconds)
+        try:
+            yield
+        finally:
+            await self._set_commit_delay(0)
+
+    async def _set_commit_delay(self, microseconds: int) -> None:
         siblings = 0 if microseconds else 5
         for setting in (f"commit_delay = {microseconds}", f"commit_siblings = {siblings}"):
             await self.execute("postgres", f"ALTER SYSTEM SET {setting}")

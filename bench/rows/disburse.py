@@ -93,9 +93,9 @@ async def _seed(stage: Stage, port: int) -> None:
         await db.close()
 
 
-async def take(db: Database, seeded: Sequence[Seeded]) -> None:
+async def take(db: Database, seeded: Sequence[Seeded], each: int = PAYOUTS_EACH) -> None:
     """Creates pending payouts of these merchants, whose ids are consecutive."""
-    [method] = [each for each in await catalogue.load(db) if each.code == METHOD]
+    [method] = [found for found in await catalogue.load(db) if found.code == METHOD]
     parts = await parts_of_item(Environment.PRODUCTION, method)
-    taken = await db.value(TAKE, seeded[0].id, seeded[-1].id, PAYOUTS_EACH, parts)
-    assert taken == len(seeded) * PAYOUTS_EACH
+    taken = await db.value(TAKE, seeded[0].id, seeded[-1].id, each, parts)
+    assert taken == len(seeded) * each

@@ -11,12 +11,11 @@ from bench.comparisons import detail
 from bench.frame import MICROSECONDS, PRODUCT, Comparison, Contender, Row, Target, Work
 from bench.life import installation
 from bench.life.installation import THIS, Installation, Running
+from bench.server import COMMITS, SLOW
 from bench.stage import Stage
 from bench.worker import Worker
 
 EARLIER = "2c5047a"
-SLOW = ", 10 ms commits"
-COMMIT_MICROSECONDS = 10_000
 PAYOUTS, PAYOUTS_QUICK, PAYOUT_MERCHANTS = 2000, 400, 20
 STEADY_RATE, STEADY_SECONDS = 80, 20
 PAYMENTS, PAYMENTS_QUICK, PAYMENT_MERCHANTS = 600, 200, 8
@@ -102,7 +101,7 @@ Make = Callable[[str, int], Contender]
 def _with_slow_commits(product: Make, earlier: Make) -> list[Contender]:
     return [
         make(name + condition, commit_microseconds)
-        for condition, commit_microseconds in (("", 0), (SLOW, COMMIT_MICROSECONDS))
+        for condition, commit_microseconds in COMMITS.items()
         for name, make in ((PRODUCT, product), (EARLIER, earlier))
     ]
 
@@ -143,11 +142,8 @@ def _maker(stage: Stage, world: Worker, running: Running, order: Mapping[str, An
 
     def make(name: str, commit_microseconds: int) -> Contender:
         async def run(seconds: float) -> Work:
-            await stage.server.set_commit_delay(commit_microseconds)
-            try:
+            async with stage.server.commits_of(commit_microseconds):
                 return await _measured(stage, running.pid, work, seconds)
-            finally:
-                await stage.server.set_commit_delay(0)
 
         return Contender(name, run, running.pid)
 

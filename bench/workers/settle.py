@@ -1,4 +1,4 @@
-"""Completes delivered payouts, computes settlements, or checks the ledger, as Manilla does."""
+"""Runs single steps as Manilla does: completes payouts, credits payments, offers settlements."""
 
 import asyncio
 import os
@@ -12,10 +12,14 @@ import uvloop
 from bench.frame import Work
 from manilla import wiring
 from manilla.kit import logs
+from manilla.kit.db import columns
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
+from manilla.payments.credited import CreditedPayments
+from manilla.payments.payment import Charge
 from manilla.payouts import store
 from manilla.proofs import proofs
+from manilla.providers.port import ChargeState, ReportedChargeStatus
 from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.settlements import plans
@@ -55,6 +59,27 @@ async def deliver(services: Services, order: Order) -> int:
     return done
 
 
+async def credit(services: Services, order: Order) -> int:
+    """Credits charges that the provider reports as paid."""
+    charges = await services.db.rows(
+        Charge, f"SELECT {columns(Charge)} FROM charge WHERE status = 'open' LIMIT 5000"
+    )
+    assert charges, "too few charges were created"
+    credited = CreditedPayments(services.db)
+    until, done = time.monotonic() + order.seconds, 0
+
+    async def settle() -> None:
+        nonlocal done
+        while charges and time.monotonic() < until:
+            charge = charges.pop()
+            paid = ChargeState(ReportedChargeStatus.PAID, charge.amount)
+            assert await credited.credit(charge, paid)
+            done += 1
+
+    await asyncio.gather(*(settle() for _ in range(AT_ONCE)))
+    return done
+
+
 async def offer(services: Services, order: Order) -> int:
     """Computes how much of the merchant's balance can be settled."""
     tenant = Tenant(order.merchant_id, Environment.SANDBOX)
@@ -76,6 +101,7 @@ async def check(services: Services, order: Order) -> int:
 
 STEPS: Mapping[str, Callable[[Services, Order], Awaitable[int]]] = {
     "deliver": deliver,
+    "credit": credit,
     "offer": offer,
     "check": check,
 }
