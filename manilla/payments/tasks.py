@@ -17,6 +17,7 @@ from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.payments.states import PaymentEvent
 from manilla.providers.port import Answer, ChargeState, Done, ReportedChargeStatus, Unknown
 from manilla.providers.rails import Schedule
+from manilla.providers.slots import ProviderSlots
 
 # After the last step, a case is opened for a charge that is still open.
 # The charge's status is then queried less and less often, until the case is resolved.
@@ -29,19 +30,21 @@ SCHEDULE = Schedule(
         (timedelta(days=3), 1800),
     )
 )
+CHECKS_AT_ONCE = 64
 
 
 class PaymentTasks:
     def __init__(self, db: Database, charges: ChargeService) -> None:
         self._db = db
         self._charges = charges
+        self._slots = ProviderSlots(CHECKS_AT_ONCE)
         self._find: Batcher[Job, Charge | None] = Batcher(partial(store.charges_of, db))
 
     def works(self) -> dict[str, Work]:
         return {
             COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, concurrency=16),
             EXPIRE: Work(self.expire, concurrency=16),
-            CHECK: Work(self.check_charge, concurrency=32),
+            CHECK: Work(self.check_charge, concurrency=CHECKS_AT_ONCE),
         }
 
     async def complete_in_sandbox(self, job: Job) -> None:
@@ -75,7 +78,10 @@ class PaymentTasks:
         if charge is None:
             await self._report_unknown(job)
             return None
-        answer, is_credited = await self._charges.ask(charge)
+        async with self._slots.hold(charge.provider) as has_place:
+            if not has_place:
+                return self._slots.busy_seconds(charge.provider)
+            answer, is_credited = await self._charges.ask(charge)
         age = datetime.now(UTC) - charge.created_at
         is_overdue = SCHEDULE.is_overdue(age)
         if is_credited and not is_overdue:

@@ -71,6 +71,7 @@ SCHEDULE = Schedule(
 )
 LEFT_RAIL_MAY_PAY = Unknown("a provider that rejected the transfer now reports that it has it")
 NARRATION_LENGTH_MAX = 100
+CONCURRENCY = 256
 
 
 class PayoutTasks:
@@ -96,12 +97,12 @@ class PayoutTasks:
         self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
         self._index: Batcher[Payout, None] = Batcher(partial(store.index_references, db))
         self.machine = TransferMachine(
-            *(db, rails, claims, PAYOUTS, SCHEDULE, Direction.PAY_OUT), self.complete
+            *(db, rails, claims, PAYOUTS, SCHEDULE, CONCURRENCY, Direction.PAY_OUT), self.complete
         )
 
     def works(self) -> dict[str, Work]:
         return {
-            SEND: Work(self.advance, concurrency=64),
+            SEND: Work(self.advance, concurrency=CONCURRENCY, is_fair=True),
             COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, concurrency=16),
             JobKind.LARGE_PAYOUT: Work(self.report_large, concurrency=4),
         }

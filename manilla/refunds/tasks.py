@@ -45,7 +45,7 @@ from manilla.transfers.sending import REFUNDS
 # After the last step, a case is opened for a refund that is still open.
 # The case asks an administrator to decide on the refund. Status queries continue.
 SCHEDULE = Schedule(((timedelta(hours=1), 20), (timedelta(days=3), 900)))
-
+CONCURRENCY = 32
 
 # How long we query the provider about a refund that an administrator paid from our bank.
 WATCHED = timedelta(days=7)
@@ -55,11 +55,11 @@ WATCH_SECONDS = 3600.0
 class RefundTasks:
     def __init__(self, db: Database, rails: Rails, claims: ClaimReader) -> None:
         self._db = db
-        self.machine = TransferMachine(db, rails, claims, REFUNDS, SCHEDULE)
+        self.machine = TransferMachine(db, rails, claims, REFUNDS, SCHEDULE, CONCURRENCY)
 
     def works(self) -> dict[str, Work]:
         return {
-            SEND: Work(self.advance, concurrency=8),
+            SEND: Work(self.advance, concurrency=CONCURRENCY),
             JobKind.RETURN: Work(self.start_return, concurrency=8),
         }
 

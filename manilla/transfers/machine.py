@@ -32,6 +32,7 @@ from manilla.providers.port import (
     after_unknown,
 )
 from manilla.providers.rails import Rails, Schedule
+from manilla.providers.slots import ProviderSlots
 from manilla.transfers import reports, sending
 from manilla.transfers.events import (
     EVENTS,
@@ -131,6 +132,7 @@ class TransferMachine:
         claims: ClaimReader,
         table: TransferTable,
         schedule: Schedule,
+        concurrency: int,
         direction: Direction | None = None,
         complete: Complete | None = None,
     ) -> None:
@@ -141,6 +143,7 @@ class TransferMachine:
         self._direction = direction
         self._complete = complete
         self._claims = claims
+        self._slots = ProviderSlots(concurrency)
         self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
 
     def obstacle(self, transfer: Transfer) -> Unknown | None:
@@ -158,10 +161,17 @@ class TransferMachine:
 
     async def advance(self, task: TransferTask) -> Step:
         """Sends the transfer, or queries its status."""
-        transfer = task.transfer
-        adapter = self._adapter(transfer)
+        provider, adapter = task.transfer.provider or "", self._adapter(task.transfer)
         if adapter is None:
-            return self.wait(transfer, UNAVAILABLE, RAIL_DOWN_SECONDS)
+            seconds = self._slots.busy_seconds(provider, RAIL_DOWN_SECONDS)
+            return self.wait(task.transfer, UNAVAILABLE, seconds)
+        async with self._slots.hold(provider) as has_place:
+            if has_place:
+                return await self._send_or_query(adapter, task)
+        return Wait(self._slots.busy_seconds(provider))
+
+    async def _send_or_query(self, adapter: Adapter, task: TransferTask) -> Step:
+        transfer = task.transfer
         if not is_unsent(transfer):
             return await self._query(adapter, task)
         if not transfer.may_be_sent:

@@ -209,6 +209,30 @@ async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     assert len(done) == len(set(done)) == 12
 
 
+async def test_a_merchants_long_queue_does_not_delay_other_merchants(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, order = asyncio.Event(), list[int]()
+
+    async def do(job: Job) -> None:
+        order.append(job.merchant_id)
+
+    async def rest(_until: asyncio.Event) -> None:
+        stop.set()
+
+    monkeypatch.setattr(runner_module, "_pause", rest)
+    for number in range(100):
+        await jobs.put(db, 1, "queue", f"old{number}")
+    for number in range(3):
+        await jobs.put(db, 2, "queue", f"new{number}")
+        await jobs.put(db, 3, "queue", f"later{number}", in_seconds=3600)
+    await Runner(db, {"queue": Work(do, concurrency=4, is_fair=True)}).run(stop)
+    assert len(order) == 103
+    # The first four jobs are the oldest ones. From then on, the merchants have equal shares.
+    assert order.index(2) < 8
+    assert [merchant for merchant in order[:20] if merchant == 2] == [2, 2, 2]
+
+
 async def test_a_full_runner_claims_the_next_job_when_a_job_ends(
     db: Database, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

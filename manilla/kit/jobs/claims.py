@@ -13,6 +13,7 @@ FAILURE_WAIT_SECONDS_MAX = 300
 HELD_AT_MOST = timedelta(seconds=90)
 
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
+_READ_MAX = 16  # a claim reads at most this many merchants for each free slot
 # Updates the rows that `due` has locked. Finding them by ctid is fast for any number of jobs.
 _CLAIM = """
         UPDATE job
@@ -52,10 +53,10 @@ async def claim_fairly(
 ) -> tuple[list[Job], int | None]:
     """Claims an equal share of due jobs for each merchant, starting after `after_merchant`.
 
-    The query reads as many merchants as there are free slots, and only the oldest jobs of each
-    merchant, so a merchant's long queue does not make it slower. If the share is one, the query
-    claims the merchant's first job, which it has already found. It searches for another job only if
-    the first job is locked or leased.
+    The query reads as many merchants with due jobs as there are free slots, and only the oldest
+    jobs of each merchant, so a merchant's long queue does not make it slower. If the share is one,
+    the query claims the merchant's first job, which it has already found. It searches for another
+    job only if the first job is locked or leased.
 
     Also returns the last merchant that was read, or None if no merchants remain. The kind is part
     of the SQL text because the partial index covers only that kind.
@@ -65,20 +66,23 @@ async def claim_fairly(
     records = await db.records_by_key(
         f"""
         WITH RECURSIVE turn AS (
-            (SELECT merchant_id, ctid AS head, 1 AS number FROM job
+            (SELECT merchant_id, ctid AS head, due_at <= now() AS is_due, 1 AS read,
+                    (due_at <= now())::integer AS number FROM job
               WHERE {waits} AND merchant_id > $2
               ORDER BY merchant_id, due_at LIMIT 1)
             UNION ALL
-            SELECT next.merchant_id, next.head, turn.number + 1
+            SELECT next.merchant_id, next.head, next.is_due, turn.read + 1,
+                   turn.number + next.is_due::integer
               FROM turn
              CROSS JOIN LATERAL (
-                   SELECT merchant_id, ctid AS head FROM job
+                   SELECT merchant_id, ctid AS head, due_at <= now() AS is_due FROM job
                     WHERE {waits} AND merchant_id > turn.merchant_id
                     ORDER BY merchant_id, due_at LIMIT 1) AS next
-             WHERE turn.number < $1),
-        share AS (SELECT greatest(1, $1 / greatest(1, count(*))) AS jobs FROM turn),
+             WHERE turn.number < $1 AND turn.read < {_READ_MAX} * $1),
+        share AS (
+            SELECT greatest(1, $1 / greatest(1, count(*))) AS jobs FROM turn WHERE is_due),
         due AS (
-            SELECT mine.place FROM turn
+            SELECT mine.place FROM (SELECT * FROM turn WHERE is_due) AS turn
              CROSS JOIN LATERAL (
                    SELECT place FROM (
                           SELECT ctid AS place FROM job
@@ -98,7 +102,8 @@ async def claim_fairly(
         claimed AS (
         {_CLAIM})
         SELECT last.merchant_id AS last_merchant, claimed.*
-          FROM (SELECT CASE WHEN count(merchant_id) = $1 THEN max(merchant_id) END AS merchant_id
+          FROM (SELECT CASE WHEN max(number) = $1 OR max(read) = {_READ_MAX} * $1
+                            THEN max(merchant_id) END AS merchant_id
                   FROM turn) AS last
           LEFT JOIN claimed ON true""",
         *(limit, after_merchant, _lease()),

@@ -59,26 +59,41 @@ class Runner:
                 await _pause(self._freed)
 
     async def _run_fairly(self, kind: str, stop: asyncio.Event) -> None:
+        """Runs all due jobs, or gives each merchant its turn while more are due than can run."""
+        while not stop.is_set():
+            limit = self._free(kind)
+            if not limit:
+                await self._one_ended(kind)
+            elif len(await self._claimed(claims.claim(self._db, {kind: limit}))) < limit:
+                await _pause(stop)
+            else:
+                await self._take_turns(kind, stop)
+
+    async def _take_turns(self, kind: str, stop: asyncio.Event) -> None:
+        """Claims the merchants' jobs in turn, until no merchant has a due job."""
         turn, found_any = -1, False
         while not stop.is_set():
             limit = self._free(kind)
             if not limit:
-                await asyncio.wait(self._running[kind], return_when=asyncio.FIRST_COMPLETED)
+                await self._one_ended(kind)
                 continue
             try:
                 claimed, last = await claims.claim_fairly(self._db, kind, limit, turn)
             except Unavailable as away:
                 log.warning("jobs_not_claimed", **away.facts)
-                claimed, last = [], None
+                return
             for job in claimed:
                 self._start(job)
             found_any |= bool(claimed)
             if last is not None:
                 turn = last
-                continue
-            if not found_any:
-                await _pause(stop)
-            turn, found_any = -1, False  # start the next round with the first merchant
+            elif found_any:
+                turn, found_any = -1, False  # start the next round with the first merchant
+            else:
+                return
+
+    async def _one_ended(self, kind: str) -> None:
+        await asyncio.wait(self._running[kind], return_when=asyncio.FIRST_COMPLETED)
 
     async def _renew(self) -> None:
         while True:
