@@ -1,14 +1,20 @@
-"""Measures how many payouts per second one worker sends to a provider that responds instantly."""
+"""Measures how many payouts per second one worker sends to a provider that responds instantly.
 
+The rate must stay the same beside a provider that hangs, and beside a merchant's long queue.
+"""
+
+import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from bench import merchants, seed, worker
-from bench.frame import PRODUCT, Comparison, Row, Target
+from bench.comparisons import speed
+from bench.frame import PRODUCT, Comparison, Contender, Row, Target
 from bench.merchants import Seeded
 from bench.rows.initiate_payout import METHOD, PROVIDER, parts_of_item
 from bench.stage import Stage
+from bench.workers import COUNTED_FROM
 from manilla.cli.running.programs import listen
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
@@ -19,10 +25,14 @@ from manilla.kit.environment import Environment
 from manilla.methods import catalogue
 from manilla.providers import credentials
 
-DATABASE = "disburse"
-RATE_MIN = 3500
+RATE_MIN, OTHERS_RATE_MIN = 3500, 0.9
 MERCHANTS, PAYOUTS_EACH = 200, 150  # more payouts than the worker can send during the measurement
+SILENT_PROVIDER, SILENT_METHOD = "providerb", "providerb_ngn_transfer"
+SILENT_MERCHANTS = 20
+QUEUE, TAKEN_AT_ONCE = 100_000, 500
 ANYWHERE = "0.0.0.0"
+# Creates the payouts of others, whose sending is not counted.
+Beside = Callable[[Database, Keyring], Awaitable[None]]
 
 # Creates the payouts in batches, as Manilla does.
 TAKE = """
@@ -41,16 +51,47 @@ TAKE = """
 
 @asynccontextmanager
 async def opened(stage: Stage) -> AsyncIterator[Row]:
-    async with receiver(stage, "provider") as port:
-        await _seed(stage, port)
-        environment = stage.environment(DATABASE)
-        async with worker.started("bench.workers.disburse", environment) as product:
-            yield Row(
-                name="disburse",
-                title="",
-                contenders=[product.contender(PRODUCT, {})],
-                comparisons=[rate("payouts a second", Target(RATE_MIN))],
+    async with AsyncExitStack() as stack:
+        ports = {
+            PROVIDER: await stack.enter_async_context(receiver(stage, "provider")),
+            SILENT_PROVIDER: stack.enter_context(silent_port()),
+        }
+        contenders = [
+            await stack.enter_async_context(
+                _worker(stage, name, f"disburse_{number}", ports, beside)
             )
+            for number, (name, beside) in enumerate({PRODUCT: None, **BESIDE}.items())
+        ]
+        yield Row(
+            name="disburse",
+            title="",
+            contenders=contenders,
+            comparisons=[
+                rate("payouts a second", Target(RATE_MIN)),
+                *(
+                    speed(f"{name} / alone", name, PRODUCT, Target(OTHERS_RATE_MIN))
+                    for name in BESIDE
+                ),
+            ],
+        )
+
+
+@contextmanager
+def silent_port() -> Iterator[int]:
+    """Opens a port on which the kernel accepts connections but no program responds."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        yield listener.getsockname()[1]
+
+
+@asynccontextmanager
+async def _worker(
+    stage: Stage, name: str, database: str, ports: Mapping[str, int], beside: Beside | None
+) -> AsyncIterator[Contender]:
+    """Runs a worker, which counts only the payouts that are not due because of `beside`."""
+    environment = stage.environment(database)
+    environment[COUNTED_FROM] = str(await _seed(stage, database, ports, beside))
+    async with worker.started("bench.workers.disburse", environment) as product:
+        yield product.contender(name, {})
 
 
 def rate(name: str, target: Target) -> Comparison:
@@ -79,23 +120,49 @@ async def receiver(stage: Stage, kind: str) -> AsyncIterator[int]:
             await process.end(running, program)
 
 
-async def _seed(stage: Stage, port: int) -> None:
-    await stage.server.add_database(DATABASE)
+async def _seed(
+    stage: Stage, database: str, ports: Mapping[str, int], beside: Beside | None
+) -> int:
+    """Creates pending payouts, and returns the first of their merchants."""
+    await stage.server.add_database(database)
     keyring = Keyring([crypto.decode_key(stage.master_key)])
-    db = await Database.open(stage.server.url(DATABASE), size=1, name="bench", statement_seconds=60)
+    db = await Database.open(stage.server.url(database), size=1, name="bench", statement_seconds=60)
     try:
         await seed.product(db, keyring)
-        address = {"base_url": f"http://127.0.0.1:{port}"}
-        await credentials.change(db, keyring, PROVIDER, address)
+        for provider, port in ports.items():
+            address = {"base_url": f"http://127.0.0.1:{port}"}
+            await credentials.change(db, keyring, provider, address)
+        if beside is not None:
+            await beside(db, keyring)
         seeded = await merchants.add(db, keyring, MERCHANTS, Environment.PRODUCTION)
         await take(db, seeded)
+        return seeded[0].id
     finally:
         await db.close()
 
 
-async def take(db: Database, seeded: Sequence[Seeded], each: int = PAYOUTS_EACH) -> None:
+async def _hanging(db: Database, keyring: Keyring) -> None:
+    seeded = await merchants.add(db, keyring, SILENT_MERCHANTS, Environment.PRODUCTION)
+    await take(db, seeded, code=SILENT_METHOD)
+
+
+async def _long_queue(db: Database, keyring: Keyring) -> None:
+    seeded = await merchants.add(db, keyring, 1, Environment.PRODUCTION)
+    for _ in range(QUEUE // TAKEN_AT_ONCE):
+        await take(db, seeded, TAKEN_AT_ONCE)
+
+
+BESIDE: dict[str, Beside] = {
+    "beside a provider that hangs": _hanging,
+    f"beside a merchant with {QUEUE:,} due payouts": _long_queue,
+}
+
+
+async def take(
+    db: Database, seeded: Sequence[Seeded], each: int = PAYOUTS_EACH, code: str = METHOD
+) -> None:
     """Creates pending payouts of these merchants, whose ids are consecutive."""
-    [method] = [found for found in await catalogue.load(db) if found.code == METHOD]
+    [method] = [found for found in await catalogue.load(db) if found.code == code]
     parts = await parts_of_item(Environment.PRODUCTION, method)
     taken = await db.value(TAKE, seeded[0].id, seeded[-1].id, each, parts)
     assert taken == len(seeded) * each

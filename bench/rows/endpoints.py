@@ -1,12 +1,11 @@
 """Measures event delivery to webhook endpoints, with and without an unresponsive endpoint."""
 
-import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from bench import merchants, seed, worker
 from bench.frame import PRODUCT, Comparison, Contender, Row, Target
-from bench.rows.disburse import rate, receiver
+from bench.rows.disburse import rate, receiver, silent_port
 from bench.stage import Stage
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
@@ -36,7 +35,7 @@ EVENT = """
 async def deliveries(stage: Stage) -> AsyncIterator[Row]:
     async with AsyncExitStack() as stack:
         port = await stack.enter_async_context(receiver(stage, "shop"))
-        silent = stack.enter_context(_silent())
+        silent = stack.enter_context(silent_port())
         alone = await stack.enter_async_context(_worker(stage, PRODUCT, "endpoints", port))
         beside = await stack.enter_async_context(
             _worker(stage, DEAD, "endpoints_dead", port, silent)
@@ -54,13 +53,6 @@ async def deliveries(stage: Stage) -> AsyncIterator[Row]:
                 ),
             ],
         )
-
-
-@contextmanager
-def _silent() -> Iterator[int]:
-    """Opens a port on which the kernel accepts connections but no program responds."""
-    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
-        yield listener.getsockname()[1]
 
 
 @asynccontextmanager

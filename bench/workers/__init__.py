@@ -1,1 +1,4 @@
 """The benchmark's own programs, each measured in a separate process."""
+
+# The environment variable with the first merchant whose jobs the `disburse` worker counts.
+COUNTED_FROM = "BENCH_COUNTED_FROM"

@@ -1,15 +1,19 @@
 """Sends payouts to a provider, as Manilla's worker does."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from bench.workers import running
+from bench.workers import COUNTED_FROM, running
 from manilla.kit.jobs import NextRun, RunEnd, Work
 from manilla.payouts.initiate import SEND
 from manilla.payouts.tasks import PayoutTasks
 from manilla.services import Services
 
-SENT = "SELECT count(*) FROM payout WHERE began_at IS NOT NULL AND accepted_at IS NOT NULL"
+FIRST_MERCHANT = int(os.environ.get(COUNTED_FROM, "0"))
+SENT = f"""
+    SELECT count(*) FROM payout
+     WHERE merchant_id >= {FIRST_MERCHANT} AND began_at IS NOT NULL AND accepted_at IS NOT NULL"""
 
 
 @asynccontextmanager
@@ -32,4 +36,4 @@ def is_sent(next_run: NextRun) -> bool:
 
 
 if __name__ == "__main__":
-    running.main(SEND, opened, is_sent, SENT)
+    running.main(SEND, opened, is_sent, SENT, FIRST_MERCHANT)

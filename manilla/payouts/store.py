@@ -202,7 +202,7 @@ async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
 
 async def index_references(db: Database, payouts_: Sequence[Payout]) -> list[None]:
     """Makes open payouts searchable by the references that providers returned at acceptance."""
-    await db.write_by_key(
+    await db.records_by_key(
         """
         UPDATE payout AS p
            SET provider_reference = p.accepted_reference, accepted_reference = NULL

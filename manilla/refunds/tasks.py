@@ -96,7 +96,7 @@ class RefundTasks:
                 return _watch_seconds(refund)
             case NoStatusQuery(detail):
                 await self._leave_to_administrator(refund, detail)
-                return None
+        return None
 
     async def _after_rejection(
         self, refund: Refund, answer: Refused | Unknown, job: Job

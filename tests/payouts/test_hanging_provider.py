@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from manilla import worker
+from manilla.kit.jobs import Work
 from manilla.kit.jobs.runner import Runner
 from manilla.payouts import tasks
 from manilla.payouts.initiate import SEND
@@ -26,7 +27,7 @@ async def test_a_hanging_provider_does_not_delay_payouts_of_others(
     hanging = [await payer.pay_out("a", payout_amount=100) for _ in range(2 * AT_ONCE)]
     others = [await payer.pay_out("b", payout_amount=100) for _ in range(3)]
     services, stop = payer.services, asyncio.Event()
-    works = {SEND: worker.works(services)[SEND]}
+    works: dict[str, Work] = {SEND: worker.works(services)[SEND]}
     working = asyncio.create_task(Runner(services.db, works).run(stop))
 
     async def count(trx_ids: list[str], state: str) -> int:
