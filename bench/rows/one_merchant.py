@@ -53,7 +53,7 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
             await each.run(stage.plan.warm_seconds)
         yield Row(
             name="one-merchant",
-            title="32 at once",
+            title="as many at once as a worker runs",
             contenders=contenders,
             comparisons=[_rate(each.name) for each in contenders],
             rounds=ROUNDS,

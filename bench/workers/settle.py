@@ -17,7 +17,9 @@ from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.payments.credited import CreditedPayments
 from manilla.payments.payment import Charge
+from manilla.payments.tasks import CHECKS_AT_ONCE
 from manilla.payouts import store
+from manilla.payouts.tasks import CONCURRENCY
 from manilla.proofs import proofs
 from manilla.providers.port import ChargeState, ReportedChargeStatus
 from manilla.services import Services
@@ -26,7 +28,6 @@ from manilla.settlements import plans
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from manilla.worker import CONNECTIONS
 
-AT_ONCE = 32
 CHECK_SECONDS = 3600
 DELIVERED = SettlementEvent(TransferEvent.DELIVERED, Source.STATUS_QUERY)
 
@@ -55,7 +56,7 @@ async def deliver(services: Services, order: Order) -> int:
             assert await services.delivered.complete(payout, DELIVERED)
             done += 1
 
-    await asyncio.gather(*(complete() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(complete() for _ in range(CONCURRENCY)))
     return done
 
 
@@ -76,7 +77,7 @@ async def credit(services: Services, order: Order) -> int:
             assert await credited.credit(charge, paid)
             done += 1
 
-    await asyncio.gather(*(settle() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(settle() for _ in range(CHECKS_AT_ONCE)))
     return done
 
 
