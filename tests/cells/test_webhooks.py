@@ -18,13 +18,27 @@ from tests.faults import transfer_webhooks
 from tests.instance import free_port
 
 KIND = kinds.BY_RAIL["a"]
+MOVED = 7  # a merchant of lagos, which some tests move to abuja
 
 
-@pytest.fixture
-async def pair(cluster: Cluster, settings: Settings) -> AsyncIterator[CellPair]:
+@pytest.fixture(scope="module")
+async def cells(cluster: Cluster, settings: Settings) -> AsyncIterator[CellPair]:
     async with running_pair(cluster, settings, "cell_webhooks") as both:
         await _configure(both.lagos)
         yield both
+
+
+@pytest.fixture
+async def pair(cells: CellPair) -> AsyncIterator[CellPair]:
+    """The two cells of the module, as before the first test: only lagos has the credentials."""
+    yield cells
+    lagos, abuja = cells.lagos.services, cells.abuja.services
+    await credentials.clear(abuja.db, KIND.provider)
+    await registry.change(lagos.db, lagos.keyring, "abuja", base_url=abuja.base_url)
+    for services in (lagos, abuja):
+        async with services.db.transaction() as connection:
+            await registry.record_home(connection, MOVED, "lagos")
+    await cells.look()
 
 
 async def _configure(cell: RunningCell) -> None:
@@ -57,16 +71,16 @@ async def test_a_webhook_about_a_moved_merchant_follows_it(pair: CellPair) -> No
     await _configure(pair.abuja)
     for cell in (pair.lagos, pair.abuja):
         async with cell.services.db.transaction() as connection:
-            await registry.record_home(connection, 7, "abuja")
+            await registry.record_home(connection, MOVED, "abuja")
     await pair.look()
-    trx_id = trx_ids.new(7)
+    trx_id = trx_ids.new(MOVED)
     assert (await _send(pair.lagos, trx_id)).status == 200
     assert await _stored(pair.abuja.services.db, trx_id) == 1
     assert await _stored(pair.lagos.services.db, trx_id) == 0
 
 
 async def test_a_webhook_about_an_own_merchant_or_an_unknown_one_stays(pair: CellPair) -> None:
-    for trx_id in (trx_ids.new(7), trx_ids.new(ABUJA[1] + 1), "not-ours"):
+    for trx_id in (trx_ids.new(MOVED), trx_ids.new(ABUJA[1] + 1), "not-ours"):
         assert (await _send(pair.lagos, trx_id)).status == 200
         assert await _stored(pair.lagos.services.db, trx_id) == 1
 
@@ -99,10 +113,10 @@ async def test_a_webhook_is_never_forwarded_twice(pair: CellPair) -> None:
     """Each cell believes that the merchant lives in the other cell, as at the end of a move."""
     await _configure(pair.abuja)
     async with pair.lagos.services.db.transaction() as connection:
-        await registry.record_home(connection, 7, "abuja")
+        await registry.record_home(connection, MOVED, "abuja")
     await pair.look()
     assert not pair.abuja.services.cells.now.is_elsewhere(ABUJA[0])
-    trx_id = trx_ids.new(7)
+    trx_id = trx_ids.new(MOVED)
     assert (await _send(pair.lagos, trx_id)).status == 503
     for cell in (pair.lagos, pair.abuja):
         assert await _stored(cell.services.db, trx_id) == 0

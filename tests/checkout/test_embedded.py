@@ -76,6 +76,7 @@ async def test_a_customer_pays_by_bank_transfer_without_leaving_the_dialog(
         assert len(page.context.pages) == 1
 
 
+@pytest.mark.long
 async def test_checkout_works_if_the_browser_blocks_third_party_cookies(
     serving: EmbeddingShop, browser: Browser
 ) -> None:
@@ -195,7 +196,7 @@ long = pytest.mark.long
 @pytest.mark.parametrize(
     ("step", "leave", "status"),
     [
-        (leave_while_loading, with_escape_in_the_page, "pending"),
+        pytest.param(leave_while_loading, with_escape_in_the_page, "pending", marks=long),
         (leave_at_methods, with_escape_in_the_frame, "pending"),
         pytest.param(leave_at_transfer, with_button, "pending", marks=long),
         pytest.param(leave_at_provider, with_the_returned_function, "pending", marks=long),
@@ -302,6 +303,7 @@ async def test_only_a_checkout_of_the_platform_can_be_opened(
         await is_closed(page)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [390, pytest.param(1280, marks=long)])
 async def test_the_dialog_is_accessible_and_fits_the_screen(
     serving: EmbeddingShop, browser: Browser, width: int
@@ -334,6 +336,7 @@ async def test_the_page_behind_the_dialog_does_not_react(
         await expect(page.get_by_role("dialog")).to_be_visible()
 
 
+@pytest.mark.long
 async def test_the_keyboard_reaches_the_frame_and_the_close_button_only(
     serving: EmbeddingShop, browser: Browser
 ) -> None:

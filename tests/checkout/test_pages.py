@@ -231,7 +231,7 @@ async def test_every_page_is_accessible_and_fits_every_screen(
         assert [await overflow(page, width) for width in (320, 390, 1280)] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", first_short(PAGES))
 async def test_pages_have_their_heading_are_small_and_load_from_one_host(
     shop: Shop, name: str
 ) -> None:

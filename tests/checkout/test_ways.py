@@ -49,6 +49,7 @@ async def test_if_a_gateway_fails_the_customer_pays_with_the_next_without_notici
     assert (await shop.payment(checkout)).status is PaymentStatus.SUCCESS
 
 
+@pytest.mark.long
 @scripts_or_not
 async def test_after_a_decline_the_same_way_leads_to_another_gateway(
     shop: Shop, browser: Browser, scripts: bool

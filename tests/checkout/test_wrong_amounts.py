@@ -68,6 +68,7 @@ async def test_a_customer_who_paid_less_is_asked_for_the_rest_and_pays_it(
         await _sees(page, "Payment successful", "₦1,015.00")
 
 
+@pytest.mark.long
 async def test_a_customer_who_paid_more_sees_what_comes_back(shop: Shop, browser: Browser) -> None:
     checkout = await _sell(shop, RULES)
     await _transfer(shop, checkout, 1265)
@@ -76,6 +77,7 @@ async def test_a_customer_who_paid_more_sees_what_comes_back(shop: Shop, browser
         await expect(page.get_by_role("button", name="Copy reference")).to_be_visible()
 
 
+@pytest.mark.long
 async def test_a_customer_whose_part_comes_back_sees_it(shop: Shop, browser: Browser) -> None:
     checkout = await _sell(shop, RULES)
     await _transfer(shop, checkout, 715)

@@ -14,6 +14,7 @@ from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard,
 from tests.dashboard.settlement_form import settle
 from tests.payouts.payout_merchant import new_account, new_reference, setting
 from tests.provider_simulator import running_simulator
+from tests.rows import pairs
 from tests.web.signed_in_user import SignedInUser, member
 
 WALLET, THRESHOLD = 1_000_000_00, 1_000_00
@@ -198,8 +199,7 @@ CHAINS: tuple[Callable[[Thief], Awaitable[None]], ...] = (
 )
 
 
-@pytest.mark.parametrize("wait_hours", ["24", "0"])
-@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize(("chain", "wait_hours"), pairs(CHAINS, ["24", "0"]))
 async def test_one_person_never_pays_out_more_than_the_threshold(
     thief: Thief, chain: Callable[[Thief], Awaitable[None]], wait_hours: str
 ) -> None:

@@ -338,7 +338,7 @@ async def test_29_a_conflict_at_the_debit_is_retried_a_limited_number_of_times(
         assert (await payer.merchant.post(INITIATE, order)).status == 200
 
 
-@pytest.mark.parametrize("error", [SERIALIZATION, DEADLOCK])
+@pytest.mark.parametrize("error", first_short([SERIALIZATION, DEADLOCK]))
 async def test_29_a_conflict_at_the_outcome_is_retried_and_settles_once(
     payer: PayoutMerchant, owner: Database, error: str
 ) -> None:

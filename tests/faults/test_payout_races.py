@@ -218,11 +218,13 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [
-        (402, "Insufficient funds in disbursement wallet"),
-        (403, "IP address is not whitelisted"),
-        (422, "Refused"),
-    ],
+    first_short(
+        [
+            (402, "Insufficient funds in disbursement wallet"),
+            (403, "IP address is not whitelisted"),
+            (422, "Refused"),
+        ]
+    ),
 )
 @pytest.mark.parametrize("step", [Step.BEFORE_SEND, Step.BEFORE_SAVE])
 async def test_30_a_refusal_seen_by_a_stalled_worker_refunds_nothing_sent_by_another(

@@ -20,6 +20,7 @@ from tests import clock
 from tests.faults.proxy import Proxy, proxied
 from tests.instance import free_port
 from tests.limits import limited
+from tests.rows import first_short
 from tests.timeouts import TIMEOUT_SECONDS
 
 Value = TypeVar("Value")
@@ -60,7 +61,7 @@ async def proxy(settings: Settings) -> AsyncIterator[Proxy]:
         yield proxy
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("place", first_short([0, 1, 2]))
 @pytest.mark.parametrize("hanging", HANGING)
 async def test_a_hanging_host_does_not_block_the_others(
     proxy: Proxy, hanging: Any, place: int
@@ -80,7 +81,7 @@ class _One(msgspec.Struct, frozen=True):
     one: int
 
 
-@pytest.mark.parametrize("hanging", HANGING)
+@pytest.mark.parametrize("hanging", first_short(HANGING))
 async def test_the_processes_start_while_the_first_host_hangs(
     proxy: Proxy, settings: Settings, hanging: Any
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from manilla.kit.embedded import configuration, postgres
 from manilla.kit.embedded.postgres import Cluster, PostgresRefusal
+from tests.rows import first_short
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_the_settings_are_included_again_if_they_were_not(prepared: Cluster) -> 
 
 
 @pytest.mark.parametrize("override", ["port = 6543", "unix_socket_directories = '/tmp'"])
-@pytest.mark.parametrize("name", ["postgresql.conf", "postgresql.auto.conf"])
+@pytest.mark.parametrize("name", first_short(["postgresql.conf", "postgresql.auto.conf"]))
 def test_a_server_that_would_not_use_our_socket_is_refused_before_it_starts(
     prepared: Cluster, name: str, override: str
 ) -> None:

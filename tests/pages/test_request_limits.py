@@ -1,11 +1,13 @@
 """The request limits apply to every type of route."""
 
 import asyncio
+import itertools
 
 import pytest
 
 from tests.client import Site
 from tests.limits import limited
+from tests.rows import pairs
 from tests.timeouts import TIMEOUT_SECONDS
 
 ROUTES = [
@@ -23,6 +25,8 @@ ROUTES = [
     "/readyz",
     "/nothing-here",
 ]
+FRAMINGS = ["Content-Length: 900", "Transfer-Encoding: chunked"]
+SENT = list(itertools.product(["GET", "POST"], FRAMINGS))
 
 
 async def _until_closed(site: Site, request: bytes) -> bytes:
@@ -34,12 +38,11 @@ async def _until_closed(site: Site, request: bytes) -> bytes:
     return answer
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("framing", ["Content-Length: 900", "Transfer-Encoding: chunked"])
-@pytest.mark.parametrize("path", ROUTES)
+@pytest.mark.parametrize(("path", "sent"), pairs(ROUTES, SENT))
 async def test_a_body_that_does_not_arrive_closes_the_connection(
-    site: Site, path: str, framing: str, method: str
+    site: Site, path: str, sent: tuple[str, str]
 ) -> None:
+    method, framing = sent
     form = "Content-Type: application/x-www-form-urlencoded"
     start = "a" if "Length" in framing else "1\r\na"
     request = f"{method} {path} HTTP/1.1\r\nHost: m\r\n{form}\r\n{framing}\r\n\r\n{start}"

@@ -173,7 +173,7 @@ async def test_one_reference_succeeds_once_across_api_processes(
     assert await payer.balance() == 1_000_000 - 4 * 100_000
 
 
-@pytest.mark.parametrize("rail", ["a", MANUAL])
+@pytest.mark.parametrize("rail", first_short(["a", MANUAL]))
 async def test_concurrent_payouts_never_exceed_the_wallet_balance(
     payer: PayoutMerchant, services: Services, rail: str
 ) -> None:
@@ -190,7 +190,7 @@ async def test_concurrent_payouts_never_exceed_the_wallet_balance(
     assert await payer.account("payout_fee") == 300_000
 
 
-@pytest.mark.parametrize("rail", ["a", MANUAL])
+@pytest.mark.parametrize("rail", first_short(["a", MANUAL]))
 @pytest.mark.parametrize("key", ["7", "~!@ #$%^&*()", "k" * 255])
 async def test_the_same_key_and_body_replay_the_first_response_byte_for_byte(
     payer: PayoutMerchant, rail: str, key: str

@@ -18,6 +18,7 @@ from tests.payouts.payout_merchant import (
     see_changes,
     setting,
 )
+from tests.rows import long_rows
 
 Cause = Callable[[PayoutMerchant, AsyncExitStack], Awaitable[None]]
 
@@ -106,9 +107,8 @@ async def _changes(payer: PayoutMerchant, faults: tuple[Fault, ...]) -> dict[str
 @pytest.mark.parametrize(
     "others",
     [
-        "alone",
         "with all that come after it",
-        pytest.param("with the next", marks=pytest.mark.long),
+        *long_rows("alone", "with the next"),
     ],
 )
 async def test_the_first_failing_check_is_reported(

@@ -195,18 +195,21 @@ async def test_a_webhook_that_arrives_before_we_save_is_matched_by_reference(
 
 @pytest.mark.parametrize(
     ("age", "seconds"),
-    [
-        ("0 s", 5),
-        ("50 s", 5),
-        ("61 s", 20),
-        ("9 min", 20),
-        ("11 min", 60),
-        ("59 min", 60),
-        ("61 min", 300),
-        ("23 h", 300),
-        ("25 h", 3600),
-        ("30 days", 3600),
-    ],
+    first_short(
+        [
+            ("0 s", 5),
+            ("50 s", 5),
+            ("61 s", 20),
+            ("9 min", 20),
+            ("11 min", 60),
+            ("59 min", 60),
+            ("61 min", 300),
+            ("23 h", 300),
+            ("25 h", 3600),
+            ("30 days", 3600),
+        ],
+        of_each=lambda row: row[1],
+    ),
 )
 async def test_an_open_payout_is_queried_less_and_less_often_but_never_stops(
     payer: PayoutMerchant, db: Database, age: str, seconds: int

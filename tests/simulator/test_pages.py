@@ -132,6 +132,7 @@ async def test_an_unknown_payment_shows_an_error_page(platform: Platform) -> Non
     assert b"Payment not found" in reply.body
 
 
+@pytest.mark.long
 @looks
 async def test_money_is_transferred_to_a_virtual_account(
     platform: Platform, browser: Browser, width: int, scheme: str

@@ -249,6 +249,7 @@ async def test_initiating_a_transaction_needs_no_table_statistics(
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", STATES)
 async def test_a_limit_of_the_day_reads_only_the_transactions_of_the_day(
     cluster: Cluster, settings: Settings, state: State
@@ -315,6 +316,7 @@ async def test_a_page_of_the_statement_does_not_read_all_postings_of_the_merchan
     assert sum(scan.rows_read for scan in scans) < POSTING_HISTORY / 2, scans
 
 
+@pytest.mark.long
 async def test_a_link_of_the_hash_chain_does_not_read_earlier_postings(
     cluster: Cluster, settings: Settings
 ) -> None:
@@ -379,6 +381,7 @@ async def _add_movements(on: Settings, *, rows: int) -> None:
         await owner.close()
 
 
+@pytest.mark.long
 async def test_a_pack_with_a_seal_does_not_read_earlier_transactions(
     cluster: Cluster, settings: Settings
 ) -> None:

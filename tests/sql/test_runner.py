@@ -14,6 +14,7 @@ from manilla.sql import migrate, runner
 from manilla.sql.runner import MigrationFailed
 from tests.databases import database
 from tests.limits import LONG_SECONDS
+from tests.rows import first_short
 
 BASELINE = "0042"
 
@@ -96,6 +97,7 @@ async def _until_blocked(owner: Any, *, is_blocked: bool) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.long
 async def test_a_migration_that_stays_blocked_changes_nothing(
     on: Settings, owner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +173,7 @@ async def test_an_unknown_version_is_refused(on: Settings, owner: Any, versions:
     assert await owner.fetchval("SELECT to_regclass('merchant')") is None
 
 
-@pytest.mark.parametrize("version", ["0001", "0035+", "0041+"])
+@pytest.mark.parametrize("version", first_short(["0001", "0035+", "0041+"]))
 async def test_a_database_older_than_the_baseline_is_refused(
     on: Settings, owner: Any, version: str
 ) -> None:
