@@ -8,6 +8,7 @@ from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment import PaymentStatus
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 from tests.client import Reply
+from tests.rows import first_short
 
 PAGES = ["", "/methods", "/pay", "/return", "/status"]
 ACTIONS = ["/choose", "/sent", "/cancel", "/outcome"]
@@ -154,7 +155,9 @@ async def test_before_choosing_a_method_there_is_nothing_to_pay(shop: Shop) -> N
     assert (reply.status, reply.headers["location"]) == (303, checkout.target.lower())
 
 
-@pytest.mark.parametrize("body", [b"", b"method=", b"method=nonsense", b"\xff=\xff", b"method=%FF"])
+@pytest.mark.parametrize(
+    "body", first_short([b"", b"method=", b"method=nonsense", b"\xff=\xff", b"method=%FF"])
+)
 async def test_choosing_no_method_is_rejected_with_a_reason(shop: Shop, body: bytes) -> None:
     checkout = await shop.sell()
     reply = await post(shop, at(checkout, "/choose"), body)

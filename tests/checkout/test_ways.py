@@ -110,7 +110,7 @@ async def test_a_form_that_names_a_gateway_is_still_accepted(shop: Shop) -> None
     assert charge.method_code == "providerb-ngn"
 
 
-@pytest.mark.parametrize("seen", ["", "x", "-1", "²", "9" * 30])
+@pytest.mark.parametrize("seen", first_short(["", "x", "-1", "²", "9" * 30]))
 async def test_an_invalid_number_of_the_seen_charge_is_ignored(shop: Shop, seen: str) -> None:
     checkout = await shop.sell()
     path = checkout.at("choose")

@@ -12,6 +12,7 @@ from tests import clock
 from tests.limits import CALL_SECONDS
 from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import Behave, answer, drip, endless, hang, raw
+from tests.rows import first_short
 
 
 async def test_a_notification_arrives_signed_over_its_exact_bytes(deliveries: Deliveries) -> None:
@@ -35,7 +36,7 @@ async def test_a_notification_arrives_signed_over_its_exact_bytes(deliveries: De
     assert len(deliveries.receiver.received) == 1
 
 
-@pytest.mark.parametrize("status", [200, 201, 204, 299])
+@pytest.mark.parametrize("status", first_short([200, 201, 204, 299]))
 async def test_any_2xx_is_a_success(deliveries: Deliveries, status: int) -> None:
     deliveries.receiver.answers = [answer(status, b"")]
     trx_id = await deliveries.finish_payment()
@@ -66,7 +67,7 @@ DISPLAYED = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", first_short(BAD))
 async def test_a_failed_attempt_is_retried_twice_on_schedule(
     deliveries: Deliveries, name: str
 ) -> None:

@@ -11,6 +11,7 @@ from manilla.refunds.refund import Refund
 from manilla.resolutions import resolutions
 from tests.payments.shop import PROVIDERS, Shop
 from tests.provider_simulator import ProviderSimulator
+from tests.rows import first_short
 
 METHODS = ["providera-ngn", "providerb-ngn", "providerc-ngn"]
 
@@ -54,7 +55,7 @@ async def _case_id(shop: Shop) -> int:
     return case_id
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_short(METHODS))
 async def test_a_charge_open_after_three_days_opens_a_case_and_is_queried_less_often(
     shop: Shop, method: str
 ) -> None:

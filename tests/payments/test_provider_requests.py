@@ -8,6 +8,7 @@ import pytest
 from manilla.platform import settings as platform
 from tests.payments.shop import PROVIDERS, Shop
 from tests.payouts.payout_merchant import PayoutMerchant, see_changes, setting
+from tests.rows import first_short
 
 HOSTED = ["providera-ngn", "providerb-ngn", "providerc-ngn"]
 
@@ -26,7 +27,7 @@ def _email(body: dict[str, Any]) -> str:
     return email
 
 
-@pytest.mark.parametrize("method", HOSTED)
+@pytest.mark.parametrize("method", first_short(HOSTED))
 async def test_a_customer_without_an_email_is_not_reported_as_the_merchants_owner(
     shop: Shop, method: str
 ) -> None:
@@ -37,7 +38,9 @@ async def test_a_customer_without_an_email_is_not_reported_as_the_merchants_owne
     assert _email(given) == "ngozi@example.com"
 
 
-@pytest.mark.parametrize("value", ["nobody", "a@b", "x <x@example.com>", "a b@example.com"])
+@pytest.mark.parametrize(
+    "value", first_short(["nobody", "a@b", "x <x@example.com>", "a b@example.com"])
+)
 async def test_an_invalid_fallback_email_is_rejected(shop: Shop, value: str) -> None:
     with pytest.raises(platform.BadSetting, match="an email address"):
         await platform.change(shop.services.db, "customer_email_fallback", value)

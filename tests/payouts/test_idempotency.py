@@ -322,7 +322,7 @@ async def test_of_64_concurrent_bodies_with_one_key_one_succeeds(
     assert before - await payer.balance() == 10_000
 
 
-@pytest.mark.parametrize("key", ["", "k" * 256, "caf\xe9", "a\tb", "a\x7fb"])
+@pytest.mark.parametrize("key", first_short(["", "k" * 256, "caf\xe9", "a\tb", "a\x7fb"]))
 async def test_a_key_that_is_not_1_to_255_printable_characters_is_rejected(
     payer: PayoutMerchant, key: str
 ) -> None:

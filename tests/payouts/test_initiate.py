@@ -132,7 +132,9 @@ async def test_a_later_fee_change_does_not_affect_a_payout(
     assert await payer.account("payout_fee") == 0
 
 
-@pytest.mark.parametrize("amount", ["1000", "1000.00", "1000.0", "1000.01", "1e3", "1.5E3"])
+@pytest.mark.parametrize(
+    "amount", first_short(["1000", "1000.00", "1000.0", "1000.01", "1e3", "1.5E3"])
+)
 async def test_an_amount_is_returned_as_the_same_number(
     sandbox_payer: PayoutMerchant, amount: str
 ) -> None:
@@ -187,7 +189,7 @@ async def test_the_fee_is_not_sent_to_the_beneficiary(
     assert [transfer["amount"] for transfer in await payer.transfers()] == [1000]
 
 
-@pytest.mark.parametrize("character", ["x", "é", "字", "😀"])
+@pytest.mark.parametrize("character", first_short(["x", "é", "字", "😀"]))
 async def test_a_description_has_up_to_255_characters(
     sandbox_payer: PayoutMerchant, character: str
 ) -> None:

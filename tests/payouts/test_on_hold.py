@@ -229,7 +229,7 @@ async def test_a_disabled_merchants_manual_payout_can_be_rejected(
     assert await payer.balance() == 1_000_000
 
 
-@pytest.mark.parametrize("why", ["disabled", "rejected", "payouts off"])
+@pytest.mark.parametrize("why", first_short(["disabled", "rejected", "payouts off"]))
 async def test_a_sandbox_payout_waits_too(sandbox_payer: PayoutMerchant, why: str) -> None:
     payer, (off, on) = sandbox_payer, OFF[why]
     trx_id = await payer.pay_out()

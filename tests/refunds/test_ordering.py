@@ -26,6 +26,7 @@ from tests.client import Reply, new_merchant
 from tests.lists.pages import every, ids, page
 from tests.payments.orders import new_reference
 from tests.payments.shop import Shop, Started
+from tests.rows import first_short
 
 INITIATE, VERIFY, LIST = "/api/v1/initiate-refund", "/api/v1/verify-refund/", "/api/v1/refunds"
 
@@ -139,15 +140,17 @@ async def test_a_refund_above_the_balance_is_rejected(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     ("amount", "code"),
-    [
-        ("0", "INVALID_AMOUNT"),
-        ("-1", "INVALID_AMOUNT"),
-        ("0.001", "INVALID_AMOUNT"),
-        ('"5"', "INVALID_AMOUNT"),
-        ("true", "INVALID_AMOUNT"),
-        ("1e400", "INVALID_AMOUNT"),
-        ("NaN", "VALIDATION_FAILED"),
-    ],
+    first_short(
+        [
+            ("0", "INVALID_AMOUNT"),
+            ("-1", "INVALID_AMOUNT"),
+            ("0.001", "INVALID_AMOUNT"),
+            ('"5"', "INVALID_AMOUNT"),
+            ("true", "INVALID_AMOUNT"),
+            ("1e400", "INVALID_AMOUNT"),
+            ("NaN", "VALIDATION_FAILED"),
+        ]
+    ),
 )
 async def test_an_impossible_amount_is_rejected(shop: Shop, amount: str, code: str) -> None:
     started = await _paid(shop)

@@ -30,6 +30,7 @@ from tests.payments.payment_links.customers import (
 )
 from tests.payments.shop import Shop
 from tests.payments.steps import setting
+from tests.rows import first_short
 
 HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 
@@ -234,7 +235,9 @@ async def test_one_link_cannot_start_any_number_of_payments(
     assert await store.count_payments(shop.services.db, link) == 2
 
 
-@pytest.mark.parametrize("link_id", ["", "x", "PL" + "0" * 29, "TXN" + "0" * 30, "PL" + "Z" * 29])
+@pytest.mark.parametrize(
+    "link_id", first_short(["", "x", "PL" + "0" * 29, "TXN" + "0" * 30, "PL" + "Z" * 29])
+)
 async def test_an_unknown_id_finds_no_link(shop: Shop, link_id: str) -> None:
     with pytest.raises(LinkNotFound):
         await shop.services.link_payments.view(link_id)

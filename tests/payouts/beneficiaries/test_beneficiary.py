@@ -198,15 +198,17 @@ async def test_the_manual_method_has_its_own_fields(
 
 @pytest.mark.parametrize(
     "beneficiary",
-    [
-        {},
-        {"Bank Name": "GTBank"},
-        {"Account Number": "0123456789"},
-        {"Bank Name": "", "Account Number": "0123456789"},
-        {"Bank Name": "GTBank", "Account Number": 123456789},
-        {"Bank Name": "GTBank", "bank_name": "Access", "Account Number": "0123456789"},
-        {"bank_code": "058", "account": "0123456789"},
-    ],
+    first_short(
+        [
+            {},
+            {"Bank Name": "GTBank"},
+            {"Account Number": "0123456789"},
+            {"Bank Name": "", "Account Number": "0123456789"},
+            {"Bank Name": "GTBank", "Account Number": 123456789},
+            {"Bank Name": "GTBank", "bank_name": "Access", "Account Number": "0123456789"},
+            {"bank_code": "058", "account": "0123456789"},
+        ]
+    ),
     ids=json.dumps,
 )
 async def test_the_manual_method_requires_both_fields(
@@ -252,7 +254,9 @@ async def test_another_merchants_saved_account_is_not_found(
     assert await payer.balance() == 1_000_000
 
 
-@pytest.mark.parametrize("account_id", [0, -1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**30])
+@pytest.mark.parametrize(
+    "account_id", first_short([0, -1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**30])
+)
 async def test_an_impossible_account_id_is_not_found(
     payer: PayoutMerchant, account_id: int
 ) -> None:

@@ -162,8 +162,14 @@ async def test_methods_are_listed_even_while_payouts_are_disabled(
 
 @pytest.mark.parametrize(
     "query",
-    ["", "?", "?currency=", "?currency=NG", "?currency=NGNN", "?currency=N1N", "?Currency=NGN"]
-    + ["?currency=%20NGN", "?currency=NGN&currency=NGN", "?currency=%E2%82%A6%E2%82%A6%E2%82%A6"],
+    first_short(
+        ["", "?", "?currency=", "?currency=NG", "?currency=NGNN", "?currency=N1N", "?Currency=NGN"]
+        + [
+            "?currency=%20NGN",
+            "?currency=NGN&currency=NGN",
+            "?currency=%E2%82%A6%E2%82%A6%E2%82%A6",
+        ]
+    ),
 )
 async def test_a_missing_or_malformed_currency_is_reported(
     payer: PayoutMerchant, query: str
@@ -174,7 +180,7 @@ async def test_a_missing_or_malformed_currency_is_reported(
     assert list(reply.json["errors"]) == ["currency"]
 
 
-@pytest.mark.parametrize("currency", ["USD", "ngn", "ZZZ"])
+@pytest.mark.parametrize("currency", first_short(["USD", "ngn", "ZZZ"]))
 async def test_a_currency_the_merchant_does_not_have_is_rejected(
     payer: PayoutMerchant, currency: str
 ) -> None:
