@@ -90,7 +90,8 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
          WHERE t.merchant_id = m.merchant_id AND t.trx_id = m.trx_id AND t.status = 'pending'
            AND t.{table.sent_column} IS NOT DISTINCT FROM m.sent_at AND {table.may_send}
            AND t.provider = m.provider
-           AND outgoing_hold(t.merchant_id, t.environment, {table.on_behalf}) IS NULL
+           AND (SELECT reason
+                  FROM hold_of_outgoing(t.merchant_id, t.environment, {table.on_behalf})) IS NULL
         RETURNING t.trx_id, m.fence""",
         [each.job.merchant_id for each in marks],
         [each.job.subject for each in marks],

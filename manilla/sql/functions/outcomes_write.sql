@@ -18,10 +18,11 @@ BEGIN
      WHERE g.item = ANY (p_numbers);
 
     INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url, body,
-                              state)
+                              state, epoch)
     SELECT g.merchant_id, g.notice_id, g.environment::environment, g.trx_id, g.event, g.event_type,
            g.notice_status, g.ipn_url, convert_to(g.notice, 'UTF8'),
-           CASE WHEN g.ipn_url = '' THEN 'not_sent' ELSE 'waiting' END
+           CASE WHEN g.ipn_url = '' THEN 'not_sent' ELSE 'waiting' END,
+           (SELECT current_event_epoch())  -- once per statement; the default is once per row
       FROM jsonb_to_recordset(p_items) AS g (
            item integer, merchant_id bigint, trx_id text, environment text, notice_id text,
            event text, event_type text, notice_status text, ipn_url text, notice text)
