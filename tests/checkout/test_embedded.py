@@ -22,6 +22,7 @@ from tests.checkout.dialog import (
 from tests.checkout.embedding_shop import OPEN, EmbeddingShop, serving_shop
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.checkout.shop import Shop
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +177,8 @@ async def with_button(page: Page) -> None:
 async def with_escape_in_the_frame(page: Page) -> None:
     # The dialog moves the focus into the frame when the frame's page has been loaded.
     focused = "document.activeElement.shadowRoot?.activeElement?.tagName"
-    await page.wait_for_function(f"{focused} === 'IFRAME'")
+    # Playwright's own waiting evaluates text within the page, which the CSP forbids.
+    await until(lambda: page.evaluate(f"{focused} === 'IFRAME'"))
     await page.keyboard.press("Escape")
 
 

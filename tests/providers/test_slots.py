@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 from manilla.providers import slots
 from manilla.providers.slots import ProviderSlots
+from tests.limits import limited
 
 CONCURRENCY = 8  # six calls to a provider that responds, and two to one that is stalled
 
@@ -24,7 +25,8 @@ async def _held(stack: AsyncExitStack, places: ProviderSlots, provider: str, tri
 async def test_a_provider_that_responds_leaves_a_quarter_of_the_places_to_others() -> None:
     async with AsyncExitStack() as stack:
         places = ProviderSlots(CONCURRENCY)
-        assert await _held(stack, places, "a", 7) == 6
+        with limited(host_wait_seconds=0):
+            assert await _held(stack, places, "a", 7) == 6
         assert await _held(stack, places, "b", 1) == 1
 
 

@@ -32,7 +32,6 @@ from tests.payouts.routing import stalling
 from tests.payouts.routing.routed import BAD_ACCOUNT, REFUSED, RoutedPayouts
 from tests.payouts.routing.stalling import StalledJob
 from tests.payouts.test_states import send_webhook
-from tests.rows import first_short
 
 FIRST, SECOND = "providera", "providerb"
 
@@ -398,9 +397,7 @@ async def scene(routed: RoutedPayouts, site: Site) -> AsyncIterator[Scene]:
     await platform.change(routed.services.db, "payouts_held", "false")
 
 
-@pytest.mark.parametrize(
-    ("scenario", "removed", "breaks"), first_short(RUNS, of_each=lambda row: row[0])
-)
+@pytest.mark.parametrize(("scenario", "removed", "breaks"), RUNS)
 async def test_a_promise_breaks_exactly_without_its_rules(
     scene: Scene,
     monkeypatch: pytest.MonkeyPatch,
