@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import msgspec
@@ -104,6 +105,7 @@ class HostLimits:
             }
 
 
+@lru_cache(maxsize=4096)
 def host_of(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port or parts.scheme}"

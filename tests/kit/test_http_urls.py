@@ -38,6 +38,7 @@ PATHS = [
         "/?callback=http://x/?y",
     ),
 ]
+REFERENCE = "TXN0123456789ABCDEFGHJKMNPQRSTV-1"  # the end of a status query's URL
 INVALID = [
     *("", "example.com", "/path", "ftp://example.com/", "http://", "http:///path", "http://:80/"),
     *("http://h:99999/", "http://h:x/", "http://[::1/", "http://::1]/", "http://a[::1]/"),
@@ -68,8 +69,8 @@ def of_aiohttp(url: str) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("authority", AUTHORITIES)
 def test_every_part_of_an_odd_url_is_sent_as_aiohttp_sent_it(authority: str) -> None:
-    for scheme, path in product(("http", "HTTPS"), PATHS):
-        url = f"{scheme}://{authority}{path}"
+    for scheme, path, end in product(("http", "HTTPS"), PATHS, ("", f"/{REFERENCE}")):
+        url = f"{scheme}://{authority}{path}{end}"
         assert tuple(urls.parse(url)) == of_aiohttp(url)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Coroutine, Mapping
+from functools import lru_cache
 from typing import Any, Self
 
 from manilla.kit import tracing
@@ -41,7 +42,9 @@ class HttpClient:
         self._calls_connecting = 0
         self._busy: set[HttpConnection] = set()
         self._idle: dict[Origin, list[HttpConnection]] = {}
-        self._idle_ends: dict[HttpConnection, asyncio.TimerHandle] = {}  # the oldest comes first
+        # When each idle connection is closed. The oldest connection comes first.
+        self._idle_ends: dict[HttpConnection, float] = {}
+        self._next_end: asyncio.TimerHandle | None = None  # one timer for all idle connections
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -54,8 +57,8 @@ class HttpClient:
         """Closes all connections. Requests in progress fail."""
         self._is_closed = True
         self._connector.close()
-        for end in self._idle_ends.values():
-            end.cancel()
+        if self._next_end is not None:
+            self._next_end.cancel()
         connections = {*self._busy, *self._idle_ends}
         for connection in connections:
             connection.abort()
@@ -169,16 +172,25 @@ class HttpClient:
     def _keep(self, connection: HttpConnection) -> None:
         loop = asyncio.get_running_loop()
         self._idle.setdefault(connection.origin, []).append(connection)
-        self._idle_ends[connection] = loop.call_later(
-            self._keepalive_seconds, self._drop, connection
-        )
+        end = self._idle_ends[connection] = loop.time() + self._keepalive_seconds
+        if self._next_end is None:
+            self._next_end = loop.call_at(end, self._drop_unused, loop)
+
+    def _drop_unused(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._next_end, now = None, loop.time()
+        while self._idle_ends:
+            connection, end = next(iter(self._idle_ends.items()))
+            if end > now:
+                self._next_end = loop.call_at(end, self._drop_unused, loop)
+                break
+            self._drop(connection)
 
     def _drop(self, connection: HttpConnection) -> None:
         self._forget(connection)
         connection.abort()
 
     def _forget(self, connection: HttpConnection) -> None:
-        self._idle_ends.pop(connection).cancel()
+        del self._idle_ends[connection]
         kept = self._idle[connection.origin]
         kept.remove(connection)
         if not kept:
@@ -189,14 +201,23 @@ def _encode(method: str, target: Target, headers: Mapping[str, str], body: bytes
     if method not in METHODS:
         raise ValueError(f"The method {method!r} is not supported.")
     fields = {"Host": target.host, **headers}
-    lines = [f"{name}: {value}" for name, value in fields.items()]
+    names = tuple(fields)
     if target.authorization is not None:
-        lines.append(f"Authorization: {target.authorization}")
+        fields["Authorization"] = target.authorization
+        names += ("Authorization",)
     if body is not None or method == "POST":
-        lines.append(f"Content-Length: {len(body or b'')}")
-    if len({line.partition(":")[0].lower() for line in lines}) < len(lines):
+        fields["Content-Length"] = str(len(body or b""))
+        names += ("Content-Length",)
+    if not _are_valid(names):
         raise ValueError("A header is repeated, or both the URL and a header have credentials.")
-    if FORBIDDEN.search("".join(lines)):
+    if FORBIDDEN.search("".join(fields.values())):
         raise ValueError("A header has a line break.")
-    head = "\r\n".join([f"{method} {target.path} HTTP/1.1", *lines, "", ""])
-    return head.encode() + (body or b"")
+    lines = "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
+    return f"{method} {target.path} HTTP/1.1\r\n{lines}\r\n".encode() + (body or b"")
+
+
+@lru_cache(maxsize=256)  # cached, because few different lists of headers are sent
+def _are_valid(names: tuple[str, ...]) -> bool:
+    if FORBIDDEN.search("".join(names)):
+        raise ValueError("A header has a line break.")
+    return len({name.lower() for name in names}) == len(names)

@@ -14,6 +14,8 @@ from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from manilla.kit.http_client.errors import InvalidUrl
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+REFERENCE_LENGTH_MIN = 20  # shorter last segments are mostly names of endpoints
+_REFERENCE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 _UNRESERVED = r"\-A-Za-z0-9._~!$'()*,"
 # Percent-encoded characters that match the first pattern are decoded.
@@ -51,9 +53,34 @@ class Target(NamedTuple):
     authorization: str | None  # the header, built from the URL's user name and password
 
 
-@lru_cache(maxsize=4096)  # cached, because all notifications of a merchant have the same URL
 def parse(url: str) -> Target:
-    """Parses a URL. Raises InvalidUrl if the URL is invalid."""
+    """Parses a URL. Raises InvalidUrl if the URL is invalid.
+
+    Parses only the part before the last slash if the rest is a plain reference, as in a status
+    query: only that part is the same for many calls, and is cached.
+    """
+    folder, _, reference = url.rpartition("/")
+    if len(reference) >= REFERENCE_LENGTH_MIN and _REFERENCE.fullmatch(reference):
+        parent = _parent(folder)
+        if parent is not None:
+            return parent._replace(path=f"{parent.path}/{reference}")
+    return _parse(url)
+
+
+@lru_cache(maxsize=256)
+def _parent(folder: str) -> Target | None:
+    """Parses a URL without its last segment. Returns None if the whole URL must be parsed."""
+    if any(odd in folder for odd in ("?", "#", "/.")):
+        return None
+    try:
+        parent = _parse(folder)
+    except InvalidUrl:
+        return None  # for example, because the last segment is the host
+    return None if parent.path == "/" else parent
+
+
+@lru_cache(maxsize=4096)  # cached, because all notifications of a merchant have the same URL
+def _parse(url: str) -> Target:
     try:
         split = urlsplit(url)
         host, port = _encode_host(split.hostname or ""), split.port
