@@ -159,9 +159,16 @@ STORED = f"""
                 ON CONFLICT DO NOTHING)"""
 
 
-# Deletes the jobs whose last message was delivered, unless they have another message by now.
-ENDED = f""", ended AS ({deletion(first=1 + len(AttemptResult.__struct_fields__))})
-        SELECT fence FROM ended"""
+def ended(*after: str) -> str:
+    """Returns the end of an SQL statement that starts with `STORED`.
+
+    Deletes the jobs whose last message was delivered, unless they have another message by now. The
+    parts `after` lock the messages before the jobs, as code does that schedules a message again.
+    """
+    jobs = deletion(1 + len(AttemptResult.__struct_fields__), after=after)
+    return f", ended AS ({jobs}) SELECT fence FROM ended"
+
+
 _CHANGE = """
         UPDATE notification AS n
            SET attempts = g.attempts, state = g.state,
@@ -176,7 +183,7 @@ _RECORD = f"""{STORED} {_CHANGE}
 
 
 # The statement is the same for all batches without a final failure.
-_RECORD_AND_END = f"""{STORED}, changed AS ({_CHANGE}) {ENDED}"""
+_RECORD_AND_END = f"""{STORED}, changed AS ({_CHANGE} RETURNING true) {ended("changed")}"""
 
 
 async def record(db: Database, results: Sequence[DeliveryResult]) -> list[bool]:
@@ -192,10 +199,10 @@ async def record(db: Database, results: Sequence[DeliveryResult]) -> list[bool]:
 
 
 async def record_and_end(db: Database, sql: str, results: Sequence[DeliveryResult]) -> list[bool]:
-    """Runs an SQL statement that starts with `STORED` and ends with `ENDED`."""
-    ended = [each.ended for each in results if each.ended is not None]
+    """Runs an SQL statement that starts with `STORED` and ends with `ended`."""
+    jobs = [each.ended for each in results if each.ended is not None]
     attempts = parameters([each.attempt for each in results])
-    deleted = {record["fence"] for record in await db.records_by_key(sql, *attempts, *keys(ended))}
+    deleted = {record["fence"] for record in await db.records_by_key(sql, *attempts, *keys(jobs))}
     return [each.ended is not None and each.ended.fence in deleted for each in results]
 
 

@@ -86,7 +86,7 @@ async def charge(db: Database | Connection, merchant_id: int, reference: str) ->
 
 async def charges_of(db: Database, jobs: Sequence[Job]) -> list[Charge | None]:
     """Returns each job's charge, in the order of the jobs."""
-    rows = await db.rows(
+    rows = await db.rows_by_key(
         Charge,
         f"""
         SELECT found.*

@@ -7,7 +7,7 @@ import asyncpg
 import msgspec
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.db import BY_KEY_SESSIONS, Database
 from manilla.kit.environment import Environment
 from manilla.settings import Settings
 from tests.waiting import until
@@ -74,3 +74,23 @@ async def test_an_enum_of_a_struct_is_an_enum_in_its_rows(
 async def test_a_row_with_an_unknown_value_of_an_enum_is_not_read(db: Database) -> None:
     with pytest.raises(msgspec.ValidationError, match="Invalid enum value 'staging'"):
         await db.row(_Owned, OWNED, "staging")
+
+
+async def test_statements_by_key_run_at_the_same_time_and_wait_for_a_free_session(
+    db: Database,
+) -> None:
+    sessions = await asyncio.gather(
+        *(db.records_by_key("SELECT pg_backend_pid() AS pid") for _ in range(3 * BY_KEY_SESSIONS))
+    )
+    pids = {record["pid"] for [record] in sessions}
+    assert 1 < len(pids) <= BY_KEY_SESSIONS
+    # The session that was used last is used again.
+    [again] = await db.records_by_key("SELECT pg_backend_pid() AS pid")
+    assert again["pid"] in pids
+
+
+async def test_a_failed_statement_by_key_leaves_its_session_to_others(db: Database) -> None:
+    for _ in range(BY_KEY_SESSIONS + 1):
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            await db.records_by_key("SELECT 1 / $1::integer", 0)
+    assert [record["one"] for record in await db.records_by_key("SELECT 1 AS one")] == [1]

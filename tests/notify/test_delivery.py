@@ -7,6 +7,7 @@ import time
 import pytest
 
 from manilla.notify import delivery, redeliver
+from manilla.notify.outbox import DELIVER
 from manilla.payments.checkout import SandboxOutcome
 from tests import clock
 from tests.limits import CALL_SECONDS
@@ -187,6 +188,30 @@ async def test_a_resend_during_the_last_attempt_is_not_marked_failed(
     await deliveries.deliver()
     assert await deliveries.state(trx_id) == "delivered"
     assert [kept.number for kept in await deliveries.attempts(trx_id)] == [1, 2, 3, 4]
+
+
+async def test_a_notification_queued_during_a_delivery_is_delivered_too(
+    deliveries: Deliveries,
+) -> None:
+    trx_id = await deliveries.finish_payment(SandboxOutcome.CANCEL)
+
+    async def pays_after_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await deliveries.services.checkout.pretend(trx_id, SandboxOutcome.PAY)
+        await answer(200)(reader, writer)
+
+    deliveries.receiver.answers = [pays_after_all]
+    await deliveries.deliver()
+    await deliveries.deliver()
+    assert [each.state for each in await deliveries.notifications(trx_id)] == ["delivered"] * 2
+    assert len(deliveries.receiver.received) == 2
+
+
+async def test_the_last_delivery_of_a_transaction_deletes_its_job(deliveries: Deliveries) -> None:
+    await deliveries.finish_payment()
+    await deliveries.deliver()
+    key = deliveries.merchant.new.id, DELIVER
+    left = "SELECT count(*) FROM job WHERE merchant_id = $1 AND kind = $2"
+    assert await deliveries.services.db.number(left, *key) == 0
 
 
 async def test_resending_a_transaction_starts_with_its_oldest_notification(

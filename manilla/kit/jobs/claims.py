@@ -143,13 +143,16 @@ _GIVE_BACK = "lease = NULL, leased_until = NULL"
 _DUE_AGAIN = "greatest(job.due_at, now())"
 
 
-def deletion(first: int = 1) -> str:
+def deletion(first: int = 1, *, after: Sequence[str] = ()) -> str:
     """Returns the SQL that deletes jobs, except jobs with an event since the claim.
 
     The parameters from number `first` on are the jobs' `keys`. Returns the deleted jobs' fences.
+    `after` names the parts (WITH) of the same SQL statement that must run before. PostgreSQL
+    evaluates conditions that do not depend on a row first.
     """
     mine = _mine(first).replace("FROM unnest", "USING unnest", 1)
-    return f"DELETE FROM job {mine} AND job.fence = mine.fence RETURNING mine.fence"
+    order = "".join(f" AND (SELECT count(*) FROM {part}) >= 0" for part in after)
+    return f"DELETE FROM job {mine} AND job.fence = mine.fence{order} RETURNING mine.fence"
 
 
 def putting_off(first: int = 1) -> str:

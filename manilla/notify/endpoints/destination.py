@@ -115,8 +115,9 @@ _RECORD_DELIVERED = f"""{_CHANGED},
         UPDATE webhook_endpoint AS e SET failing_since = NULL
           FROM (SELECT DISTINCT merchant_id, endpoint_id FROM changed WHERE NOT is_test) AS well
          WHERE e.merchant_id = well.merchant_id AND e.id = well.endpoint_id
-           AND e.failing_since IS NOT NULL)
-        {queries.ENDED}"""
+           AND e.failing_since IS NOT NULL
+        RETURNING true)
+        {queries.ended("changed", "recovered")}"""
 
 
 async def _due(db: Database, jobs: Sequence[Job]) -> list[DueDelivery]:
