@@ -20,6 +20,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CONFLICT_TRIES = 5
+# The delay of statements that store results of a worker's jobs. Providers and merchants' servers
+# respond to the calls of one batch within a few milliseconds.
+RESULT_DELAY_SECONDS = 0.01
 
 
 class _Load:
@@ -38,7 +41,8 @@ class Batcher(Generic[Item, Result]):
     `run` takes a list of items and returns one result per item, in the same order.
 
     A busy batcher waits `gather_seconds` between statements, so that each statement processes more
-    items. A single submitter never waits.
+    items. A single submitter never waits. If nobody waits for the results, `delay_seconds` delays
+    every statement, so that items that arrive one after another also share a statement.
 
     An expected error is a result, not an exception. If `run` raises an exception, the batch is
     split in half and each half runs again, until the failing item is alone and only its submitter
@@ -54,11 +58,13 @@ class Batcher(Generic[Item, Result]):
         batch_max: int = 128,
         waiting_max: int = 4096,
         gather_seconds: float = 0,
+        delay_seconds: float = 0,
     ) -> None:
         self._run = run
         self._batch_max = batch_max
         self._waiting_max = waiting_max
         self._gather_seconds = gather_seconds
+        self._delay_seconds = delay_seconds
         self._queue: deque[tuple[Item, asyncio.Future[Result], float]] = deque()
         self._drain: asyncio.Task[None] | None = None
         self._waits = deadline.Waits()
@@ -95,6 +101,8 @@ class Batcher(Generic[Item, Result]):
         queue = self._queue
         try:
             while queue:
+                if self._delay_seconds and len(queue) < self._batch_max:
+                    await asyncio.sleep(self._delay_seconds)
                 taken = [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
                 # Skip items whose request has timed out or whose client has disconnected.
                 await self._settle(

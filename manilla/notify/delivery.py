@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, Protocol
 
 from manilla import metrics
 from manilla.kit import crash, outbound, time_limits
-from manilla.kit.batch import Batcher
+from manilla.kit.batch import RESULT_DELAY_SECONDS, Batcher
 from manilla.kit.http_client.client import HttpClient
 from manilla.kit.http_client.connection import HttpReply
 from manilla.kit.http_client.errors import HttpError
@@ -71,7 +71,9 @@ class NotificationDelivery(Generic[Due]):
         self._client = client
         self._hosts = HostLimits()
         self._load: Batcher[Job, Due | None] = Batcher(destination.due)
-        self._record: Batcher[DeliveryResult, bool] = Batcher(destination.record)
+        self._record: Batcher[DeliveryResult, bool] = Batcher(
+            destination.record, delay_seconds=RESULT_DELAY_SECONDS
+        )
 
     def works(self) -> dict[str, Work]:
         return {self._destination.kind: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True)}

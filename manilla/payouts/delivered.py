@@ -10,7 +10,7 @@ import msgspec
 
 from manilla import metrics
 from manilla.kit import crash, tracing
-from manilla.kit.batch import Batcher
+from manilla.kit.batch import RESULT_DELAY_SECONDS, Batcher
 from manilla.kit.db import Database
 from manilla.notify import outbox
 from manilla.notify.events.kinds import EventType
@@ -30,7 +30,9 @@ class ReportedDelivery(msgspec.Struct, frozen=True):
 class DeliveredPayouts:
     def __init__(self, db: Database) -> None:
         self._connection = db.keep_connection(writes=True)
-        self._batcher: Batcher[ReportedDelivery, bool] = Batcher(self._complete)
+        self._batcher: Batcher[ReportedDelivery, bool] = Batcher(
+            self._complete, delay_seconds=RESULT_DELAY_SECONDS
+        )
 
     async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
         """Completes the payout. Returns False if the payout needs `states.settle` instead."""

@@ -7,7 +7,7 @@ from manilla.beneficiaries import sandbox
 from manilla.cases.cases import CaseKind
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
-from manilla.kit.batch import Batcher
+from manilla.kit.batch import RESULT_DELAY_SECONDS, Batcher
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job, NextRun, RunEnd, Work
 from manilla.ledger.transactions import Scenario
@@ -94,7 +94,9 @@ class PayoutTasks:
         self._base_url = base_url
         self._find: Batcher[Job, Payout | None] = Batcher(partial(store.payouts_of, db))
         self._delivered = delivered
-        self._accept: Batcher[Accepted, None] = Batcher(partial(store.accept, db))
+        self._accept: Batcher[Accepted, None] = Batcher(
+            partial(store.accept, db), delay_seconds=RESULT_DELAY_SECONDS
+        )
         self._index: Batcher[Payout, None] = Batcher(partial(store.index_references, db))
         self.machine = TransferMachine(
             *(db, rails, claims, PAYOUTS, SCHEDULE, CONCURRENCY, Direction.PAY_OUT), self.complete

@@ -135,6 +135,21 @@ async def test_concurrent_callers_are_batched_and_a_single_one_does_not_wait() -
     assert recorder.calls == [[1], [2, 3], [4, 5, 6]]
 
 
+async def test_a_delayed_statement_takes_items_that_arrive_one_after_another() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.run, delay_seconds=40, batch_max=3)
+    submitted = []
+    for number in (1, 2):
+        submitted.append(asyncio.create_task(batcher.submit(number)))
+        await asyncio.sleep(0)
+    assert recorder.calls == []
+    clock.advance(40)
+    await asyncio.gather(*submitted)
+    # A full batch is not delayed.
+    await asyncio.gather(*(batcher.submit(number) for number in (3, 4, 5)))
+    assert recorder.calls == [[1, 2], [3, 4, 5]]
+
+
 async def test_a_submitter_that_times_out_does_not_hold_back_the_others() -> None:
     started, release = asyncio.Event(), asyncio.Event()
     calls: list[list[int]] = []

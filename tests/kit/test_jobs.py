@@ -9,7 +9,7 @@ import pytest
 
 from manilla.kit import jobs
 from manilla.kit.db import Database
-from manilla.kit.jobs import Job, Work, claims
+from manilla.kit.jobs import Job, RunEnd, Work, claims
 from manilla.kit.jobs import runner as runner_module
 from manilla.kit.jobs.runner import Runner
 from tests.timeouts import TIMEOUT_SECONDS
@@ -198,8 +198,13 @@ async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     async def do(job: Job) -> None:
         done.append(job.subject)
 
-    async def rest(_until: asyncio.Event) -> None:
-        stop.set()
+    pause = runner_module._pause
+
+    async def rest(until: asyncio.Event, seconds: float) -> None:
+        if until is stop and seconds == runner_module.POLL_SECONDS:
+            stop.set()
+        else:
+            await pause(until, seconds)
 
     monkeypatch.setattr(runner_module, "_pause", rest)
     for merchant_id in range(4):
@@ -217,7 +222,7 @@ async def test_a_merchants_long_queue_does_not_delay_other_merchants(
     async def do(job: Job) -> None:
         order.append(job.merchant_id)
 
-    async def rest(_until: asyncio.Event) -> None:
+    async def rest(_until: asyncio.Event, _seconds: float) -> None:
         stop.set()
 
     monkeypatch.setattr(runner_module, "_pause", rest)
@@ -231,6 +236,22 @@ async def test_a_merchants_long_queue_does_not_delay_other_merchants(
     # The first four jobs are the oldest ones. From then on, the merchants have equal shares.
     assert order.index(2) < 8
     assert [merchant for merchant in order[:20] if merchant == 2] == [2, 2, 2]
+
+
+async def test_a_job_that_its_handler_has_ended_is_left_alone(db: Database, kind: str) -> None:
+    """A job of the same subject that was added since then is another job."""
+    await jobs.put(db, 1, kind, "s")
+    held = await _claim_one(db, kind)
+
+    async def handler(job: Job) -> RunEnd:
+        async with db.transaction() as connection:
+            await jobs.delete(connection, job.merchant_id, job.kind, job.subject)
+        await jobs.put(db, job.merchant_id, job.kind, job.subject)
+        return RunEnd.DELETED
+
+    await Runner(db, {kind: Work(handler, concurrency=1)})._do(held)
+    assert await _count(db, kind) == 1
+    assert len(await claims.claim(db, {kind: 1})) == 1
 
 
 async def test_a_full_runner_claims_the_next_job_when_a_job_ends(

@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from manilla.kit import time_limits
-from manilla.kit.batch import Batcher
+from manilla.kit.batch import RESULT_DELAY_SECONDS, Batcher
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Job, NextRun, RunEnd, Work, claims
@@ -18,6 +18,7 @@ log = structlog.get_logger(__name__)
 
 RENEW_SECONDS = 5.0
 POLL_SECONDS = 0.2
+ROUND_SECONDS = 0.02
 
 
 class Runner:
@@ -29,9 +30,14 @@ class Runner:
         self._running: dict[str, set[asyncio.Task[None]]] = {kind: set() for kind in works}
         self._held: dict[Job, float] = {}  # start time of each job that this process holds
         self._full: set[str] = set()  # job kinds whose capacity was used up at the last claim
-        self._freed = asyncio.Event()
-        self._end: Batcher[Job, None] = Batcher(partial(claims.end, db))
-        self._put_off: Batcher[tuple[Job, float], None] = Batcher(partial(claims.put_off, db))
+        # Maps each kind to the event that is set when a full kind has free capacity again.
+        self._freed: dict[str, asyncio.Event] = {}
+        self._end: Batcher[Job, None] = Batcher(
+            partial(claims.end, db), delay_seconds=RESULT_DELAY_SECONDS
+        )
+        self._put_off: Batcher[tuple[Job, float], None] = Batcher(
+            partial(claims.put_off, db), delay_seconds=RESULT_DELAY_SECONDS
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         by_time = [kind for kind, work in self._works.items() if not work.is_fair]
@@ -49,33 +55,36 @@ class Runner:
             renewing.cancel()
 
     async def _run_by_time(self, kinds: Sequence[str], stop: asyncio.Event) -> None:
+        freed = asyncio.Event()
+        self._freed |= dict.fromkeys(kinds, freed)
         while not stop.is_set():
             free = {kind: limit for kind in kinds if (limit := self._free(kind))}
             claimed = await self._claimed(claims.claim(self._db, free)) if free else []
             by_kind = {kind: sum(job.kind == kind for job in claimed) for kind in free}
-            self._freed.clear()
-            self._full = {kind for kind in kinds if not self._free(kind)}
+            freed.clear()
+            self._full.difference_update(kinds)
+            self._full.update(kind for kind in kinds if not self._free(kind))
             if all(by_kind[kind] < limit or kind in self._full for kind, limit in free.items()):
-                await _pause(self._freed)
+                await _pause(freed, POLL_SECONDS)
 
     async def _run_fairly(self, kind: str, stop: asyncio.Event) -> None:
         """Runs all due jobs, or gives each merchant its turn while more are due than can run."""
+        self._freed[kind] = asyncio.Event()
         while not stop.is_set():
-            limit = self._free(kind)
-            if not limit:
-                await self._one_ended(kind)
-            elif len(await self._claimed(claims.claim(self._db, {kind: limit}))) < limit:
-                await _pause(stop)
-            else:
-                await self._take_turns(kind, stop)
+            limit = await self._some_free(kind)
+            if limit:
+                claimed = await self._claimed(claims.claim(self._db, {kind: limit}))
+                if len(claimed) == limit:
+                    await self._take_turns(kind, stop)
+                else:
+                    await _pause_between_rounds(stop, len(claimed))
 
     async def _take_turns(self, kind: str, stop: asyncio.Event) -> None:
         """Claims the merchants' jobs in turn, until no merchant has a due job."""
-        turn, found_any = -1, False
+        turn, found, has_more = -1, 0, False
         while not stop.is_set():
-            limit = self._free(kind)
+            limit = await self._some_free(kind)
             if not limit:
-                await self._one_ended(kind)
                 continue
             try:
                 claimed, last = await claims.claim_fairly(self._db, kind, limit, turn)
@@ -84,16 +93,27 @@ class Runner:
                 return
             for job in claimed:
                 self._start(job)
-            found_any |= bool(claimed)
+            found += len(claimed)
+            # An equal share of the places for each merchant can leave some of them free.
+            has_more |= 2 * len(claimed) >= limit
             if last is not None:
                 turn = last
-            elif found_any:
-                turn, found_any = -1, False  # start the next round with the first merchant
-            else:
+                continue
+            if not found:
                 return
+            if not has_more:
+                await _pause_between_rounds(stop, found)
+            turn, found, has_more = -1, 0, False  # the next round, from the first merchant
 
-    async def _one_ended(self, kind: str) -> None:
-        await asyncio.wait(self._running[kind], return_when=asyncio.FIRST_COMPLETED)
+    async def _some_free(self, kind: str) -> int:
+        """Returns how many jobs to claim. If the answer is 0, waits until some have ended."""
+        limit = self._free(kind)
+        if not limit:
+            self._freed[kind].clear()
+            self._full.add(kind)
+            await _pause(self._freed[kind], POLL_SECONDS)
+            self._full.discard(kind)
+        return limit
 
     async def _renew(self) -> None:
         while True:
@@ -133,7 +153,7 @@ class Runner:
         def ended(task: asyncio.Task[None]) -> None:
             running.discard(task)
             if job.kind in self._full and self._free(job.kind):
-                self._freed.set()
+                self._freed[job.kind].set()
 
         task.add_done_callback(ended)
 
@@ -160,6 +180,11 @@ class Runner:
             del self._held[job]
 
 
-async def _pause(until: asyncio.Event) -> None:
+async def _pause_between_rounds(stop: asyncio.Event, found: int) -> None:
+    """Pauses while few jobs are due, so that the next claim finds several jobs."""
+    await _pause(stop, ROUND_SECONDS if found else POLL_SECONDS)
+
+
+async def _pause(until: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(until.wait(), POLL_SECONDS)
+        await asyncio.wait_for(until.wait(), seconds)
