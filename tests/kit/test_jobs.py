@@ -222,8 +222,11 @@ async def test_a_merchants_long_queue_does_not_delay_other_merchants(
     async def do(job: Job) -> None:
         order.append(job.merchant_id)
 
-    async def rest(_until: asyncio.Event, _seconds: float) -> None:
-        stop.set()
+    async def rest(until: asyncio.Event, _seconds: float) -> None:
+        if until is stop:
+            stop.set()  # no job is due
+        else:
+            await until.wait()  # for a free place
 
     monkeypatch.setattr(runner_module, "_pause", rest)
     for number in range(100):

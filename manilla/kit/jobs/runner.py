@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 RENEW_SECONDS = 5.0
 POLL_SECONDS = 0.2
-ROUND_SECONDS = 0.02
+ROUND_SECONDS = 0.1
 
 
 class Runner:
