@@ -46,6 +46,10 @@ class Settings(msgspec.Struct, frozen=True):
     data_folder: Path | None = None  # None if the database runs on another host
     drain_seconds: int = 0  # how long connections are accepted after the stop signal
     otlp_url: str | None = None  # the collector of traces; None if tracing is off
+    # For `manilla cell move`: the second cell's database, as the owner of its tables, and how the
+    # second cell's PostgreSQL reaches this database, if not with the URL for migrations.
+    target_url: str | None = None
+    replication_url: str | None = None
     archive_folder: Path | None = None  # where `manilla archive run` writes old months
     # Where each secret comes from, without the secret.
     secret_sources: tuple[str, ...] = ()
@@ -81,6 +85,8 @@ class Settings(msgspec.Struct, frozen=True):
             data_folder=_data_folder(environment),
             drain_seconds=_drain_seconds(environment, mode, problems),
             otlp_url=_otlp_url(environment, problems),
+            target_url=environment.get("MANILLA_TARGET_DATABASE_URL") or None,
+            replication_url=environment.get("MANILLA_REPLICATION_URL") or None,
             archive_folder=_archive_folder(environment),
             secret_sources=tuple(f"{name}: {source}" for name, source in sources.items()),
         )

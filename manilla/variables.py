@@ -45,6 +45,20 @@ VARIABLES = (
         is_secret=True,
     ),
     Variable(
+        "MANILLA_TARGET_DATABASE_URL",
+        "none",
+        "for [`manilla cell move`](operating/moving-a-merchant.md): the connection to the second "
+        "cell's database, as the owner of its tables",
+        is_secret=True,
+    ),
+    Variable(
+        "MANILLA_REPLICATION_URL",
+        "`MANILLA_MIGRATION_URL`",
+        "for [`manilla cell move`](operating/moving-a-merchant.md): the connection with which the "
+        "second cell's PostgreSQL reads this database, if its hosts have other names there",
+        is_secret=True,
+    ),
+    Variable(
         "MANILLA_MASTER_KEY",
         "in `manilla up`: generated once, in `master.key` in the data folder",
         "32 random bytes in base64 (`manilla master-key generate`, or `openssl rand -base64 32`) "

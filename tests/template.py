@@ -94,6 +94,7 @@ async def _initialize_and_migrate(folder: Path) -> None:
         await postgres.create_database(
             cluster.url(postgres.SUPERUSER, "postgres"), cluster.passwords
         )
+        await _permit_moves(cluster)
         await migrate.upgrade(cluster.url(postgres.OWNER), cluster.url(postgres.APPLICATION))
         await _keep_a_copy(cluster)
     finally:
@@ -112,6 +113,16 @@ async def _keep_a_copy(cluster: postgres.Cluster) -> None:
         await connection.close()
 
 
+async def _permit_moves(cluster: postgres.Cluster) -> None:
+    """Gives the owner the rights that `manilla cell move` needs."""
+    connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
+    try:
+        await connection.execute(f"ALTER ROLE {postgres.OWNER} REPLICATION")
+        await connection.execute(f"GRANT pg_create_subscription TO {postgres.OWNER}")
+    finally:
+        await connection.close()
+
+
 async def _save_time(cluster: postgres.Cluster) -> None:
     """Disables fsync, because the data need not survive a crash of the operating system.
 
@@ -123,5 +134,7 @@ async def _save_time(cluster: postgres.Cluster) -> None:
         for name in ("fsync", "full_page_writes"):
             await connection.execute(f"ALTER SYSTEM SET {name} = off")
         await connection.execute("ALTER SYSTEM SET plan_cache_mode = force_generic_plan")
+        # Merchants are moved to other databases of the same server.
+        await connection.execute("ALTER SYSTEM SET wal_level = logical")
     finally:
         await connection.close()

@@ -24,6 +24,8 @@ SMALL = frozenset(
     {"alembic_version", "function_set", "change", "setting", "master_key_proof"}
     | {"merchant", "merchant_key", "credential", "api_key", "gateway_order", "rate_window"}
     | {"checkout_origins", "cell", "moved_merchant"}
+    # Rows of merchants that are being moved, or were moved.
+    | {"merchant_fence", "merchant_move", "moved_job", "move_marker"}
     | {"provider_account", "provider_bank", "provider_credentials", "method", "transfer_fee"}
     | {"rail_state", "rail_minute", "rail_bank_minute"}
     | {"person", "invitation", "password_reset", "session"}

@@ -140,6 +140,7 @@ class MerchantApi:
         await services.watch.ensure_fresh()
         identity = request.identity = await self._identify(request, endpoint, body)
         caller = identity.caller
+        services.cells.now.check_here(caller.merchant_id)
         ticket = request.ticket = self._ticket(request, caller)
         try:
             if not endpoint.counts:
@@ -209,6 +210,7 @@ class MerchantApi:
         identity = await authenticate.identify(
             services.directory, environment, request.address, headers
         )
+        services.cells.now.check_here(identity.caller.merchant_id)
         availability.check(identity.caller)
         rights.check(identity.rights, endpoint.right)
 

@@ -109,6 +109,10 @@ class WebhookReceiver:
                 # `manilla provider check` created this transaction with test money.
                 metrics.webhooks.labels(provider, "check").inc()
                 log.info("webhook_of_check", provider=provider, reference=event.reference)
+            case event if merchant_of(event.reference) in self._cells.now.closed and (
+                self._other_home(event) is None
+            ):
+                raise WebhookNotForwarded  # the merchant is being moved
             case event if (home := self._other_home(event)) is not None:
                 await self._forward(home, provider, headers, raw)
             case event:

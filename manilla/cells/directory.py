@@ -9,6 +9,13 @@ from manilla.cells.registry import KnownCell
 from manilla.kit import changes
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
+
+
+class MerchantMoves(Unavailable):
+    """The merchant is being moved to another cell, or the proxy does not know its new cell yet."""
+
+    message = "The service is briefly unavailable for this merchant. Please try again."
 
 
 class CellMap(msgspec.Struct, frozen=True):
@@ -16,6 +23,8 @@ class CellMap(msgspec.Struct, frozen=True):
 
     cells: Mapping[str, KnownCell]
     moves: Mapping[int, str]
+    # Merchants whose requests this cell rejects, because they are being moved or live elsewhere.
+    closed: frozenset[int] = frozenset()
 
     @property
     def this(self) -> KnownCell | None:
@@ -37,10 +46,15 @@ class CellMap(msgspec.Struct, frozen=True):
         home = self.home_of(merchant_id)
         return home is not None and not home.is_this
 
+    def check_here(self, merchant_id: int) -> None:
+        """Raises an error if this cell must not act for the merchant at the moment."""
+        if merchant_id in self.closed or (self.cells and self.is_elsewhere(merchant_id)):
+            raise MerchantMoves
+
 
 async def load(db: Database) -> CellMap:
     cells = {cell.name: cell for cell in await registry.list_cells(db)}
-    return CellMap(cells, await registry.moves(db))
+    return CellMap(cells, await registry.moves(db), await registry.closed(db))
 
 
 class CellDirectory:

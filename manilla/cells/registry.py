@@ -200,6 +200,12 @@ async def moves(db: Database | Connection) -> dict[int, str]:
     return {row.merchant_id: row.cell for row in rows}
 
 
+async def closed(db: Database | Connection) -> frozenset[int]:
+    """Returns the merchants whose requests this cell rejects."""
+    rows = await db.records("SELECT merchant_id FROM merchant_fence WHERE state <> 'copying'")
+    return frozenset(row["merchant_id"] for row in rows)
+
+
 async def record_home(connection: Connection, merchant_id: int, name: str) -> None:
     """Records that the merchant lives in the cell with this name, which can be this cell.
 

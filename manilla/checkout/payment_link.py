@@ -44,6 +44,7 @@ QR_HEADERS = {"Cache-Control": "public, max-age=86400"}
 def build(services: Services) -> list[UrlHandler]:
     async def show(request: WebRequest) -> PageResponse:
         view = await services.link_payments.view(_id(request))
+        services.cells.now.check_here(view.link.merchant_id)
         has_failed = request.query.get("status") == "failed"
         return _page(services, view, has_failed=has_failed)
 
@@ -69,6 +70,7 @@ def _id(request: WebRequest) -> str:
 async def _pay(services: Services, request: WebRequest) -> PageResponse:
     payments, form = services.link_payments, await read_form(request)
     link = await store.find(services.db, _id(request))
+    services.cells.now.check_here(link.merchant_id)
     try:
         given = _read_customer(form, link)
         address = address_of(request, services.trusted_proxies)

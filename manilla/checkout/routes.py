@@ -12,6 +12,7 @@ from manilla.checkout.rendering import STATIC, STATIC_PATH
 from manilla.checkout.request import NO_STORE, CheckoutRequest, UnreadableForm
 from manilla.kit.errors import Refusal
 from manilla.kit.http import BodyTooLarge
+from manilla.ledger import trx_ids
 from manilla.payments.link import LinkState
 from manilla.payments.payment import PaymentStatus
 from manilla.services import Services
@@ -70,6 +71,7 @@ def build(services: Services) -> list[UrlHandler]:
 
 async def _respond(services: Services, handler: Handler, http: WebRequest) -> PageResponse:
     request = CheckoutRequest(services, http)
+    services.cells.now.check_here(trx_ids.merchant_of(request.trx_id) or 0)
     match request.link_state:
         case LinkState.GOOD:
             return await handler(request)

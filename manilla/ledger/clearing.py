@@ -41,7 +41,7 @@ async def _add_some(db: Database) -> bool:
                     WHERE entry.merchant_id = p.merchant_id AND entry.posting_id = p.id
                       AND starts_with(entry.account, 'clearing:')
                    OFFSET 0) AS e
-             WHERE p.id > $1 AND p.id <= $2
+             WHERE p.id > $1 AND p.id <= $2 AND NOT lives_elsewhere(p.merchant_id)
              GROUP BY e.account, e.environment, e.currency
                 ON CONFLICT (account, environment, currency) DO UPDATE
                SET minor = total.minor + excluded.minor""",
@@ -49,3 +49,23 @@ async def _add_some(db: Database) -> bool:
         )
         await connection.execute("UPDATE clearing_total_head SET last_id = $1", until)
     return True
+
+
+async def add_merchant(connection: Connection, merchant_id: int, sign: int) -> None:
+    """Adds a merchant's entries to the totals when it moves to this cell, or subtracts them.
+
+    `sign` is 1 or -1. The merchant's fence must change in the same transaction. Entries of later
+    postings than those in the totals are added later, if the merchant lives here.
+    """
+    last_id = await connection.number("SELECT last_id FROM clearing_total_head FOR UPDATE")
+    await connection.execute(
+        """
+        INSERT INTO clearing_total AS total (account, environment, currency, minor)
+        SELECT account, environment, currency, $3 * sum(amount_minor)
+          FROM entry
+         WHERE merchant_id = $1 AND posting_id <= $2 AND starts_with(account, 'clearing:')
+         GROUP BY account, environment, currency
+            ON CONFLICT (account, environment, currency) DO UPDATE
+           SET minor = total.minor + excluded.minor""",
+        *(merchant_id, last_id, sign),
+    )

@@ -1,5 +1,6 @@
 """Rules that the ledger must always satisfy, each with a query that finds violations."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,7 +101,7 @@ LEDGER: tuple[Invariant, ...] = (
                            AND posting_id <= (SELECT last_id FROM clearing_total_head)
                          GROUP BY account, environment, currency) AS e
                   USING (account, environment, currency)
-            WHERE t.minor IS DISTINCT FROM e.sum""",
+            WHERE coalesce(t.minor, 0) <> coalesce(e.sum, 0)""",
     ),
 )
 
@@ -121,8 +122,10 @@ async def find(
 ) -> Finding:
     """Finds violations. `tables` is a `WITH` clause that can replace tables by some of their rows.
 
-    `values` are the parameters of this clause.
+    `values` are the parameters of this clause. The rules are about the merchants that live here, so
+    the copied rows of other merchants are hidden.
     """
+    tables = await _hide_copies(connection, invariant.violations, tables)
     rows = await connection.records(
         f"{tables} SELECT count(*) OVER () AS count, to_jsonb(broken) AS row"
         f" FROM ({invariant.violations}) AS broken LIMIT {examples_max}",
@@ -131,3 +134,36 @@ async def find(
     count = rows[0]["count"] if rows else 0
     examples = [msgspec.json.decode(row["row"]) for row in rows]
     return Finding(invariant.name, invariant.promise, count, examples)
+
+
+async def merchants_elsewhere(connection: Connection) -> list[int]:
+    """Returns the merchants of which this cell only has a copy."""
+    rows = await connection.records(
+        "SELECT merchant_id FROM merchant_fence WHERE lives_elsewhere(merchant_id)"
+    )
+    return [row["merchant_id"] for row in rows]
+
+
+async def _hide_copies(connection: Connection, sql: str, tables: str) -> str:
+    """Returns a `WITH` clause that hides the rows of merchants that live in another cell."""
+    elsewhere = await merchants_elsewhere(connection)
+    if not elsewhere:
+        return tables
+    rows = await connection.records(
+        """
+        SELECT c.relname AS name FROM pg_class c
+          JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'merchant_id'
+         WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+           AND NOT c.relispartition"""
+    )
+    numbers = ",".join(map(str, elsewhere))
+    hidden = [
+        f"{row['name']} AS NOT MATERIALIZED (SELECT * FROM public.{row['name']}"
+        f" WHERE (merchant_id = ANY ('{{{numbers}}}'::bigint[])) IS NOT TRUE)"
+        for row in rows
+        if re.search(rf"\b{row['name']}\b", sql)
+        and not re.search(rf"\b{row['name']} AS \(", tables)
+    ]
+    if not hidden:
+        return tables
+    return f"{tables}, {', '.join(hidden)}" if tables else f"WITH {', '.join(hidden)}"

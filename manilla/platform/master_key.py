@@ -4,9 +4,9 @@ from manilla.kit.crypto import Keyring, SealedColumn, SealError
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 
-_CONTEXT = "master_key_proof"
+CONTEXT = "master_key_proof"
 
-SEALED = SealedColumn("master_key_proof", "sealed", ("one",), lambda _row: _CONTEXT)
+SEALED = SealedColumn("master_key_proof", "sealed", ("one",), lambda _row: CONTEXT)
 
 
 class WrongMasterKey(Refusal):
@@ -19,9 +19,9 @@ class WrongMasterKey(Refusal):
 async def verify(db: Database, keyring: Keyring) -> None:
     await db.execute(
         "INSERT INTO master_key_proof (sealed) VALUES ($1) ON CONFLICT DO NOTHING",
-        keyring.seal(b"proof", _CONTEXT),
+        keyring.seal(b"proof", CONTEXT),
     )
     try:
-        keyring.open(await db.value("SELECT sealed FROM master_key_proof"), _CONTEXT)
+        keyring.open(await db.value("SELECT sealed FROM master_key_proof"), CONTEXT)
     except SealError as error:
         raise WrongMasterKey from error

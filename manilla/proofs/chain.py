@@ -8,6 +8,7 @@ lock. The chain therefore needs no column or index in the ledger's tables.
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -21,6 +22,7 @@ from manilla.proofs.verify import SETTINGS, Lines, Link
 log = structlog.get_logger(__name__)
 
 IDS_MAX = 10_000  # maximum range of ids in one link
+ARRIVED_ENTRIES_MAX = 50_000  # maximum number of entries in a link of arrived postings
 WAIT_SECONDS = 10
 POLL_SECONDS = 0.05
 
@@ -85,6 +87,61 @@ async def _add_link(db: Database, final_id: int) -> bool:
     return True
 
 
+class ArrivedRange(msgspec.Struct, frozen=True):
+    """Postings that were moved here with a merchant, before a link covers them."""
+
+    first_id: int
+    last_id: int
+    postings: int
+    entries: int
+    content: bytes
+
+
+async def digest_arrival(
+    connection: Connection, merchant_id: int, after_id: int
+) -> list[ArrivedRange]:
+    """Returns the ranges of a merchant's postings above an id, which another cell has numbered."""
+    await connection.execute(SETTINGS)
+    ranges: list[ArrivedRange] = []
+    while True:
+        # Only entries have an index on the posting's id.
+        last_id = await connection.value(
+            """
+            SELECT max(posting_id) FROM (
+                   SELECT posting_id FROM entry WHERE merchant_id = $1 AND posting_id > $2
+                    ORDER BY merchant_id, posting_id LIMIT $3) AS next""",
+            *(merchant_id, after_id, ARRIVED_ENTRIES_MAX),
+        )
+        if last_id is None:
+            return ranges
+        span = (after_id + 1, last_id)
+        postings, entries = await verify.read_arrived(connection, merchant_id, *span)
+        counts = (len(postings), len(entries))
+        ranges.append(ArrivedRange(*span, *counts, verify.digest(postings, entries)))
+        after_id = last_id
+
+
+async def add_arrival(
+    connection: Connection, merchant_id: int, ranges: Sequence[ArrivedRange]
+) -> None:
+    """Adds links for postings that were moved here with a merchant.
+
+    The chain's head keeps its last id, because another cell has numbered these postings.
+    """
+    last = await connection.row(_ChainHead, f"{verify.HEAD} FOR UPDATE")
+    assert last is not None
+    for each in ranges:
+        link = Link(
+            **msgspec.structs.asdict(each),
+            number=last.number + 1,
+            linked_at=datetime.now(UTC),
+            previous_hash=last.hash,
+            merchant_id=merchant_id,
+        )
+        await _insert(connection, link)
+        last = _ChainHead(link.number, last.last_id, link.computed_hash)
+
+
 def _link(last: _ChainHead, last_id: int, postings: Lines, entries: Lines) -> Link:
     return Link(
         number=last.number + 1,
@@ -101,10 +158,13 @@ def _link(last: _ChainHead, last_id: int, postings: Lines, entries: Lines) -> Li
 async def _insert(connection: Connection, link: Link) -> None:
     await connection.execute(
         """
-        WITH head AS (UPDATE posting_chain_head SET number = $1, last_id = $3, hash = $9)
+        WITH head AS (
+            UPDATE posting_chain_head
+               SET number = $1, hash = $9,
+                   last_id = CASE WHEN $10::bigint IS NULL THEN $3 ELSE last_id END)
         INSERT INTO posting_chain (number, first_id, last_id, postings, entries, content,
-                                   linked_at, previous_hash, hash)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)""",
+                                   linked_at, previous_hash, hash, merchant_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)""",
         *(link.number, link.first_id, link.last_id, link.postings, link.entries, link.content),
-        *(link.linked_at, link.previous_hash, link.computed_hash),
+        *(link.linked_at, link.previous_hash, link.computed_hash, link.merchant_id),
     )

@@ -11,6 +11,7 @@ import msgspec
 
 from manilla.kit.clock import LAGOS, start_of_day
 from manilla.kit.db import Connection
+from manilla.ledger.invariants import merchants_elsewhere
 from manilla.ledger.trx_ids import TRX_IDS
 from manilla.proofs.verify import Account, Seal
 
@@ -154,7 +155,9 @@ async def find(connection: Connection, seal: Seal) -> NewTransactions | None:
     if seal.checked_at is None:
         return None
     since = seal.checked_at - OVERLAP
-    rows = await connection.records(NEW_TRANSACTIONS, *(since, TRX_IDS.floor(since), seal.last_id))
+    found = await connection.records(NEW_TRANSACTIONS, *(since, TRX_IDS.floor(since), seal.last_id))
+    elsewhere = set(await merchants_elsewhere(connection))
+    rows = [row for row in found if row["merchant_id"] not in elsewhere]
     return NewTransactions(
         [row["merchant_id"] for row in rows], [row["trx_id"] for row in rows], seal.last_id, since
     )

@@ -272,7 +272,9 @@ async def _check_sums(
     connection: Connection,
 ) -> list[PackTable]:
     verified = await asyncio.shield(verifying)
-    limit = new_rows.of_balances(rule.name, verified.balances)
+    elsewhere = set(await invariants.merchants_elsewhere(connection))
+    balances = {key: minor for key, minor in verified.balances.items() if key[0] not in elsewhere}
+    limit = new_rows.of_balances(rule.name, balances)
     return await _check(section, rule, limit, connection)
 
 

@@ -37,16 +37,38 @@ LAGOS = timezone(timedelta(hours=1))  # Nigeria has no daylight saving time
 # The worker links postings within seconds, unless it is stopped or a transaction hangs.
 LINKED_WITHIN = timedelta(minutes=30)
 
-# These queries select the postings with ids above $1 and up to $2, and their merchants' entries.
-POSTINGS = """
-    SELECT id, merchant_id, environment, currency, kind, trx_id, reason, posted_at
-      FROM public.posting WHERE id > $1 AND id <= $2 ORDER BY id, merchant_id"""
-ENTRIES = """
+# Another cell numbered the postings that arrived with a merchant. A link with the merchant's number
+# covers them. Until the merchant's move has ended, no link covers them.
+NUMBERED_HERE = """
+    NOT EXISTS (SELECT FROM public.posting_chain a
+                 WHERE a.merchant_id = {row}.merchant_id
+                   AND {row}.{id} BETWEEN a.first_id AND a.last_id)
+    AND NOT EXISTS (SELECT FROM public.merchant_fence f
+                     WHERE f.merchant_id = {row}.merchant_id AND f.state = 'arriving'
+                       AND {row}.{id} > f.after_id)"""
+_POSTING = "SELECT id, merchant_id, environment, currency, kind, trx_id, reason, posted_at"
+_ENTRY = """
     SELECT e.posting_id, e.line, e.merchant_id, e.environment, e.currency, e.account,
-           e.amount_minor, e.balance_minor
+           e.amount_minor, e.balance_minor"""
+# These queries select the postings with ids above $1 and up to $2, and their merchants' entries.
+POSTINGS = f"""
+    {_POSTING} FROM public.posting p WHERE p.id > $1 AND p.id <= $2
+       AND {NUMBERED_HERE.format(row="p", id="id")}
+     ORDER BY p.id, p.merchant_id"""
+ENTRIES = f"""
+    {_ENTRY}
       FROM (SELECT DISTINCT merchant_id FROM public.posting WHERE id > $1 AND id <= $2) AS p
       JOIN public.entry e ON e.merchant_id = p.merchant_id
            AND e.posting_id > $1 AND e.posting_id <= $2
+     WHERE {NUMBERED_HERE.format(row="e", id="posting_id")}
+     ORDER BY e.posting_id, e.merchant_id, e.line"""
+# These queries select the postings that arrived with merchant $1: those with ids from $2 to $3.
+ARRIVED_POSTINGS = f"""
+    {_POSTING} FROM public.posting
+     WHERE merchant_id = $1 AND id BETWEEN $2 AND $3 ORDER BY id, merchant_id"""
+ARRIVED_ENTRIES = f"""
+    {_ENTRY} FROM public.entry e
+     WHERE e.merchant_id = $1 AND e.posting_id BETWEEN $2 AND $3
      ORDER BY e.posting_id, e.merchant_id, e.line"""
 NULL = rb"\N"
 # These settings determine the text of a time, and the way to find the entries of new postings.
@@ -57,13 +79,21 @@ SETTINGS = """
     SET LOCAL work_mem = '64MB'"""
 
 LINKS = """
-    SELECT number, first_id, last_id, postings, entries, content, linked_at, previous_hash, hash
+    SELECT number, first_id, last_id, postings, entries, content, linked_at, previous_hash, hash,
+           merchant_id
       FROM public.posting_chain ORDER BY number"""
-ENTRY_COUNT = "SELECT count(*) FROM public.entry"
+# Entries of a merchant that is being moved to this cell belong to no link yet.
+ENTRY_COUNT = """
+    SELECT (SELECT count(*) FROM public.entry)
+           - (SELECT count(*) FROM public.entry e
+                JOIN public.merchant_fence f ON f.merchant_id = e.merchant_id
+                 AND f.state = 'arriving' AND e.posting_id > f.after_id)"""
 ARCHIVED = """
     SELECT month::text AS month, first_link, last_link, last_id, manifest_sha256
       FROM public.archive_month ORDER BY month"""
 HEAD = "SELECT number, last_id, hash FROM public.posting_chain_head"
+# Wallets of merchants that live in another cell: their later postings are in that cell.
+AWAY = "SELECT merchant_id FROM public.merchant_fence WHERE state IN ('arriving', 'left')"
 WALLETS = "SELECT merchant_id, environment, currency, balance_minor FROM public.wallet"
 # A view or a row filter instead of a table could hide rows from this program.
 REPLACED_TABLES = """
@@ -80,7 +110,11 @@ Lines = list[bytes]  # rows in the text format of COPY, with tabs between the fi
 
 @dataclass(frozen=True)
 class Link:
-    """The chain's record of a range of postings. Its hash covers all other fields."""
+    """The chain's record of a range of postings. Its hash covers all other fields.
+
+    With a merchant, the link covers the postings that were moved here with the merchant. Their ids
+    are from another cell.
+    """
 
     number: int
     first_id: int
@@ -91,6 +125,7 @@ class Link:
     linked_at: datetime
     previous_hash: bytes
     hash: bytes = b""
+    merchant_id: int | None = None
 
     @property
     def computed_hash(self) -> bytes:
@@ -100,6 +135,7 @@ class Link:
         fields = [
             *(self.number, self.first_id, self.last_id, self.postings, self.entries),
             *(self.content.hex(), microseconds, self.previous_hash.hex()),
+            *(() if self.merchant_id is None else (self.merchant_id,)),
         ]
         return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).digest()
 
@@ -125,13 +161,23 @@ async def read(connection: Any, after_id: int, last_id: int) -> tuple[Lines, Lin
     )
 
 
-async def _copy(connection: Any, sql: str, after_id: int, last_id: int) -> Lines:
+async def read_arrived(
+    connection: Any, merchant_id: int, first_id: int, last_id: int
+) -> tuple[Lines, Lines]:
+    """Returns the postings that arrived with a merchant, and their entries."""
+    return (
+        await _copy(connection, ARRIVED_POSTINGS, merchant_id, first_id, last_id),
+        await _copy(connection, ARRIVED_ENTRIES, merchant_id, first_id, last_id),
+    )
+
+
+async def _copy(connection: Any, sql: str, *values: int) -> Lines:
     parts: list[bytes] = []
 
     async def add(data: bytes) -> None:
         parts.append(data)
 
-    await connection.copy_from_query(sql, after_id, last_id, output=add)
+    await connection.copy_from_query(sql, *values, output=add)
     return b"".join(parts).split(b"\n")[:-1]
 
 
@@ -292,7 +338,9 @@ class Verification:
         return json.dumps(
             {
                 "anchor": self.head,
-                "last_id": self.links[-1].last_id if self.links else 0,
+                "last_id": max(
+                    (link.last_id for link in self.links if link.merchant_id is None), default=0
+                ),
                 "checked_at": None if checked_at is None else checked_at.isoformat(),
                 "days": self.sealed_days,
                 "balances": rows,
@@ -343,11 +391,15 @@ def _verify_links(result: Verification, head: Any) -> None:
     for link in result.links:
         if link.number != next_number:
             result.find("chain", f"link {next_number}", "The link was removed.")
-        elif link.previous_hash != previous_hash or link.first_id != next_id:
+        elif link.previous_hash != previous_hash or (
+            link.merchant_id is None and link.first_id != next_id
+        ):
             result.find("chain", f"link {link.number}", "The link does not continue the chain.")
         if link.computed_hash != link.hash:
             result.find("chain", f"link {link.number}", "The link was changed.")
-        previous_hash, next_number, next_id = link.hash, link.number + 1, link.last_id + 1
+        previous_hash, next_number = link.hash, link.number + 1
+        if link.merchant_id is None:
+            next_id = link.last_id + 1
     if head is None:
         result.find("chain", "head", "The head of the chain is missing.")
     elif (head["number"], head["last_id"], head["hash"]) != (
@@ -399,7 +451,10 @@ async def _verify_postings(
     links = [link for link in result.links if seal is None or link.number > seal.number]
     sums = _Sums(result, until, {} if seal is None else seal.balances)
     start = LOWEST_ID if seal is None else seal.last_id
-    removed = [link for link in links if link.last_id <= result.archived_id]
+    # Postings that arrived with a merchant are never archived.
+    removed = [
+        link for link in links if link.last_id <= result.archived_id and link.merchant_id is None
+    ]
     if archived:
         start = await _verify_archived(connection, result, sums, archived, removed, start)
     elif removed:
@@ -407,11 +462,16 @@ async def _verify_postings(
         for last_id, _ in linked_ranges(removed):
             sums.add(*await read(connection, start, last_id))
             start = last_id
-    for last_id, group in linked_ranges(links[len(removed) :]):
-        postings, entries = await read(connection, start, last_id)
+    numbers = {link.number for link in removed}
+    for last_id, group in linked_ranges([link for link in links if link.number not in numbers]):
+        if group[0].merchant_id is not None:
+            of_link = (group[0].merchant_id, group[0].first_id, last_id)
+            postings, entries = await read_arrived(connection, *of_link)
+        else:
+            postings, entries = await read(connection, start, last_id)
+            start = last_id
         verify_contents(result, group, postings, entries)
         sums.add(postings, entries)
-        start = last_id
     result.sealed_balances = sums.balances
     oldest = None
     for last_id in await _unlinked_ranges(connection, start):
@@ -515,11 +575,17 @@ def _text(moment: datetime) -> bytes:
 
 
 def linked_ranges(links: list[Link]) -> list[tuple[int, list[Link]]]:
-    """Returns ranges of about POSTINGS_AT_ONCE postings: the last id, and the range's links."""
+    """Returns ranges of about POSTINGS_AT_ONCE postings: the last id, and the range's links.
+
+    A link with the postings that arrived with a merchant is a range of its own.
+    """
     groups: list[list[Link]] = []
-    size = POSTINGS_AT_ONCE
+    size = 0
     for link in links:
-        if size + link.postings > POSTINGS_AT_ONCE:
+        is_apart = link.merchant_id is not None or (
+            bool(groups) and groups[-1][-1].merchant_id is not None
+        )
+        if not groups or is_apart or size + link.postings > POSTINGS_AT_ONCE:
             groups.append([])
             size = 0
         groups[-1].append(link)
@@ -530,7 +596,9 @@ def linked_ranges(links: list[Link]) -> list[tuple[int, list[Link]]]:
 async def _unlinked_ranges(connection: Any, start: int) -> list[int]:
     """Returns the last id of each range after the last link."""
     first, last = await connection.fetchrow(
-        "SELECT min(id), max(id) FROM public.posting WHERE id > $1", start
+        f"SELECT min(p.id), max(p.id) FROM public.posting p WHERE p.id > $1"
+        f" AND {NUMBERED_HERE.format(row='p', id='id')}",
+        start,
     )
     return [] if first is None else [*range(first + POSTINGS_AT_ONCE, last, POSTINGS_AT_ONCE), last]
 
@@ -669,14 +737,18 @@ async def _verify_count(connection: Any, result: Verification) -> None:
 
 
 async def _verify_wallets(connection: Any, result: Verification) -> None:
-    """Compares each wallet's balance with the sum of its entries."""
+    """Compares each wallet's balance with the sum of its entries.
+
+    The wallets of merchants that live in another cell are compared there.
+    """
+    away = {row["merchant_id"] for row in await connection.fetch(AWAY)}
     stored = {
         (row["merchant_id"], row["environment"], row["currency"], "wallet"): row["balance_minor"]
         for row in await connection.fetch(WALLETS)
     }
     computed = {key: minor for key, minor in result.balances.items() if key[3] == "wallet"}
     for key in sorted(stored.keys() | computed.keys()):
-        if stored.get(key) != computed.get(key, 0):
+        if stored.get(key) != computed.get(key, 0) and key[0] not in away:
             result.find(
                 "wallet",
                 ":".join(map(str, key[:3])),

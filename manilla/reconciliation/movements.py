@@ -48,7 +48,14 @@ async def copy(
               LEFT JOIN payment c ON p.kind = 'commission' AND c.merchant_id = p.merchant_id
                AND c.commission_trx_id = p.trx_id
              WHERE p.posted_at >= $3 AND p.environment = 'production'
-               AND p.trx_id <> 'carried_forward') AS moved
+               AND p.trx_id <> 'carried_forward'
+               -- Movements of postings that arrived with a merchant are in the cell they are from.
+               AND NOT EXISTS (SELECT FROM merchant_fence f
+                                WHERE f.merchant_id = p.merchant_id
+                                  AND f.state IN ('arriving', 'partial') AND p.id > f.after_id)
+               AND NOT EXISTS (SELECT FROM posting_chain a
+                                WHERE a.merchant_id = p.merchant_id
+                                  AND p.id BETWEEN a.first_id AND a.last_id)) AS moved
              WHERE kind = ANY ($5::text[])
                 ON CONFLICT DO NOTHING
             RETURNING trx_id)

@@ -119,6 +119,10 @@ async def report(connection: Connection, provider: str, now: datetime) -> None:
 
 async def _open(connection: Connection, found: Unmatched) -> None:
     merchant_id = trx_ids.merchant_of(found.trx_id) if found.trx_id else None
+    if merchant_id is not None and await connection.value(
+        "SELECT lives_elsewhere($1)", merchant_id
+    ):
+        merchant_id = None  # the merchant's rows in this cell cannot change
     lines = f" (lines {', '.join(found.line_ids)})" if found.line_ids else ""
     await cases.open_case(
         connection,

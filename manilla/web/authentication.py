@@ -169,6 +169,8 @@ class Authentication:
         elif route.is_page:
             request.restore_form()
         if visitor is not None:
+            if visitor.merchant_id is not None and not route.is_public:
+                self._layout.services.cells.now.check_here(visitor.merchant_id)
             self._check_allowed(route, request, visitor)
 
     def _check_allowed(self, route: Route, request: PageRequest, visitor: Visitor) -> None:

@@ -8,13 +8,14 @@ import typer
 from manilla.cells import registry
 from manilla.cells.registry import KnownCell
 from manilla.cli import secret_input
-from manilla.cli.cells import routing
+from manilla.cli.cells import moving, routing
 from manilla.cli.cells.options import CellName
 from manilla.cli.instance import Tools, command
 from manilla.ledger.trx_ids import MERCHANT_ID_MAX
 
 app = typer.Typer(no_args_is_help=True)
 app.add_typer(routing.app)
+app.add_typer(moving.app)
 
 FirstNumber = Annotated[
     int,

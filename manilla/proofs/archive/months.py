@@ -12,9 +12,17 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.proofs.verify import HIGHEST_ID, LINKS, LOWEST_ID, ArchivedMonth, Link
+from manilla.proofs.verify import (
+    HIGHEST_ID,
+    LINKS,
+    LOWEST_ID,
+    NUMBERED_HERE,
+    ArchivedMonth,
+    Link,
+)
 
 FAR = datetime(9999, 1, 1, tzinfo=UTC)
+_NUMBERED_HERE = NUMBERED_HERE.format(row="p", id="id")
 
 
 class NotArchived(Refusal):
@@ -89,8 +97,11 @@ async def load(db: Database | Connection) -> list[StoredMonth]:
 
 
 async def load_links(db: Database, first: int, last: int) -> list[Link]:
-    """Returns the links of the chain from one number to another."""
-    sql = f"SELECT * FROM ({LINKS}) AS link WHERE number BETWEEN $1 AND $2"
+    """Returns the links of the chain from one number to another.
+
+    Skips links with postings that arrived with a merchant, which are never archived.
+    """
+    sql = f"SELECT * FROM ({LINKS}) AS link WHERE number BETWEEN $1 AND $2 AND merchant_id IS NULL"
     return [Link(**row) for row in await db.records(sql, first, last)]
 
 
@@ -100,9 +111,12 @@ async def next_due(db: Database, before: datetime) -> DueMonth | None:
     after_id = archived[-1].last_id if archived else LOWEST_ID
     first_link = archived[-1].last_link + 1 if archived else 1
     oldest = await db.value(
-        """
-        SELECT min(posted_at) FROM posting
-         WHERE id > $1 AND id <= (SELECT last_id FROM posting_chain WHERE number = $2)""",
+        f"""
+        SELECT min(posted_at) FROM posting p
+         WHERE id > $1 AND id <= (
+               SELECT last_id FROM posting_chain WHERE number >= $2 AND merchant_id IS NULL
+                ORDER BY number LIMIT 1)
+           AND {_NUMBERED_HERE}""",
         *(after_id, first_link),
     )
     if oldest is None:
@@ -113,7 +127,8 @@ async def next_due(db: Database, before: datetime) -> DueMonth | None:
     while end_of(month) <= before:
         later_id = await _first_id_since(db, end_of(month), after_id)
         later_link = await db.value(
-            "SELECT min(number) FROM posting_chain WHERE number >= $1 AND last_id >= $2",
+            "SELECT min(number) FROM posting_chain"
+            " WHERE number >= $1 AND last_id >= $2 AND merchant_id IS NULL",
             *(first_link, HIGHEST_ID if later_id is None else later_id),
         )
         links = await load_links(
@@ -130,7 +145,10 @@ async def _first_id_since(db: Database, moment: datetime, after_id: int) -> int 
 
     The index on times is a block range index. The first query therefore reads only two days.
     """
-    sql = "SELECT min(id) FROM posting WHERE id > $1 AND posted_at >= $2 AND posted_at < $3"
+    sql = (
+        "SELECT min(id) FROM posting p WHERE id > $1 AND posted_at >= $2 AND posted_at < $3"
+        f" AND {_NUMBERED_HERE}"
+    )
     soon = await db.value(sql, *(after_id, moment, moment + timedelta(days=2)))
     found: int | None = soon or await db.value(sql, after_id, moment, FAR)
     return found

@@ -2,6 +2,7 @@
 -- are those of the transaction, its commission, its charges and its refunds.
 -- A transaction can be archived if it has a final status, nothing about it is open, it has not
 -- changed since `p_until`, and all its postings are in links up to `p_last_id`.
+-- Transactions of merchants that are being moved or were moved to or from this cell are not archived.
 -- Payouts of settlements are not archived, because settlements refer to them.
 CREATE OR REPLACE FUNCTION archivable(
     p_merchant_id bigint, p_trx_id text, p_last_id bigint, p_until timestamptz)
@@ -12,6 +13,10 @@ AS $$
 DECLARE
     v_ids text[];
 BEGIN
+    IF EXISTS (SELECT FROM merchant_fence f WHERE f.merchant_id = p_merchant_id)
+       OR EXISTS (SELECT FROM posting_chain a WHERE a.merchant_id = p_merchant_id) THEN
+        RETURN NULL;
+    END IF;
     SELECT ARRAY[p.trx_id] INTO v_ids
       FROM payout p
      WHERE p.merchant_id = p_merchant_id AND p.trx_id = p_trx_id

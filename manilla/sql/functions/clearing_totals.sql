@@ -1,5 +1,5 @@
 -- Returns the sum of a clearing account's production entries in each currency: the stored total and
--- the entries of later postings.
+-- the entries of later postings. Entries of merchants that live in another cell are not part of it.
 CREATE OR REPLACE FUNCTION clearing_totals(p_account text)
 RETURNS TABLE (currency text, minor bigint)
 LANGUAGE sql STABLE
@@ -20,6 +20,7 @@ AS $$
                       AND entry.account = p_account
                    OFFSET 0) AS e
              WHERE p.id > (SELECT h.last_id FROM clearing_total_head h)
-               AND p.environment = 'production') AS part
+               AND p.environment = 'production'
+               AND NOT lives_elsewhere(p.merchant_id)) AS part
      GROUP BY part.currency
 $$;

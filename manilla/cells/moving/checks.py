@@ -1,0 +1,164 @@
+"""Checks before a move that the second cell can serve the merchant as the first cell does."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from manilla.cells import directory, registry
+from manilla.cells.moving import fence
+from manilla.kit.crypto import Keyring, SealError
+from manilla.kit.db import Database
+from manilla.kit.errors import Refusal
+from manilla.merchants import queries as merchants
+from manilla.platform import master_key
+from manilla.providers import credentials
+
+_METHOD = (
+    *("id", "kind", "code", "provider", "flow", "currency", "active", "min_minor", "max_minor"),
+    *("fee_fixed_minor", "fee_percent", "fee_minimum_minor", "fee_maximum_minor"),
+)
+
+
+class CannotMove(Refusal):
+    status, code = 409, "CANNOT_MOVE"
+    message = "The merchant cannot be moved."
+
+
+async def check(
+    source: Database, target: Database, keyring: Keyring, merchant_id: int, to: str
+) -> None:
+    """Raises an error that lists everything that is missing for the move."""
+    problems = [each async for each in _problems(source, target, keyring, merchant_id, to)]
+    if problems:
+        raise CannotMove(f"Merchant {merchant_id} cannot be moved to {to}. " + " ".join(problems))
+
+
+async def _problems(
+    source: Database, target: Database, keyring: Keyring, merchant_id: int, to: str
+) -> AsyncIterator[str]:
+    async for problem in _cell_problems(source, target, merchant_id, to):
+        yield problem
+        return  # the other checks could compare the wrong databases
+    async for problem in _database_problems(source, target):
+        yield problem
+    async for problem in _merchant_problems(source, merchant_id):
+        yield problem
+    try:
+        sealed = await target.value("SELECT sealed FROM master_key_proof")
+        is_same = sealed is None or keyring.is_current(sealed)
+        if sealed is not None:
+            keyring.open(sealed, master_key.CONTEXT)
+    except SealError:
+        is_same = False
+    if not is_same:
+        yield (
+            "The cells have different master keys. Secrets and checkout links of the merchant need"
+            " the same MANILLA_MASTER_KEY in both cells."
+        )
+        return
+    async for problem in _provider_problems(source, target, keyring, merchant_id):
+        yield problem
+    async for problem in _method_problems(source, target):
+        yield problem
+
+
+async def _cell_problems(
+    source: Database, target: Database, merchant_id: int, to: str
+) -> AsyncIterator[str]:
+    this, other = await registry.required_this(source), await registry.get(source, to)
+    found = await registry.this(target)
+    if other.is_this:
+        yield f"{to} is this cell."
+    elif found is None or found.name != to:
+        name = "no cell" if found is None else f"the cell {found.name}"
+        yield f"The target's database belongs to {name}."
+    elif this.name not in {cell.name for cell in await registry.list_cells(target)}:
+        yield f"{to} does not know {this.name}: run `manilla cell add {this.name}` there."
+    home = (await directory.load(source)).home_of(merchant_id)
+    if await merchants.merchant(source, merchant_id) is None:
+        yield "There is no such merchant in this cell."
+    elif home != this:
+        yield f"It lives in {home.name if home else 'no cell'}: run the command there."
+
+
+async def _database_problems(source: Database, target: Database) -> AsyncIterator[str]:
+    version = "SELECT version_num FROM alembic_version"
+    if await source.value(version) != await target.value(version):
+        yield "The cells have different versions: run `manilla migrate` in both."
+    if await source.value("SHOW wal_level") != "logical":
+        yield "The first cell's PostgreSQL needs `wal_level = logical`, and a restart."
+    may = "rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"
+    if not await source.value(f"SELECT {may}"):
+        yield (
+            "The owner of the first cell's database needs a right: `ALTER ROLE"
+            f" {await source.value('SELECT current_user')} REPLICATION`."
+        )
+    if not await target.value(
+        "SELECT pg_has_role(current_user, 'pg_create_subscription', 'USAGE')"
+    ):
+        yield (
+            "The owner of the second cell's database needs a right: `GRANT pg_create_subscription"
+            f" TO {await target.value('SELECT current_user')}`."
+        )
+    owner = "SELECT tableowner = current_user FROM pg_tables WHERE tablename = 'posting'"
+    for db, name in ((source, "MANILLA_MIGRATION_URL"), (target, "MANILLA_TARGET_DATABASE_URL")):
+        if not await db.value(owner):
+            yield f"{name} must connect as the owner of the tables."
+
+
+async def _merchant_problems(source: Database, merchant_id: int) -> AsyncIterator[str]:
+    state = await fence.state(source, merchant_id)
+    if state is not None:
+        yield f"Its fence in this cell is `{state}`."
+    if await source.has_row(
+        "SELECT true FROM posting WHERE merchant_id = $1 AND trx_id = 'carried_forward'",
+        merchant_id,
+    ):
+        yield "It has archived transactions, which cannot be moved."
+    waiting = await source.number(
+        "SELECT count(*) FROM approval WHERE merchant_id = $1 AND status = 'waiting'", merchant_id
+    )
+    if waiting:
+        yield f"{waiting} changes wait for a second administrator: decide on them first."
+
+
+async def _provider_problems(
+    source: Database, target: Database, keyring: Keyring, merchant_id: int
+) -> AsyncIterator[str]:
+    """Finds accounts through which the merchant has paid and that the second cell cannot query.
+
+    The status of a transfer is only conclusive if it comes from the account that sent it.
+    """
+    rows = await source.records(
+        """
+        SELECT DISTINCT provider FROM (
+               SELECT provider FROM payout WHERE merchant_id = $1
+                UNION ALL SELECT provider FROM payout_attempt WHERE merchant_id = $1
+                UNION ALL SELECT provider FROM charge WHERE merchant_id = $1
+                UNION ALL SELECT provider FROM refund WHERE merchant_id = $1) AS used
+         WHERE provider IS NOT NULL ORDER BY provider""",
+        merchant_id,
+    )
+    here, there = await credentials.load(source, keyring), await credentials.load(target, keyring)
+    for row in rows:
+        name = row["provider"]
+        ours, theirs = here.get(name), there.get(name)
+        if ours is None or not ours.given:
+            continue
+        if theirs is None or not theirs.given:
+            yield f"The second cell does not have the provider account {name}."
+        elif ours.given != theirs.given:
+            yield f"The provider account {name} has other credentials in the second cell."
+
+
+async def _method_problems(source: Database, target: Database) -> AsyncIterator[str]:
+    """Finds methods that differ. Merchants use the ids of methods in their requests."""
+    sql = f"SELECT {', '.join(_METHOD)} FROM method"
+    theirs: dict[str, Any] = {row["code"]: row for row in await target.records(sql)}
+    for row in await source.records(f"{sql} WHERE active ORDER BY id"):
+        other = theirs.get(row["code"])
+        if other is None:
+            yield f"The second cell does not have the method {row['code']}."
+            continue
+        differing = [name for name in _METHOD if row[name] != other[name]]
+        if differing:
+            yield f"The method {row['code']} differs in the second cell: {', '.join(differing)}."

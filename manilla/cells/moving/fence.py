@@ -1,0 +1,97 @@
+"""The fence in the database: which merchants no process of a cell can act for."""
+
+from manilla.cells.moving.tables import FENCED
+from manilla.kit import changes
+from manilla.kit.db import Connection, Database
+from manilla.kit.jobs import put_from
+
+LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
+# Emails are sent by the cell that has written them.
+_MOVES = "merchant_id = $1 AND kind NOT IN ('mail', 'person.reset')"
+_FREE = "(leased_until IS NULL OR leased_until <= now())"
+_JOB = "merchant_id, kind, subject, due_at, attempts, failures, parked_at, last_error"
+
+
+async def pass_fence(connection: Connection, merchant_id: int) -> None:
+    """Lets this transaction change the rows of a fenced merchant."""
+    await connection.execute(f"{LOCK_TIMEOUT}; SET LOCAL manilla.moves = '{merchant_id}'")
+
+
+async def create_triggers(db: Database, tables: tuple[str, ...] = FENCED) -> None:
+    """Creates the triggers for the merchants that have a fence now, or drops them if none has.
+
+    Each table is locked for a moment in its own transaction, so the locks cannot deadlock.
+    """
+    for table in tables:
+        async with db.transaction() as connection:
+            await connection.execute(LOCK_TIMEOUT)
+            await connection.execute("SELECT merchant_fence_on($1)", table)
+
+
+async def state(db: Database | Connection, merchant_id: int) -> str | None:
+    found: str | None = await db.value(
+        "SELECT state FROM merchant_fence WHERE merchant_id = $1", merchant_id
+    )
+    return found
+
+
+async def put(connection: Connection, merchant_id: int, cell: str, new: str) -> None:
+    """Sets the state. Waits for all transactions that passed the fence in its old state."""
+    await changes.announce(connection, changes.CELLS)
+    await connection.execute(
+        """
+        INSERT INTO merchant_fence AS f (merchant_id, cell, state) VALUES ($1, $2, $3)
+            ON CONFLICT (merchant_id) DO UPDATE
+           SET cell = excluded.cell, state = excluded.state, since = now()""",
+        *(merchant_id, cell, new),
+    )
+
+
+async def remove(connection: Connection, merchant_id: int) -> None:
+    await changes.announce(connection, changes.CELLS)
+    await connection.execute("DELETE FROM merchant_fence WHERE merchant_id = $1", merchant_id)
+
+
+async def take_jobs(db: Database, merchant_id: int, *, with_held: bool) -> int:
+    """Takes the merchant's jobs away from the workers. Returns how many jobs are left.
+
+    Without its job, a worker can neither mark a transfer as sent nor claim it again. Jobs that a
+    worker holds are taken only if `with_held` is set.
+    """
+    async with db.transaction() as connection:
+        await pass_fence(connection, merchant_id)
+        await connection.execute(
+            f"""
+            WITH taken AS (
+                DELETE FROM job WHERE ctid = ANY (ARRAY(
+                       SELECT ctid FROM job WHERE {_MOVES} AND ($2 OR {_FREE})
+                          FOR UPDATE{"" if with_held else " SKIP LOCKED"}))
+                RETURNING {_JOB})
+            INSERT INTO moved_job AS known ({_JOB}) SELECT {_JOB} FROM taken
+                ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+               SET due_at = least(known.due_at, excluded.due_at), parked_at = NULL, failures = 0""",
+            *(merchant_id, with_held),
+        )
+        return await connection.number(f"SELECT count(*) FROM job WHERE {_MOVES}", merchant_id)
+
+
+async def return_jobs(connection: Connection, merchant_id: int) -> None:
+    """Gives the jobs back to the workers of the cell."""
+    await connection.execute(
+        put_from("SELECT merchant_id, kind, subject, due_at FROM moved_job WHERE merchant_id = $1"),
+        merchant_id,
+    )
+    await connection.execute(
+        """
+        UPDATE job SET parked_at = moved.parked_at, failures = moved.failures,
+               attempts = moved.attempts, last_error = moved.last_error
+          FROM moved_job moved
+         WHERE moved.merchant_id = $1 AND (job.merchant_id, job.kind, job.subject)
+               = (moved.merchant_id, moved.kind, moved.subject)""",
+        merchant_id,
+    )
+    await delete_jobs(connection, merchant_id)
+
+
+async def delete_jobs(connection: Connection, merchant_id: int) -> None:
+    await connection.execute("DELETE FROM moved_job WHERE merchant_id = $1", merchant_id)

@@ -1,0 +1,201 @@
+"""Copies the rows that logical replication does not copy, and removes copies."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from manilla.cells.moving.tables import APPENDED, COPIED, REPLICATED, key_of
+from manilla.kit.crypto import Keyring
+from manilla.kit.db import Connection, Database
+from manilla.people.second_factor import totp_context
+
+# The columns of a user that a new user in the second cell gets. `totp_sealed` is encrypted again,
+# because it is bound to the user's number.
+_PERSON = (
+    *("realm", "email", "name", "phone", "password_hash", "status", "totp_confirmed_at"),
+    *("totp_last_step", "recovery_hashes", "list_columns", "created_at"),
+)
+
+
+async def copy_small_tables(source: Database, target: Connection, merchant_id: int) -> None:
+    """Makes the merchant's rows in the small tables equal to those of the first cell."""
+    for table in COPIED:
+        rows = await source.value(
+            f"SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]')::text FROM {table} t"
+            f" WHERE {key_of(table)} = $1",
+            merchant_id,
+        )
+        keys, others = await _columns(target, table)
+        given = f"jsonb_populate_recordset(NULL::{table}, $1::jsonb)"
+        updated = ", ".join(f"{name} = excluded.{name}" for name in others)
+        action = f"UPDATE SET {updated}" if others else "NOTHING"
+        await target.execute(
+            f"INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM {given}"
+            f" ON CONFLICT ({', '.join(keys)}) DO {action}",
+            rows,
+        )
+    for table in reversed(COPIED[1:]):
+        keys, _ = await _columns(target, table)
+        rows = await source.value(
+            f"SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]')::text FROM {table} t"
+            " WHERE merchant_id = $1",
+            merchant_id,
+        )
+        names = ", ".join(keys)
+        await target.execute(
+            f"DELETE FROM {table} WHERE merchant_id = $2 AND ({names}) NOT IN"
+            f" (SELECT {names} FROM jsonb_populate_recordset(NULL::{table}, $1::jsonb))",
+            *(rows, merchant_id),
+        )
+
+
+async def _columns(connection: Connection, table: str) -> tuple[list[str], list[str]]:
+    """Returns the columns of the primary key, and the other columns."""
+    rows = await connection.records(
+        """
+        SELECT a.attname AS name, a.attnum = ANY (i.indkey) AS is_key
+          FROM pg_attribute a
+          JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
+         WHERE a.attrelid = $1::text::regclass AND a.attnum > 0 AND NOT a.attisdropped
+         ORDER BY a.attnum""",
+        table,
+    )
+    return (
+        [row["name"] for row in rows if row["is_key"]],
+        [row["name"] for row in rows if not row["is_key"]],
+    )
+
+
+async def remove_copy(connection: Connection, merchant_id: int, *, with_small: bool) -> None:
+    """Removes the merchant's rows in a cell in which it does not live.
+
+    Rows that the cell's hash chain covers, and case events from before, stay.
+    """
+    after = await connection.record(
+        "SELECT after_id, after_event FROM merchant_fence WHERE merchant_id = $1", merchant_id
+    )
+    limits = {
+        "posting": after["after_id"],
+        "entry": after["after_id"],
+        "case_event": after["after_event"],
+    }
+    for table, column in APPENDED.items():
+        await connection.execute(
+            f"DELETE FROM {table} WHERE merchant_id = $1 AND {column} > $2",
+            *(merchant_id, limits[table]),
+        )
+    for table in REPLICATED:
+        await connection.execute(f"DELETE FROM {table} WHERE merchant_id = $1", merchant_id)
+    if with_small:
+        for table in reversed(COPIED):
+            await connection.execute(f"DELETE FROM {table} WHERE {key_of(table)} = $1", merchant_id)
+
+
+async def raise_numbers(
+    source: Database, target: Database, merchant_id: int, posting_margin: int = 0
+) -> None:
+    """Makes the second cell's new ids higher than the ids that arrive.
+
+    `posting_margin`: how many postings the first cell may still number.
+    """
+    for table, column in await _numbered(target):
+        read, by = _LOOKUP.get(table, (table, column))
+        highest = await source.number(
+            f"SELECT coalesce(max({by}), 0) FROM {read} WHERE merchant_id = $1", merchant_id
+        )
+        needed = highest + (posting_margin if table == "posting" else 0)
+        sequence = await target.value("SELECT pg_get_serial_sequence($1, $2)", table, column)
+        used = await target.number(f"SELECT coalesce(pg_sequence_last_value('{sequence}'), 0)")
+        if highest and used < needed:
+            async with target.transaction() as connection:
+                await connection.execute("SET LOCAL lock_timeout = '2s'")
+                # Locks the sequence, so that no transaction draws an id in between.
+                await connection.execute(f"ALTER SEQUENCE {sequence} RESTART {needed + 1}")
+
+
+# Entries are found by their posting's id with an index, postings are not.
+_LOOKUP = {"posting": ("entry", "posting_id")}
+
+
+async def _numbered(db: Database) -> list[tuple[str, str]]:
+    rows = await db.records(
+        """
+        SELECT c.relname AS table, a.attname AS column
+          FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+         WHERE a.attidentity <> '' AND c.relnamespace = 'public'::regnamespace
+           AND c.relname = ANY ($1::text[])""",
+        [*APPENDED, *REPLICATED],
+    )
+    return [(row["table"], row["column"]) for row in rows]
+
+
+async def begin_epoch(source: Database, target: Database) -> None:
+    """Makes the second cell's next events come after all events of the first cell.
+
+    Events are ordered by epoch and transaction number. Inserts wait for this transaction, so no
+    event gets the old epoch and a later transaction number.
+    """
+    first = await source.number("SELECT current_event_epoch()")
+    async with target.transaction() as connection:
+        await connection.execute("SET LOCAL lock_timeout = '2s'")
+        await connection.execute("LOCK TABLE notification IN SHARE ROW EXCLUSIVE MODE")
+        await connection.execute(
+            """
+            INSERT INTO event_epoch (number, system_identifier)
+            SELECT $1 + 1, system_identifier::text FROM pg_control_system()
+             WHERE current_event_epoch() <= $1""",
+            first,
+        )
+
+
+async def copy_team(
+    source: Database, target: Connection, keyring: Keyring, merchant_id: int
+) -> None:
+    """Gives the merchant's users access in the second cell, where they may be users already."""
+    members = await source.records(
+        f"""
+        SELECT p.id, p.totp_sealed, m.role, m.created_at AS since, m.approves_from,
+               {", ".join(f"p.{name}" for name in _PERSON)}
+          FROM membership m JOIN person p ON p.id = m.person_id WHERE m.merchant_id = $1""",
+        merchant_id,
+    )
+    numbers = {row["id"]: await _find_or_add(target, keyring, row) for row in members}
+    await target.execute("DELETE FROM membership WHERE merchant_id = $1", merchant_id)
+    for row in members:
+        await target.execute(
+            "INSERT INTO membership (merchant_id, person_id, role, created_at, approves_from)"
+            " VALUES ($1, $2, $3, $4, $5)",
+            *(merchant_id, numbers[row["id"]], row["role"], row["since"], row["approves_from"]),
+        )
+    # Whoever asked for an approval must not approve it, so the request must name the same user.
+    await target.execute(
+        """
+        UPDATE payout_batch SET asked_by_id = coalesce(
+               (SELECT new FROM unnest($2::bigint[], $3::bigint[]) AS number (old, new)
+                 WHERE old = asked_by_id), 0)
+         WHERE merchant_id = $1 AND asked_by_id IS NOT NULL AND status = 'asked'""",
+        *(merchant_id, list(numbers), list(numbers.values())),
+    )
+
+
+async def _find_or_add(target: Connection, keyring: Keyring, person: Mapping[str, Any]) -> int:
+    known: int | None = await target.value(
+        "SELECT id FROM person WHERE realm = $1 AND email = $2", person["realm"], person["email"]
+    )
+    if known is not None:
+        return known
+    sealed = person["totp_sealed"]
+    names = [name for name in _PERSON if sealed is not None or not name.startswith("totp_conf")]
+    number = await target.number("SELECT nextval(pg_get_serial_sequence('person', 'id'))")
+    totp = (
+        None
+        if sealed is None
+        else keyring.seal(keyring.open(sealed, totp_context(person["id"])), totp_context(number))
+    )
+    places = ", ".join(f"${n}" for n in range(1, len(names) + 3))
+    await target.execute(
+        f"INSERT INTO person ({', '.join(names)}, id, totp_sealed) OVERRIDING SYSTEM VALUE"
+        f" VALUES ({places})",
+        *(person[name] for name in names),
+        *(number, totp),
+    )
+    return number

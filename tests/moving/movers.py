@@ -1,0 +1,178 @@
+"""Two cells on one server, a merchant that can be moved between them, and its providers."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from manilla.cells.moving import move as moves
+from manilla.cells.moving.move import Cells, OnStep, Step, StoredMove
+from manilla.kit.db import Database
+from manilla.kit.embedded.postgres import HERE, Cluster
+from manilla.kit.environment import Environment
+from manilla.ledger import clearing
+from manilla.ledger.invariants import Finding
+from manilla.proofs import chain, proofs, verify
+from manilla.settings import Settings
+from tests.cells.pair import CellPair, RunningCell, running_pair
+from tests.client import new_merchant
+from tests.payouts.payout_merchant import PayoutMerchant
+from tests.provider_simulator import ProviderSimulator, _configure, running_simulator
+
+
+class Killed(Exception):
+    """Ends a move at a step, as if its process had been killed."""
+
+
+def replication_url(url: str) -> str:
+    """Returns the URL with which the server connects to itself.
+
+    The server's account may not have access to the parent folders of the socket.
+    """
+    return url.partition("?")[0] + f"?host={HERE}"
+
+
+async def _go_on(_step: Step, _seconds: float) -> None:
+    return
+
+
+class Mover:
+    """Moves the merchant between two cells, and acts for it in the cell that it names."""
+
+    def __init__(
+        self,
+        pair: CellPair,
+        owners: dict[str, Database],
+        urls: dict[str, str],
+        simulators: dict[str, ProviderSimulator],
+        payers: dict[str, PayoutMerchant],
+    ) -> None:
+        self.pair = pair
+        self.owners = owners
+        self.urls = urls
+        self.simulators = simulators
+        self.payers = payers
+
+    @property
+    def merchant_id(self) -> int:
+        return self.payers["lagos"].merchant.new.id
+
+    def db(self, cell: str) -> Database:
+        return self.running(cell).services.db
+
+    def running(self, cell: str) -> RunningCell:
+        found: RunningCell = getattr(self.pair, cell)
+        return found
+
+    def cells(self, to: str) -> Cells:
+        first, second = ("lagos", "abuja") if to == "abuja" else ("abuja", "lagos")
+        return Cells(
+            self.owners[first],
+            self.owners[second],
+            self.running(first).services.keyring,
+            replication_url(self.urls[first]),
+            (self.urls[first], self.urls[second]),
+        )
+
+    async def begin(self, to: str = "abuja") -> StoredMove:
+        return await moves.begin(self.cells(to), self.merchant_id, to)
+
+    async def move(self, to: str = "abuja", on_step: OnStep = _go_on) -> None:
+        await moves.proceed(self.cells(to), await self.begin(to), on_step)
+        await self.pair.look()
+
+    async def move_until(self, last: Step, to: str = "abuja", *, is_stored: bool = True) -> None:
+        """Runs a move up to the end of a step. `is_stored`: whether the step's end is stored."""
+        steps = moves.STEPS
+        killed_at = steps[steps.index(last) + 1] if is_stored else last
+
+        async def kill(step: Step, _seconds: float) -> None:
+            if step is killed_at and not is_stored:
+                raise Killed
+
+        runner_run = moves._Runner.run
+
+        async def run(runner: Any, step: Step) -> None:
+            if is_stored and step is killed_at:
+                raise Killed
+            await runner_run(runner, step)
+
+        moves._Runner.run = run  # type: ignore[method-assign]
+        try:
+            with contextlib.suppress(Killed):
+                await self.move(to, kill)
+        finally:
+            moves._Runner.run = runner_run  # type: ignore[method-assign]
+        await self.pair.look()
+
+    async def go_on(self, to: str = "abuja") -> None:
+        await moves.proceed(self.cells(to), await self._open(to), _go_on)
+        await self.pair.look()
+
+    async def abort(self, to: str = "abuja") -> None:
+        await moves.abort(self.cells(to), await self._open(to))
+        await self.pair.look()
+
+    async def _open(self, to: str) -> StoredMove:
+        found = await moves.find_open(self.cells(to).source, self.merchant_id)
+        assert found is not None
+        return found
+
+    async def broken(self, cell: str) -> list[Any]:
+        """Returns everything that the ledger check or the independent program finds in a cell."""
+        db = self.db(cell)
+        await chain.extend(db)
+        await clearing.add_final_postings(db)
+        findings: list[Finding] = await proofs.check(db)
+        verified = await verify.run(self.urls[cell], [], None)
+        return [each for each in findings if each.count] + list(verified.findings)
+
+    async def is_clean(self) -> bool:
+        """Returns whether no slot, subscription or publication is left."""
+        for owner in self.owners.values():
+            for table in ("pg_replication_slots", "pg_publication", "pg_subscription"):
+                if await owner.number(f"SELECT count(*) FROM {table}"):
+                    return False
+        return True
+
+    async def balance(self, cell: str) -> int | None:
+        found: int | None = await self.db(cell).value(
+            "SELECT balance_minor FROM wallet WHERE merchant_id = $1"
+            " AND environment = 'production' AND currency = 'NGN'",
+            self.merchant_id,
+        )
+        return found
+
+
+@contextlib.asynccontextmanager
+async def two_cells(cluster: Cluster, settings: Settings) -> AsyncIterator[Mover]:
+    """Runs two cells with the same provider accounts, and a merchant with 10,000.00 in lagos."""
+    async with contextlib.AsyncExitStack() as stack:
+        pair = await stack.enter_async_context(running_pair(cluster, settings, "moving"))
+        urls, owners = {}, {}
+        for name in ("lagos", "abuja"):
+            urls[name] = cluster.url("manilla_owner", f"moving_{name}")
+            owners[name] = await Database.open(urls[name], size=5, name="tests owner")
+            stack.push_async_callback(owners[name].close)
+        simulator = await stack.enter_async_context(running_simulator(pair.lagos.services))
+        for provider in "abc":
+            await simulator.control(f"{provider}/balance", {"available": 100_000_000})
+        await _configure(pair.abuja.services, simulator._tested, simulator.url)
+        await pair.look()
+        await pair.abuja.services.rails.load()
+        simulators = {"lagos": simulator, "abuja": simulator.used_by(pair.abuja.services)}
+        lagos = pair.lagos.services
+        merchant = await new_merchant(
+            pair.lagos.site, lagos.db, lagos.keyring, environment=Environment.PRODUCTION
+        )
+        payers = {
+            "lagos": PayoutMerchant(lagos, simulator, merchant),
+            "abuja": PayoutMerchant(
+                pair.abuja.services,
+                simulators["abuja"],
+                msgspec.structs.replace(merchant, site=pair.abuja.site),
+            ),
+        }
+        await payers["lagos"].fund("10000")
+        yield Mover(pair, owners, urls, simulators, payers)
