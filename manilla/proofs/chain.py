@@ -121,11 +121,25 @@ async def digest_arrival(
         after_id = last_id
 
 
+async def covers(db: Database, merchant_id: int, last_id: int) -> bool:
+    """Returns whether links cover all of a merchant's postings up to an id."""
+    return not await db.has_row(
+        f"""
+        SELECT true FROM posting p
+         WHERE p.merchant_id = $1 AND p.id <= $2
+           AND p.id > (SELECT h.last_id FROM posting_chain_head h)
+           AND {verify.NUMBERED_HERE.format(row="p", id="id")}
+         LIMIT 1""",
+        *(merchant_id, last_id),
+    )
+
+
 async def add_arrival(
     connection: Connection, merchant_id: int, ranges: Sequence[ArrivedRange]
 ) -> None:
     """Adds links for postings that were moved here with a merchant.
 
+    Links must cover the merchant's earlier postings, so that the order of its entries is kept.
     The chain's head keeps its last id, because another cell has numbered these postings.
     """
     last = await connection.row(_ChainHead, f"{verify.HEAD} FOR UPDATE")

@@ -82,28 +82,15 @@ class Mover:
         await moves.proceed(self.cells(to), await self.begin(to), on_step)
         await self.pair.look()
 
-    async def move_until(self, last: Step, to: str = "abuja", *, is_stored: bool = True) -> None:
-        """Runs a move up to the end of a step. `is_stored`: whether the step's end is stored."""
-        steps = moves.STEPS
-        killed_at = steps[steps.index(last) + 1] if is_stored else last
+    async def move_until(self, last: Step, to: str = "abuja") -> None:
+        """Ends a move after the work of a step, before the end of the step is stored."""
 
         async def kill(step: Step, _seconds: float) -> None:
-            if step is killed_at and not is_stored:
+            if step is last:
                 raise Killed
 
-        runner_run = moves._Runner.run
-
-        async def run(runner: Any, step: Step) -> None:
-            if is_stored and step is killed_at:
-                raise Killed
-            await runner_run(runner, step)
-
-        moves._Runner.run = run  # type: ignore[method-assign]
-        try:
-            with contextlib.suppress(Killed):
-                await self.move(to, kill)
-        finally:
-            moves._Runner.run = runner_run  # type: ignore[method-assign]
+        with contextlib.suppress(Killed):
+            await self.move(to, kill)
         await self.pair.look()
 
     async def go_on(self, to: str = "abuja") -> None:
