@@ -106,6 +106,17 @@ class Mover:
         assert found is not None
         return found
 
+    async def other_merchant(self, cell: str) -> PayoutMerchant:
+        """Creates another merchant in a cell, with 10,000.00 in its wallet."""
+        services = self.running(cell).services
+        merchant = await new_merchant(
+            *(self.running(cell).site, services.db, services.keyring),
+            environment=Environment.PRODUCTION,
+        )
+        other = PayoutMerchant(services, self.simulators[cell], merchant)
+        await other.fund("10000")
+        return other
+
     async def broken(self, cell: str) -> list[Any]:
         """Returns everything that the ledger check or the independent program finds in a cell."""
         db = self.db(cell)
