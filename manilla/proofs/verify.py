@@ -93,7 +93,9 @@ ARCHIVED = """
       FROM public.archive_month ORDER BY month"""
 HEAD = "SELECT number, last_id, hash FROM public.posting_chain_head"
 # Wallets of merchants that live in another cell: their later postings are in that cell.
-AWAY = "SELECT merchant_id FROM public.merchant_fence WHERE state IN ('arriving', 'left')"
+AWAY = """
+    SELECT merchant_id FROM public.merchant_fence
+     WHERE state IN ('arriving', 'left', 'partial')"""
 WALLETS = "SELECT merchant_id, environment, currency, balance_minor FROM public.wallet"
 # A view or a row filter instead of a table could hide rows from this program.
 REPLACED_TABLES = """

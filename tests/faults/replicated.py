@@ -97,6 +97,30 @@ class Replicated:
         self._kill(self._primary)
         await self._promote_the_standby()
 
+    async def switch_over(self) -> None:
+        """Stops the primary, which first sends its whole log to the standby, and promotes it."""
+        server = self._servers.pop(self._primary)
+        server.send_signal(signal.SIGINT)  # a fast shutdown
+        await asyncio.to_thread(server.wait)
+        control = await asyncio.to_thread(self._control_data, self._folders[self._primary])
+        port = self._ports[self._standby]
+        # The standby has replayed the checkpoint with which the primary ended.
+        assert await self._ask(
+            f"SELECT pg_last_wal_replay_lsn() > '{control['Latest checkpoint location']}'", port
+        )
+        assert control["Database cluster state"] == "shut down"
+        await self._promote_the_standby()
+
+    def _control_data(self, folder: Path) -> dict[str, str]:
+        printed = subprocess.run(
+            [str(self.cluster.binaries / "pg_controldata"), str(folder)],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        lines = (line.partition(":") for line in printed.splitlines())
+        return {name: value.strip() for name, _, value in lines}
+
     async def freeze_the_primary(self) -> None:
         """Makes the primary hang, so that it never responds, and promotes the standby."""
         for pid in self._processes(self._primary):

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -22,6 +23,7 @@ from manilla.cells.moving.checks import CannotMove
 from manilla.kit import changes, ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database, columns
+from manilla.kit.errors import Unavailable
 from manilla.ledger import clearing
 from manilla.merchants import queries as merchants
 from manilla.proofs import chain, verify
@@ -30,6 +32,7 @@ DRAIN_SECONDS = 5.0
 POLL_SECONDS = 0.05
 POSTING_MARGIN = 1_000_000
 TRIES = 20
+UNAVAILABLE_TRIES = 10
 
 
 class Step(StrEnum):
@@ -143,7 +146,7 @@ async def proceed(cells: Cells, move: StoredMove, on_step: OnStep) -> None:
         runner = _Runner(cells, move)
         for step in STEPS[STEPS.index(Step(move.step)) + 1 :]:
             began = time.monotonic()
-            await runner.run(step)
+            await _repeat(partial(runner.run, step))
             await on_step(step, time.monotonic() - began)
             await cells.source.execute(
                 "UPDATE merchant_move SET step = $2,"
@@ -168,7 +171,7 @@ async def _alone(cells: Cells, move: StoredMove) -> AsyncIterator[None]:
 async def abort(cells: Cells, move: StoredMove) -> None:
     """Takes the move back, unless the second cell already acts for the merchant."""
     async with _alone(cells, move):
-        await _abort(cells, move)
+        await _repeat(lambda: _abort(cells, move))
 
 
 async def _abort(cells: Cells, move: StoredMove) -> None:
@@ -513,6 +516,19 @@ async def _verify_books(url: str, cell: str) -> None:
         raise BooksAreWrong(
             f"The books of {cell} are not correct: {first.check}, {first.subject}: {first.detail}"
         )
+
+
+async def _repeat(work: Callable[[], Awaitable[None]]) -> None:
+    """Repeats a step while a database is briefly unavailable. Every step can run again."""
+    for attempt in range(UNAVAILABLE_TRIES):
+        try:
+            await work()
+        except Unavailable:
+            if attempt == UNAVAILABLE_TRIES - 1:
+                raise
+            await asyncio.sleep(1)
+        else:
+            return
 
 
 async def _retry(work: Callable[[], Awaitable[Any]]) -> None:

@@ -12,10 +12,11 @@ import asyncpg
 
 from manilla.cells.moving.tables import APPENDED, REPLICATED
 from manilla.kit.db import Database
-from manilla.kit.errors import Refusal
+from manilla.kit.errors import Refusal, Unavailable
 
 POLL_SECONDS = 0.05
 STOP_SECONDS = 60
+ERRORS_MAX = 5
 
 
 class CopyFailed(Refusal):
@@ -77,11 +78,22 @@ async def subscribe(target: Database, merchant_id: int, source_url: str) -> None
         await target.execute(f"ALTER SUBSCRIPTION {name} ENABLE")
         return
     url = source_url.replace("'", "''")
+    try:
+        await _create_subscription(target, merchant_id, url)
+    except (asyncpg.PostgresError, Unavailable) as error:
+        cause = error.facts["cause"] if isinstance(error, Unavailable) else str(error)
+        raise CopyFailed(
+            f"The second cell's PostgreSQL cannot read the first cell's database: {cause}"
+        ) from error
+
+
+async def _create_subscription(target: Database, merchant_id: int, url: str) -> None:
+    name = name_of(merchant_id)
     await target.execute(
         f"CREATE SUBSCRIPTION {name} CONNECTION '{url}'"
         f" PUBLICATION {name}, {_appended(merchant_id)}"
         f" WITH (create_slot = false, slot_name = '{name}', copy_data = true,"
-        " disable_on_error = true, streaming = off, synchronous_commit = 'on')"
+        " streaming = off, synchronous_commit = 'on')"
     )
 
 
@@ -99,19 +111,19 @@ _SUBSCRIPTION = (
 
 async def wait_for_copy(target: Database, merchant_id: int) -> None:
     """Waits until all tables are copied, which can take hours."""
+    errors = await _errors(target, merchant_id)
     while True:
         row = await target.record(
             f"""
-            SELECT s.subenabled, count(r.srrelid) AS tables,
+            SELECT count(r.srrelid) AS tables,
                    count(*) FILTER (WHERE r.srsubstate = 'r') AS ready
-              FROM pg_subscription s LEFT JOIN pg_subscription_rel r ON r.srsubid = s.oid
-             WHERE {_SUBSCRIPTION} GROUP BY s.oid, s.subenabled""",
+              FROM pg_subscription s JOIN pg_subscription_rel r ON r.srsubid = s.oid
+             WHERE {_SUBSCRIPTION}""",
             merchant_id,
         )
-        if row is None or not row["subenabled"]:
-            raise CopyFailed
         if row["tables"] and row["tables"] == row["ready"]:
             return
+        await _check(target, merchant_id, errors)
         await asyncio.sleep(POLL_SECONDS)
 
 
@@ -126,14 +138,31 @@ async def wait_for_changes(
         "INSERT INTO move_marker (merchant_id, move) VALUES ($1, $2) ON CONFLICT DO NOTHING",
         *(merchant_id, marker),
     )
+    errors = await _errors(target, merchant_id)
     while not await target.has_row(
         "SELECT true FROM move_marker WHERE merchant_id = $1 AND move = $2", merchant_id, marker
     ):
-        if not await target.has_row(
-            f"SELECT true FROM pg_subscription WHERE {_SUBSCRIPTION} AND subenabled", merchant_id
-        ):
-            raise CopyFailed
+        await _check(target, merchant_id, errors)
         await asyncio.sleep(POLL_SECONDS / 5)
+
+
+async def _check(target: Database, merchant_id: int, errors: int) -> None:
+    """Raises an error if the copy fails again and again. PostgreSQL repeats what failed."""
+    if await _errors(target, merchant_id) >= errors + ERRORS_MAX:
+        raise CopyFailed
+
+
+async def _errors(target: Database, merchant_id: int) -> int:
+    found = await target.value(
+        f"""
+        SELECT coalesce(apply_error_count + sync_error_count, 0)
+          FROM pg_subscription s LEFT JOIN pg_stat_subscription_stats t ON t.subid = s.oid
+         WHERE s.{_SUBSCRIPTION}""",
+        merchant_id,
+    )
+    if found is None:
+        raise CopyFailed("The subscription is gone. Take the move back with --abort.")
+    return int(found)
 
 
 async def subscription_oid(target: Database, merchant_id: int) -> int | None:
@@ -152,7 +181,8 @@ async def unsubscribe(target: Database, merchant_id: int) -> None:
     await target.execute(f"ALTER SUBSCRIPTION {name} DISABLE")
     try:
         await target.execute(f"DROP SUBSCRIPTION {name}")
-    except asyncpg.PostgresError:
+    except (asyncpg.PostgresError, Unavailable):
+        # The first cell's database cannot be reached from there. `unpublish` drops the slots.
         await target.execute(f"ALTER SUBSCRIPTION {name} SET (slot_name = NONE)")
         await target.execute(f"DROP SUBSCRIPTION {name}")
 
