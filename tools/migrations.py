@@ -31,6 +31,9 @@ ACCEPTED = {
     "0074_months_and_archive": {
         "removal": "replaces triggers by ones that also allow the deletion of archived rows",
     },
+    "0081_moving_merchants": {
+        "removal": "replaces a trigger by ones that also allow the deletion of copied rows",
+    },
     "0076_request_log_by_month": {
         "removal": "the running version uses the new table, which has the same name and columns",
     },

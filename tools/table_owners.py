@@ -24,22 +24,23 @@ class TableUse(msgspec.Struct, frozen=True):
 
 
 # Tables that several packages use. Every other table belongs to the only package that uses it.
+# The package `cells` reads and copies the rows of a merchant that moves to another cell.
 SHARED = {
     "audit": TableUse("audit", "approvals people"),
-    "charge": TableUse("payments", "lookup providers reconciliation"),
+    "charge": TableUse("payments", "cells lookup providers reconciliation"),
     "credential": TableUse("merchants", "cli"),
     "entry": TableUse(
-        "ledger", "console lookup payments payouts reconciliation refunds resolutions"
+        "ledger", "cells console lookup payments payouts reconciliation refunds resolutions"
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
         "kit",
         "instance_metrics payments payouts reconciliation routing transfers",
-        writers="providers",
+        writers="providers cells",
     ),
-    "membership": TableUse("people", "mail"),
+    "membership": TableUse("people", "mail", writers="cells"),
     "merchant": TableUse("merchants", "console mail people settlements"),
-    "notification": TableUse("notify", "payments payouts"),
+    "notification": TableUse("notify", "cells payments payouts"),
     "operator_case": TableUse(
         "cases", "instance_metrics ledger payments payouts providers reconciliation"
     ),
@@ -47,21 +48,30 @@ SHARED = {
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     "payout": TableUse(
         "payouts",
-        "bulk instance_metrics ledger lookup notify reconciliation routing transfers",
+        "bulk cells instance_metrics ledger lookup notify reconciliation routing transfers",
         writers="providers",
     ),
-    "payout_attempt": TableUse("payouts", "bulk providers transfers"),
-    "person": TableUse("people", "mail"),
-    "posting": TableUse("ledger", "lookup payments payouts reconciliation refunds resolutions"),
+    "payout_attempt": TableUse("payouts", "bulk cells providers transfers"),
+    "person": TableUse("people", "mail", writers="cells"),
+    "posting": TableUse(
+        "ledger", "cells lookup payments payouts reconciliation refunds resolutions"
+    ),
     "posting_chain_head": TableUse("proofs", "ledger"),
     "provider_bank": TableUse("banks", "console"),
-    "refund": TableUse("refunds", "lookup payments payouts providers reconciliation"),
+    "refund": TableUse("refunds", "cells lookup payments payouts providers reconciliation"),
     "reported_balance": TableUse("providers", "reconciliation"),
     "setting": TableUse("platform", "merchants"),
     "timeline": TableUse("ledger", "payments payouts"),
-    "wallet": TableUse("merchants", "bulk ledger lookup payouts"),
+    "wallet": TableUse("merchants", "bulk cells ledger lookup payouts"),
     "webhook": TableUse("providers", "console transfers"),
     "webhook_endpoint": TableUse("notify", "merchants"),
+    "approval": TableUse("approvals", "cells"),
+    "case_event": TableUse("cases", "cells"),
+    "master_key_proof": TableUse("platform", "cells"),
+    "merchant_fence": TableUse("cells", "ledger reconciliation"),
+    "method": TableUse("methods", "cells"),
+    "payout_batch": TableUse("bulk", "", writers="cells"),
+    "posting_chain": TableUse("proofs", "reconciliation"),
 }
 
 

@@ -54,7 +54,7 @@ class CellMap(msgspec.Struct, frozen=True):
 
 async def load(db: Database) -> CellMap:
     cells = {cell.name: cell for cell in await registry.list_cells(db)}
-    return CellMap(cells, await registry.moves(db), await registry.closed(db))
+    return CellMap(cells, await registry.moves(db), await registry.list_closed(db))
 
 
 class CellDirectory:

@@ -200,7 +200,7 @@ async def moves(db: Database | Connection) -> dict[int, str]:
     return {row.merchant_id: row.cell for row in rows}
 
 
-async def closed(db: Database | Connection) -> frozenset[int]:
+async def list_closed(db: Database | Connection) -> frozenset[int]:
     """Returns the merchants whose requests this cell rejects."""
     rows = await db.records("SELECT merchant_id FROM merchant_fence WHERE state <> 'copying'")
     return frozenset(row["merchant_id"] for row in rows)

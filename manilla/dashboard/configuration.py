@@ -7,7 +7,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.merchants import checkout_origins, gateway_order, merchants
-from manilla.merchants.gateway_order import Step
+from manilla.merchants.gateway_order import OrderStep
 from manilla.merchants.merchants import (
     CommissionBearer,
     MerchantUpdate,
@@ -56,7 +56,7 @@ async def choose_gateways(request: PageRequest) -> PageResponse:
 
 async def move_gateway(request: PageRequest) -> PageResponse:
     """Moves a gateway up or down in the order in which checkout tries gateways."""
-    step = Step.UP if request.form.text("up") else Step.DOWN
+    step = OrderStep.UP if request.form.text("up") else OrderStep.DOWN
     code = request.form.text("up") or request.form.text("down")
     environment, merchant_id = request.environment, request.merchant_id
     caller = await request.services.directory.read(environment, merchant_id)

@@ -9,7 +9,7 @@ from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 
 
-class Step(IntEnum):
+class OrderStep(IntEnum):
     """The direction in which a gateway moves in the list."""
 
     UP = -1
@@ -33,7 +33,7 @@ async def move(
     environment: Environment,
     shown: Sequence[str],
     code: str,
-    step: Step,
+    step: OrderStep,
 ) -> None:
     """Moves a gateway up or down by one in the displayed list, and saves the new order.
 
@@ -59,7 +59,7 @@ async def move(
         )
 
 
-def _moved(shown: Sequence[str], code: str, step: Step) -> list[str]:
+def _moved(shown: Sequence[str], code: str, step: OrderStep) -> list[str]:
     codes = list(shown)
     if code in codes:
         place = codes.index(code)

@@ -79,7 +79,7 @@ class Mover:
         return await moves.begin(self.cells(to), self.merchant_id, to)
 
     async def move(self, to: str = "abuja", on_step: OnStep = _go_on) -> None:
-        await moves.proceed(self.cells(to), await self.begin(to), on_step)
+        await moves.run_steps(self.cells(to), await self.begin(to), on_step)
         await self.pair.look()
 
     async def move_until(self, last: Step, to: str = "abuja") -> None:
@@ -94,7 +94,7 @@ class Mover:
         await self.pair.look()
 
     async def go_on(self, to: str = "abuja") -> None:
-        await moves.proceed(self.cells(to), await self._open(to), _go_on)
+        await moves.run_steps(self.cells(to), await self._open(to), _go_on)
         await self.pair.look()
 
     async def abort(self, to: str = "abuja") -> None:

@@ -19,9 +19,8 @@ THRESHOLD = "SELECT amount_minor FROM payout_threshold WHERE merchant_id = $1"
     [
         (MerchantUpdate(status=MerchantStatus.DISABLED), "MERCHANT_SUSPENDED"),
         (MerchantUpdate(payouts_enabled=False), None),
-        (MerchantUpdate(accounts_locked=True), None),
     ],
-    ids=["status", "payouts_off", "accounts_locked"],
+    ids=["status", "payouts_off"],
 )
 async def test_holds_of_a_merchant_move_with_it(
     mover: Mover, change: MerchantUpdate, code: str | None
@@ -35,6 +34,15 @@ async def test_holds_of_a_merchant_move_with_it(
     await mover.move()
     after = await abuja.ask()
     assert (after.status, after.code) == (before.status, before.code)
+
+
+async def test_payouts_to_saved_accounts_only_stay_so(mover: Mover) -> None:
+    lagos, abuja = mover.payers["lagos"], mover.payers["abuja"]
+    await mover.db("lagos").execute("UPDATE merchant SET accounts_locked = true")
+    before = await lagos.ask()
+    await mover.move()
+    after = await abuja.ask()
+    assert (after.status, after.code) == (before.status, before.code) == (422, before.code)
 
 
 async def test_a_change_during_the_copy_applies_in_the_new_cell(mover: Mover) -> None:

@@ -9,7 +9,7 @@ from manilla.kit import time_limits
 from manilla.kit.environment import Environment
 from manilla.ledger import timeline
 from manilla.merchants import gateway_order
-from manilla.merchants.gateway_order import Step
+from manilla.merchants.gateway_order import OrderStep
 from manilla.payments import charges, store
 from manilla.payments.charges import (
     GatewayRefused,
@@ -53,7 +53,7 @@ async def events(shop: Shop, started: Started) -> list[tuple[str, str]]:
 async def prefer(shop: Shop, code: str) -> None:
     """Moves the gateway to the first position in the merchant's gateway order."""
     codes = [code, *(method for method in METHODS if method != code)]
-    place = Environment.PRODUCTION, codes, code, Step.UP
+    place = Environment.PRODUCTION, codes, code, OrderStep.UP
     await gateway_order.move(shop.services.db, shop.merchant.new.id, *place)
     await shop.services.directory._refresh(0)
 

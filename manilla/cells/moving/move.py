@@ -138,7 +138,7 @@ async def begin(cells: Cells, merchant_id: int, to: str) -> StoredMove:
     return found
 
 
-async def proceed(cells: Cells, move: StoredMove, on_step: OnStep) -> None:
+async def run_steps(cells: Cells, move: StoredMove, on_step: OnStep) -> None:
     """Runs all steps after the last one that has ended."""
     async with _alone(cells, move):
         if await cells.target.value("SELECT was_aborted FROM merchant_move WHERE id = $1", move.id):

@@ -69,7 +69,7 @@ async def move(
             if not tools.as_json:
                 print(f"{step}: {seconds:.2f} s", flush=True)
 
-        await moves.proceed(cells, found, report)
+        await moves.run_steps(cells, found, report)
         gap = await moves.gap_seconds(cells.source, cells.target, found)
     tools.print_fields(
         {
