@@ -317,12 +317,12 @@ class _Runner:
             *(self._move.id, oid),
         )
         await replication.wait_for_copy(target, merchant_id)
-        await rows.begin_epoch(source, target)
-        await _retry(lambda: rows.raise_numbers(source, target, merchant_id, POSTING_MARGIN))
         after_id = (await self._after())["after_id"]
         while not await chain.covers(target, merchant_id, after_id):
             await chain.extend(target)
             await asyncio.sleep(POLL_SECONDS)
+        await rows.begin_epoch(source, target)
+        await _retry(lambda: rows.raise_numbers(source, target, merchant_id, POSTING_MARGIN))
         await self._digest()
         # The cut-over starts when the second cell is not behind.
         await replication.wait_for_changes(

@@ -109,7 +109,9 @@ async def raise_numbers(
             async with target.transaction() as connection:
                 await connection.execute("SET LOCAL lock_timeout = '2s'")
                 # Locks the sequence, so that no transaction draws an id in between.
-                await connection.execute(f"ALTER SEQUENCE {sequence} RESTART {needed + 1}")
+                await connection.execute(f"ALTER SEQUENCE {sequence} RESTART {needed}")
+                # PostgreSQL reports the last id of a sequence only after it was used.
+                await connection.value(f"SELECT nextval('{sequence}')")
 
 
 # Entries are found by their posting's id with an index, postings are not.
