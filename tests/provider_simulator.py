@@ -102,16 +102,13 @@ class ProviderSimulator:
 
 
 @contextlib.asynccontextmanager
-async def serving_providers(webhook_base_url: str) -> AsyncIterator[str]:
-    """Serves the simulated providers, and yields their URL."""
+async def serving_providers(webhook_base_url: str, **changed: Any) -> AsyncIterator[str]:
+    """Serves the simulated providers, with these settings changed, and yields their URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    fast = {"settle_seconds": 0.02, "webhook_retry_seconds": (0.05, 0.05, 0.05)}
     settings = SimulatorSettings(
-        mode="development",
-        base_url=url,
-        webhook_base_url=webhook_base_url,
-        settle_seconds=0.02,
-        webhook_retry_seconds=(0.05, 0.05, 0.05),
+        mode="development", base_url=url, webhook_base_url=webhook_base_url, **{**fast, **changed}
     )
     runner = web.AppRunner(build(settings), access_log=None, shutdown_timeout=0.1)
     await runner.setup()

@@ -130,18 +130,7 @@ class LiveInstance:
         )
 
     async def control(self, path: str, document: Any = None) -> Any:
-        """Sends a command to the simulator's control API, or reads its state without a command."""
-        request = urllib.request.Request(
-            f"{self.simulator}/control/api/{path}",
-            None if document is None else json.dumps(document).encode(),
-            {"Content-Type": "application/json"},
-        )
-
-        def send() -> Any:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as reply:
-                return json.load(reply)
-
-        return await asyncio.to_thread(send)
+        return await control_simulator(self.simulator, path, document)
 
     async def status(self, checkout: str) -> str:
         status: str = (await self.call("GET", VERIFY + trx_of(checkout))).json["status"]
@@ -163,6 +152,21 @@ class LiveInstance:
 
     async def invariants_hold(self) -> bool:
         return not [f for f in await invariants.check(self.db, ALL) if f.count]
+
+
+async def control_simulator(url: str, path: str, document: Any = None) -> Any:
+    """Sends a command to the simulator's control API, or reads its state without a command."""
+    request = urllib.request.Request(
+        f"{url}/control/api/{path}",
+        None if document is None else json.dumps(document).encode(),
+        {"Content-Type": "application/json"},
+    )
+
+    def send() -> Any:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as reply:
+            return json.load(reply)
+
+    return await asyncio.to_thread(send)
 
 
 def checkout_of(reply: Reply) -> str:

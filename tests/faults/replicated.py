@@ -15,7 +15,7 @@ from typing import Any, Self
 import asyncpg
 
 from manilla.kit.embedded import postgres
-from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
+from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER, Cluster
 from tests.instance import free_port
 from tests.timeouts import TIMEOUT_SECONDS
 
@@ -41,7 +41,7 @@ class Replicated:
         )
         alone.send_signal(signal.SIGINT)
         await asyncio.to_thread(alone.wait)
-        self._configure(self._folders[0], self._ports[0])
+        listen_on(self._folders[0], self._ports[0])
         await self._start_server(0)
         await self.add_the_standby()
         return self
@@ -73,7 +73,7 @@ class Replicated:
         standby, port = self._folders[self._standby], self._ports[self._primary]
         await asyncio.to_thread(shutil.rmtree, standby, ignore_errors=True)
         await asyncio.to_thread(self._copy, standby)
-        self._configure(standby, self._ports[self._standby])
+        listen_on(standby, self._ports[self._standby])
         self._servers[self._standby] = self._start(standby)
         await self._until("SELECT count(*) = 1 FROM pg_stat_replication", port)
         await self._ask("ALTER SYSTEM SET synchronous_standby_names = '*'", port)
@@ -153,26 +153,9 @@ class Replicated:
         self._servers[number] = self._start(self._folders[number])
         await self._until("SELECT true", self._ports[number], restarted=number)
 
-    def _configure(self, folder: Path, port: int) -> None:
-        with (folder / "postgresql.auto.conf").open("a") as configuration:
-            configuration.write(
-                f"listen_addresses = '127.0.0.1'\nport = {port}\nshared_buffers = 16MB\n"
-            )
-
     def _start(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Starts a server without a supervisor, so that a server that a test kills stays down."""
-        program = self.cluster.program(None)
-        account = program.account
-        with (self._folder / f"{folder.name}.log").open("ab") as log:
-            return subprocess.Popen(
-                program.command,
-                cwd=folder,
-                env={**program.environment, **self._environment},
-                user=account.uid if account else None,
-                group=account.gid if account else None,
-                stdout=log,
-                stderr=log,
-            )
+        log = self._folder / f"{folder.name}.log"
+        return start_server(self.cluster, folder, log, self._environment)
 
     def _copy(self, standby: Path) -> None:
         whom = f"host=127.0.0.1 port={self._ports[self._primary]} user={SUPERUSER}"
@@ -219,6 +202,34 @@ class Replicated:
                     return
             assert time.monotonic() < deadline, statement
             await asyncio.sleep(0.1)
+
+
+def listen_on(folder: Path, port: int, **settings: str) -> None:
+    """Makes the server in this folder listen on a TCP port, with a small cache."""
+    given = {"listen_addresses": "127.0.0.1", "port": port, "shared_buffers": "16MB", **settings}
+    with (folder / "postgresql.auto.conf").open("a") as configuration:
+        configuration.writelines(f"{name} = '{value}'\n" for name, value in given.items())
+
+
+def start_server(
+    cluster: Cluster,
+    folder: Path,
+    log: Path,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.Popen[bytes]:
+    """Starts a server without a supervisor, so that a server that a test kills stays down."""
+    program = cluster.program(None)
+    account = program.account
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            program.command,
+            cwd=folder,
+            env={**program.environment, **environment},
+            user=account.uid if account else None,
+            group=account.gid if account else None,
+            stdout=output,
+            stderr=output,
+        )
 
 
 def _children(pid: int) -> list[int]:

@@ -9,17 +9,15 @@ import asyncio
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from manilla.kit import time_limits
 from manilla.kit.time_limits import TimeLimits
-from tests import packages
+from tests import packages, results
 from tests.faults.payout_instance import PayoutInstance
 from tests.ha import report
 from tests.ha.cluster import FILES, DatabaseCluster
@@ -70,7 +68,7 @@ def main() -> None:
     print(f"Logs: {folder}", flush=True)
     result = asyncio.run(_run(folder, wanted))
     print(report.table(result))
-    report.write(result, wanted.output)
+    results.write(result, wanted.output)
     print(f"Written to {wanted.output}")
     if not result.is_good:
         sys.exit("The cluster did not keep its guarantees; see the file.")
@@ -130,17 +128,12 @@ async def _disrupt_all(stage: Stage, wanted: argparse.Namespace) -> list[Disrupt
 
 
 def _versions() -> dict[str, str]:
-    commands: dict[str, list[Any]] = {
-        "Patroni": [PATRONI / "bin" / "python", "-m", "patroni", "--version"],
-        "etcd": ["etcd", "--version"],
-        "HAProxy": ["haproxy", "-v"],
+    python = PATRONI / "bin" / "python"
+    return {
+        "Patroni": results.version_of(python, "-m", "patroni", "--version"),
+        "etcd": results.version_of("etcd", "--version"),
+        "HAProxy": results.version_of("haproxy", "-v"),
     }
-    found = {}
-    for name, command in commands.items():
-        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        words = output.splitlines()[0].split()
-        found[name] = next(word for word in words if word[0].isdigit())
-    return found
 
 
 if __name__ == "__main__":

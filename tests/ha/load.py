@@ -20,6 +20,7 @@ from tests.faults.payout_instance import PayoutInstance
 from tests.ha.cluster import POLL_SECONDS, POLLS
 from tests.payments import orders
 from tests.payouts.payout_merchant import INITIATE
+from tests.results import longest_gap, noting_stalls
 from tests.timeouts import TIMEOUT_SECONDS
 
 RAILS = kinds.SEEDED
@@ -32,8 +33,6 @@ RETRY_SECONDS = 0.1
 FUNDS = "100000000"
 QUIET = "undisturbed"
 CHARGES_MAX = 5
-# If this process itself is stopped for longer than this, its measurements mean nothing.
-STALL_SECONDS = 5.0
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -66,14 +65,13 @@ class Load:
             *(self._pay_out(templates[number % len(RAILS)]) for number in range(PAYOUT_CALLERS)),
             *(self._take_payments() for _ in range(PAYMENT_CALLERS)),
         ]
-        watch = asyncio.create_task(self._watch_stalls())
-        tasks = [asyncio.create_task(caller) for caller in callers]
-        try:
-            yield
-        finally:
-            self._done.set()
-            await asyncio.gather(*tasks)
-            watch.cancel()
+        async with noting_stalls(self.stalls):
+            tasks = [asyncio.create_task(caller) for caller in callers]
+            try:
+                yield
+            finally:
+                self._done.set()
+                await asyncio.gather(*tasks)
 
     async def more(self, count: int) -> None:
         """Waits until this many more writes have been acknowledged."""
@@ -91,9 +89,7 @@ class Load:
 
     def longest_gap(self, start: float, end: float) -> float:
         """Returns the longest time without an acknowledged write between these moments."""
-        places = bisect.bisect_left(self.moments, start), bisect.bisect_right(self.moments, end)
-        moments = [start, *self.moments[slice(*places)], end]
-        return max(after - before for before, after in itertools.pairwise(moments))
+        return longest_gap(self.moments, start, end)
 
     async def _fund(self) -> None:
         merchant = str(self._running.merchant["id"])
@@ -171,12 +167,3 @@ class Load:
         # The product never takes this long, so the machine has stopped this program.
         if seconds < TIMEOUT_SECONDS / 2:
             self.slowest[self.kind] = max(self.slowest[self.kind], seconds)
-
-    async def _watch_stalls(self) -> None:
-        before = time.monotonic()
-        while True:
-            await asyncio.sleep(RETRY_SECONDS)
-            now = time.monotonic()
-            if now - before > STALL_SECONDS:
-                self.stalls.append(now)
-            before = now

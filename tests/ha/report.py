@@ -5,12 +5,12 @@ import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from manilla.ledger import invariants
+from tests import results
 from tests.faults.payout_instance import PayoutInstance
 from tests.ha.cluster import POLL_SECONDS
 from tests.ha.disruptions import KINDS, Disruption
@@ -208,13 +208,8 @@ def table(result: Result) -> str:
             *(_seconds(result.recovery_max_seconds), rejected, result.lost, result.doubled),
         )
     )
-    lines = [TITLES, ("---",) * len(TITLES), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    return results.rows([TITLES, *rows])
 
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value} s"
-
-
-def write(result: Result, file: Path) -> None:
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")

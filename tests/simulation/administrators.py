@@ -21,7 +21,8 @@ from tests.simulation.faults import DATABASE_ERRORS, Progress
 from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
 from tests.simulation.operations import PAYOUT
 from tests.simulation.plan import Step
-from tests.simulation.world import CODES, FEES, LOST, PREVIOUS_KEYS, Keys, Shop, World
+from tests.simulation.shops import CODES, FEES, LOST, Keys, Shop
+from tests.simulation.world import PREVIOUS_KEYS, World
 from tests.web.signed_in_user import SignedInUser
 
 STEPS_BETWEEN = 10

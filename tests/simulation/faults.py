@@ -13,7 +13,8 @@ from manilla.kit.embedded.postgres import APPLICATION
 from manilla.kit.errors import Unavailable
 from tests.simulation.clocks import DATABASE, HOSTS
 from tests.simulation.plan import RAILS, Step
-from tests.simulation.world import LOST, World
+from tests.simulation.shops import LOST
+from tests.simulation.world import World
 
 SLOW_SECONDS = 1.0
 DELAY_SECONDS = 1.0

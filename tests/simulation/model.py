@@ -72,6 +72,7 @@ class ProviderObject:
     reference: str
     amount: int
     status: str
+    duplicates: int = 0  # how often the provider rejected the same reference again
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class Notice:
     merchant: int
     trx_id: str
     message: str
+    status: str = ""
 
 
 @dataclass(slots=True)
@@ -108,6 +110,7 @@ class Bounds:
 
 
 SUCCESS, PENDING, FAILED = "success", "pending", "failed"
+MISSING = "missing"  # The API does not know the transaction.
 # Each final status allows these sequences of notices. A reversal can overtake the delivery's news.
 MESSAGES = {
     # A customer can pay after the checkout link has expired.
@@ -270,7 +273,7 @@ class Model:
     def _check_statuses(self, seen: Observation) -> Iterator[str]:
         truth = _truth(seen)
         for operation in self._accepted():
-            status = seen.statuses.get(operation.trx_id, "missing")
+            status = seen.statuses.get(operation.trx_id, MISSING)
             allowed = self._allowed(operation, truth, operation.trx_id in seen.cases)
             if status not in allowed:
                 expected = " or ".join(sorted(allowed))

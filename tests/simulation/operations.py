@@ -10,18 +10,16 @@ from urllib.parse import urlencode, urlsplit
 
 from tests.client import Reply
 from tests.kinds import BY_RAIL
-from tests.simulation.faults import DATABASE_ERRORS
 from tests.simulation.model import Kind, Operation
 from tests.simulation.plan import Step
-from tests.simulation.teams import TeamSteps
-from tests.simulation.world import (
+from tests.simulation.shops import (
     BANK,
     CODES,
     COMMISSION_PERCENT,
     FEES,
     LOST,
+    MerchantWorld,
     Shop,
-    World,
     decoded,
     minor_of,
 )
@@ -31,15 +29,19 @@ REFUND, LINKS = "/api/v1/initiate-refund", "/api/v1/payment-links"
 VERIFY = {kind: f"/api/v1/verify-{kind}/" for kind in (Kind.PAYMENT, Kind.PAYOUT, Kind.REFUND)}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 RETRY_SECONDS = 0.25
-TRIES = 24
 ANY_FEE = {fee for fees in FEES.values() for fee in fees}
 DELIVERED = "0123456789"  # The simulator delivers transfers to this account.
 OVERDRAFT_MAX = 100_000_000
-KEY_SECONDS = 23 * 3600  # an idempotency key is valid for at least this time
 
 
-class MerchantSteps(TeamSteps):
-    """Runs the steps of one merchant's lane."""
+class MerchantSteps:
+    """Runs the steps of one merchant and its customers."""
+
+    tries = 24  # how often a request with an unknown outcome is repeated at once
+
+    def __init__(self, world: MerchantWorld, shop: Shop) -> None:
+        self.world = world
+        self.shop = shop
 
     async def run(self, step: Step) -> None:
         run: Callable[..., Any] = getattr(self, step.name)
@@ -189,11 +191,6 @@ class MerchantSteps(TeamSteps):
             self._note("a request with a wrong timestamp was accepted")
         self._count("wrong clock")
 
-    async def rotate_keys(self, step: Step, overlap_minutes: int) -> None:
-        words = ("--environment", "production", "--overlap-minutes", str(overlap_minutes))
-        await rotate(self.world, self.shop, *words)
-        self._count("rotate keys")
-
     # Requests.
 
     async def _initiate(
@@ -212,7 +209,7 @@ class MerchantSteps(TeamSteps):
         self._count(str(wanted.kind))
         return reply
 
-    async def _send(self, key: str, tries: int = TRIES, copies: int = 1) -> Reply | None:
+    async def _send(self, key: str, tries: int = 0, copies: int = 1) -> Reply | None:
         """Sends a request until its outcome is known, always with the same key.
 
         The key makes a rejection conclusive, even after requests whose outcome was unknown. With
@@ -221,7 +218,7 @@ class MerchantSteps(TeamSteps):
         target, body, wanted = self.shop.requests[key]
         wanted = self.world.model.request(wanted)
         self.shop.unknown.add(key)
-        for _ in range(tries):
+        for _ in range(tries or self.tries):
             calls = [self.world.call(self.shop, "POST", target, body, key) for _ in range(copies)]
             replies = await asyncio.gather(*calls)
             accepted = [reply for reply in replies if reply is not None and reply.status == 200]
@@ -241,32 +238,9 @@ class MerchantSteps(TeamSteps):
 
     async def _reject(self, key: str, wanted: Operation, reply: Reply) -> None:
         self.shop.unknown.discard(key)
-        has_expired = time.time() - self.shop.sent_at[key] > KEY_SECONDS
-        if has_expired and await self._was_accepted(key, wanted):
-            return
         self._note(self.world.model.reject(wanted))
         self.world.outcomes[f"rejected: {reply.code}"] += 1
         self.shop.requests.pop(key)
-
-    async def _was_accepted(self, key: str, wanted: Operation) -> bool:
-        """Finds a transaction by its reference, because its idempotency key has expired.
-
-        Without the key, the repeated request is a new request, which can be rejected.
-        """
-        try:
-            found = await self.world.live.db.record(
-                f"SELECT * FROM {wanted.kind} WHERE merchant_id = $1 AND ref_trx = $2",
-                *(self.shop.id, wanted.reference),
-            )
-        except DATABASE_ERRORS:
-            self.shop.unknown.add(key)
-            return True
-        if found is None:
-            return False
-        self._note(self.world.model.accept(wanted, found["trx_id"]))
-        if wanted.kind is Kind.PAYOUT:
-            self._note(self._check_fee(wanted, found["amount_minor"] + found["fee_minor"]))
-        return True
 
     async def resolve_unknown(self) -> None:
         """Repeats the requests whose outcome is unknown, when the faults have ended."""
@@ -331,8 +305,35 @@ class MerchantSteps(TeamSteps):
         except LOST:
             return
 
+    # Notes.
 
-async def read_balance(world: World, shop: Shop) -> None:
+    def _payout(
+        self, reference: str, amount: int, method: str, *, has_notice: bool = True
+    ) -> Operation:
+        debit = amount + max(FEES[method])
+        return Operation(
+            self.shop.id,
+            Kind.PAYOUT,
+            reference,
+            debit=debit,
+            credit=debit,
+            amount=amount,
+            is_manual=method == "manual",
+            has_notice=has_notice,
+        )
+
+    def _reference(self, step: Step) -> str:
+        return f"S-{step.round}-{step.number}"
+
+    def _count(self, what: str) -> None:
+        self.world.operations[what] += 1
+
+    def _note(self, violation: str | None) -> None:
+        if violation:
+            self.world.violations.append(violation)
+
+
+async def read_balance(world: MerchantWorld, shop: Shop) -> None:
     """Reads the balance through the API, and checks that the model can explain it."""
     bounds = world.model.begin_reading(shop.id)
     reply = await world.call(shop, "GET", "/api/v1/balance")
@@ -349,13 +350,6 @@ async def read_balance(world: World, shop: Shop) -> None:
 def balance_of(reply: Reply) -> tuple[int, int]:
     [wallet] = decoded(reply)["balances"]
     return minor_of(wallet["available"]), minor_of(wallet["in_flight"])
-
-
-async def rotate(world: World, shop: Shop, *words: str) -> None:
-    new = await world.try_command("merchant", "rotate", str(shop.id), *words)
-    if new is not None:
-        shop.main_keys.api_key, shop.main_keys.api_secret = new["api_key"], new["api_secret"]
-        world.receiver.secrets[shop.id].add(new["api_secret"])
 
 
 def _is_conclusive(reply: Reply) -> bool:

@@ -8,8 +8,8 @@ moment. A plan can be printed, read again, and shortened.
 
 import json
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 ADMINISTRATOR, FAULT = "administrator", "fault"
@@ -179,10 +179,7 @@ def _round(chance: random.Random, number: int) -> Round:
     steps: Round = []
 
     def add(lane: str, choices: dict[str, tuple[float, Choices]], after: int = 0) -> None:
-        weights = [weight for weight, _ in choices.values()]
-        [name] = chance.choices(list(choices), weights)
-        drawn = {key: chance.choice(values) for key, values in choices[name][1].items()}
-        steps.append(Step(number, len(steps) + 1, lane, name, drawn, after))
+        steps.append(draw(chance, choices, Step(number, len(steps) + 1, lane, "", {}, after)))
 
     for merchant in range(MERCHANTS):
         for _ in range(MERCHANT_STEPS):
@@ -195,6 +192,14 @@ def _round(chance: random.Random, number: int) -> Round:
         for after in sorted(chance.sample(range(total * 3 // 4), count)):
             add(lane, choices, after)
     return steps
+
+
+def draw(chance: random.Random, choices: Mapping[str, tuple[float, Choices]], step: Step) -> Step:
+    """Returns the step with a random name and random arguments."""
+    weights = [weight for weight, _ in choices.values()]
+    [name] = chance.choices(list(choices), weights)
+    drawn = {key: chance.choice(values) for key, values in choices[name][1].items()}
+    return replace(step, name=name, arguments=drawn)
 
 
 def lanes(steps: Sequence[Step]) -> dict[str, list[Step]]:

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import hmac
 import json
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -26,6 +27,8 @@ class Receiver:
     def __init__(self) -> None:
         self.notices: list[Notice] = []
         self.deliveries: list[Notice] = []
+        # When the copies of each notification or event arrived, by the monotonic clock.
+        self.moments: dict[str, list[float]] = defaultdict(list)
         self.endpoint_secrets: dict[int, str] = {}
         self.secrets: dict[int, set[str]] = defaultdict(set)
         self.failures: list[str] = []
@@ -54,7 +57,8 @@ class Receiver:
         if not any(_sign(secret, raw) == given for secret in self.secrets[merchant]):
             # The keys were rotated, and the merchant has not installed the new secret yet.
             return web.Response(status=401)
-        self.notices.append(notice_of(request.headers["webhook-id"], merchant, json.loads(raw)))
+        number = request.headers["webhook-id"]
+        self._store(self.notices, notice_of(number, merchant, json.loads(raw)))
         if failure == LOST and request.transport is not None:
             # The notification is stored, but the sender never gets the response.
             request.transport.close()
@@ -69,14 +73,18 @@ class Receiver:
         wanted = f"v1,{base64.b64encode(signed).decode()}"
         if wanted not in request.headers["webhook-signature"].split():
             return web.Response(status=401)
-        self.deliveries.append(notice_of(number, merchant, json.loads(raw)))
+        self._store(self.deliveries, notice_of(number, merchant, json.loads(raw)))
         return web.Response()
+
+    def _store(self, received: list[Notice], notice: Notice) -> None:
+        self.moments[notice.id].append(time.monotonic())
+        received.append(notice)
 
 
 def notice_of(number: str, merchant: int, body: Any) -> Notice:
     data = body["data"]
     trx_id = data.get("refund_trx_id") or data["trx_id"]
-    return Notice(number, merchant, trx_id, body["message"])
+    return Notice(number, merchant, trx_id, body["message"], body["status"])
 
 
 def _sign(secret: str, raw: bytes) -> str:

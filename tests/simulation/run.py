@@ -14,9 +14,9 @@ from tests import template
 from tests.simulation import plan
 from tests.simulation.administrators import AdministratorSteps
 from tests.simulation.faults import FaultSteps
-from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import ADMINISTRATOR, FAULT, Round, Step
 from tests.simulation.quiet import QuietMoment
+from tests.simulation.teams import TeamSteps
 from tests.simulation.world import World
 
 VIOLATIONS_MAX = 20
@@ -98,7 +98,7 @@ class Progress:
         await self.until(self.done + count)
 
 
-Runner = MerchantSteps | FaultSteps | AdministratorSteps
+Runner = TeamSteps | FaultSteps | AdministratorSteps
 
 
 async def play(world: World, steps: Round, quiet: QuietMoment) -> list[str]:
@@ -117,7 +117,7 @@ async def play(world: World, steps: Round, quiet: QuietMoment) -> list[str]:
             world.violations.append(f"{step} raised {error!r}")
 
     async def run_merchant(lane: str, mine: list[Step]) -> None:
-        runner = MerchantSteps(world, world.shops[int(lane.split()[1])])
+        runner = TeamSteps(world, world.shops[int(lane.split()[1])])
         for step in mine:
             await attempt(runner, step)
             await progress.add()

@@ -7,21 +7,26 @@ or a settlement that the other person has ordered.
 import asyncio
 import contextlib
 import re
+import time
 from decimal import Decimal
 from typing import Any
 
 from manilla.settlements.store import AUTOMATIC
+from tests.client import Reply
 from tests.dashboard.bulk_upload import HEADER
 from tests.simulation.faults import DATABASE_ERRORS
 from tests.simulation.model import Kind, Operation
+from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import Step
-from tests.simulation.world import BANK, CODES, FEES, LOST, Shop, World, minor_of
+from tests.simulation.shops import BANK, CODES, FEES, LOST, minor_of
+from tests.simulation.world import TeamShop, World
 
 BULK = "/production/payouts/bulk"
 SETTLEMENTS = "/production/settlements"
 FILE_PREFIX = "BULK-"
 RETRY_SECONDS = 0.25
 CONFIRMATIONS = 40
+KEY_SECONDS = 23 * 3600  # an idempotency key is valid for at least this time
 FIELD = re.compile(r'name="(currency|amount|account)" value="([^"]*)"')
 A_DAY_PASSES = """
     UPDATE payout_batch SET expires_at = expires_at - interval '25 hours'
@@ -29,12 +34,11 @@ A_DAY_PASSES = """
 EXPECTED = (*LOST, *DATABASE_ERRORS, AssertionError)
 
 
-class TeamSteps:
-    """Runs the steps of one merchant's team."""
+class TeamSteps(MerchantSteps):
+    """Runs the steps of one merchant's lane: its requests, its customers and its team."""
 
-    def __init__(self, world: World, shop: Shop) -> None:
-        self.world = world
-        self.shop = shop
+    world: World
+    shop: TeamShop
 
     async def pay_file(self, step: Step, amounts: list[int], account: str) -> None:
         """Uploads a payout file in the dashboard, and confirms it when its names are checked."""
@@ -185,27 +189,40 @@ class TeamSteps:
             post = user.post(f"{BULK}/{batch}/{action}", {})
             await asyncio.gather(post, user.post(f"{BULK}/{batch}/approve", {}))
 
-    def _payout(
-        self, reference: str, amount: int, method: str, *, has_notice: bool = True
-    ) -> Operation:
-        debit = amount + max(FEES[method])
-        return Operation(
-            self.shop.id,
-            Kind.PAYOUT,
-            reference,
-            debit=debit,
-            credit=debit,
-            amount=amount,
-            is_manual=method == "manual",
-            has_notice=has_notice,
-        )
+    async def rotate_keys(self, step: Step, overlap_minutes: int) -> None:
+        words = ("--environment", "production", "--overlap-minutes", str(overlap_minutes))
+        await rotate(self.world, self.shop, *words)
+        self._count("rotate keys")
 
-    def _reference(self, step: Step) -> str:
-        return f"S-{step.round}-{step.number}"
+    async def _reject(self, key: str, wanted: Operation, reply: Reply) -> None:
+        self.shop.unknown.discard(key)
+        has_expired = time.time() - self.shop.sent_at[key] > KEY_SECONDS
+        if not (has_expired and await self._was_accepted(key, wanted)):
+            await super()._reject(key, wanted, reply)
 
-    def _count(self, what: str) -> None:
-        self.world.operations[what] += 1
+    async def _was_accepted(self, key: str, wanted: Operation) -> bool:
+        """Finds a transaction by its reference, because its idempotency key has expired.
 
-    def _note(self, violation: str | None) -> None:
-        if violation:
-            self.world.violations.append(violation)
+        Without the key, the repeated request is a new request, which can be rejected.
+        """
+        try:
+            found = await self.world.live.db.record(
+                f"SELECT * FROM {wanted.kind} WHERE merchant_id = $1 AND ref_trx = $2",
+                *(self.shop.id, wanted.reference),
+            )
+        except DATABASE_ERRORS:
+            self.shop.unknown.add(key)
+            return True
+        if found is None:
+            return False
+        self._note(self.world.model.accept(wanted, found["trx_id"]))
+        if wanted.kind is Kind.PAYOUT:
+            self._note(self._check_fee(wanted, found["amount_minor"] + found["fee_minor"]))
+        return True
+
+
+async def rotate(world: World, shop: TeamShop, *words: str) -> None:
+    new = await world.try_command("merchant", "rotate", str(shop.id), *words)
+    if new is not None:
+        shop.main_keys.api_key, shop.main_keys.api_secret = new["api_key"], new["api_secret"]
+        world.receiver.secrets[shop.id].add(new["api_secret"])

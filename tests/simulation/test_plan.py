@@ -6,8 +6,8 @@ from tests.simulation import plan
 from tests.simulation.administrators import AdministratorSteps
 from tests.simulation.faults import FaultSteps
 from tests.simulation.minimize import Minimizer
-from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import ADMINISTRATOR, FAULT, Round
+from tests.simulation.teams import TeamSteps
 
 
 def test_a_seed_yields_the_same_rounds_however_many_are_played() -> None:
@@ -23,7 +23,7 @@ def test_a_written_plan_is_read_unchanged() -> None:
 def test_every_step_of_a_plan_can_be_run() -> None:
     runners = {ADMINISTRATOR: AdministratorSteps, FAULT: FaultSteps}
     for choices, runner in (
-        (plan.MERCHANT, MerchantSteps),
+        (plan.MERCHANT, TeamSteps),
         (plan.ADMIN, runners[ADMINISTRATOR]),
         (plan.FAULTS, runners[FAULT]),
     ):
