@@ -126,8 +126,20 @@ class Instance(InstanceFolder, UpProcess):
                 waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
         return found
 
+    def processes(self, program: str) -> list[int]:
+        """Returns the process ids of a program: `serve`, `worker` or `simulator`."""
+        return [pid for pid in self.tree() if _runs(pid, program)]
+
     def postmaster(self) -> int:
         return int((self.folder / "postgres" / "postmaster.pid").read_text().split()[0])
+
+
+def _runs(pid: int, name: str) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return name.encode() in words
 
 
 def prepare_folder(folder: Path, *options: str) -> None:

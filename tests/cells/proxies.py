@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import shutil
+import signal
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -18,7 +19,9 @@ from tests.waiting import until
 
 FILES = Path("deploy/cells")
 CELLS = ("lagos", "abuja")
-COMMANDS = {Proxy.HAPROXY: ("haproxy", "-db", "-f"), Proxy.NGINX: ("nginx", "-c")}
+# Like Debian's service, HAProxy runs with a master process, which can reload the configuration.
+COMMANDS = {Proxy.HAPROXY: ("haproxy", "-W", "-db", "-f"), Proxy.NGINX: ("nginx", "-c")}
+RELOADS = {Proxy.HAPROXY: signal.SIGUSR2, Proxy.NGINX: signal.SIGHUP}
 # With these commands, the proxies check their own configuration.
 CHECKS = {Proxy.HAPROXY: ("haproxy", "-c", "-f"), Proxy.NGINX: ("nginx", "-t", "-q", "-c")}
 SHIPPED_MAPS = {Proxy.HAPROXY: "/etc/haproxy/cells", Proxy.NGINX: "/etc/nginx/cells"}
@@ -46,15 +49,20 @@ def is_missing(proxy: Proxy) -> bool:
 class RunningProxy:
     """A proxy that listens on a port of this machine."""
 
-    def __init__(self, port: int, session: aiohttp.ClientSession) -> None:
-        self._port = port
+    def __init__(self, port: int, session: aiohttp.ClientSession, process: Process) -> None:
+        self.port = port
         self._session = session
+        self._process = process
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[str, str]:
         """Sends a request, and returns the cell that got it and the path as it arrived there."""
-        url = URL(f"http://127.0.0.1:{self._port}{path}", encoded=True)
+        url = URL(f"http://127.0.0.1:{self.port}{path}", encoded=True)
         async with self._session.get(url, headers=headers) as response:
             return response.headers["X-Cell"], await response.text()
+
+    def reload(self, proxy: Proxy) -> None:
+        """Makes the proxy read its map files again, as `systemctl reload` does."""
+        self._process.send_signal(RELOADS[proxy])
 
     async def cell(self, path: str, **headers: str) -> str:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -74,7 +82,7 @@ async def running(
     try:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as session:
             await until(lambda: _responds(session, port, process))
-            yield RunningProxy(port, session)
+            yield RunningProxy(port, session, process)
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()

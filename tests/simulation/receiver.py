@@ -27,8 +27,8 @@ class Receiver:
     def __init__(self) -> None:
         self.notices: list[Notice] = []
         self.deliveries: list[Notice] = []
-        # When the copies of each notification or event arrived, by the monotonic clock.
-        self.moments: dict[str, list[float]] = defaultdict(list)
+        # When the copies of each notification (`ipn`) and event (`endpoint`) arrived, by its id.
+        self.moments: dict[tuple[str, str], list[float]] = defaultdict(list)
         self.endpoint_secrets: dict[int, str] = {}
         self.secrets: dict[int, set[str]] = defaultdict(set)
         self.failures: list[str] = []
@@ -58,7 +58,8 @@ class Receiver:
             # The keys were rotated, and the merchant has not installed the new secret yet.
             return web.Response(status=401)
         number = request.headers["webhook-id"]
-        self._store(self.notices, notice_of(number, merchant, json.loads(raw)))
+        self.moments["ipn", number].append(time.monotonic())
+        self.notices.append(notice_of(number, merchant, json.loads(raw)))
         if failure == LOST and request.transport is not None:
             # The notification is stored, but the sender never gets the response.
             request.transport.close()
@@ -73,12 +74,9 @@ class Receiver:
         wanted = f"v1,{base64.b64encode(signed).decode()}"
         if wanted not in request.headers["webhook-signature"].split():
             return web.Response(status=401)
-        self._store(self.deliveries, notice_of(number, merchant, json.loads(raw)))
+        self.moments["endpoint", number].append(time.monotonic())
+        self.deliveries.append(notice_of(number, merchant, json.loads(raw)))
         return web.Response()
-
-    def _store(self, received: list[Notice], notice: Notice) -> None:
-        self.moments[notice.id].append(time.monotonic())
-        received.append(notice)
 
 
 def notice_of(number: str, merchant: int, body: Any) -> Notice:

@@ -1,0 +1,1 @@
+"""Moves a merchant between two cells under load, and kills processes: `make cells`."""

@@ -1,0 +1,111 @@
+"""A cell: a PostgreSQL server, and `manilla up` with two API processes and a worker."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, Self
+
+from manilla.kit.crypto import generate_key
+from manilla.kit.db import Database
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
+from manilla.kit.errors import Unavailable
+from tests import template
+from tests.faults.replicated import listen_on, start_server
+from tests.instance import Instance, free_port
+from tests.waiting import until
+
+RATE_LIMIT = "100000"
+# The template saves time without these, but a cell must survive as in production.
+DURABLE = {"fsync": "on", "full_page_writes": "on"}
+
+
+class Cell:
+    """A complete installation with its own database, master key and range of merchant numbers."""
+
+    instance: Instance
+    db: Database
+
+    def __init__(self, name: str, folder: Path, first: int, last: int, host: str) -> None:
+        self.name, self.folder = name, folder
+        self.range = ("--first", str(first), "--last", str(last))
+        self.port, self._database_port = free_port(), free_port()
+        # The cells' URLs need different host names, because one map decides by the host name.
+        self.base_url = f"http://{host}:{self.port}"
+
+    async def open(self) -> Self:
+        await asyncio.to_thread(template.copy_migrated, self.folder)
+        (self.folder / "master.key").write_text(generate_key())
+        self._cluster = await asyncio.to_thread(postgres.prepare, self.folder)
+        listen_on(self._cluster.folder, self._database_port, wal_level="logical", **DURABLE)
+        log = self.folder.parent / f"{self.name}-postgres.log"
+        self._server = start_server(self._cluster, self._cluster.folder, log)
+        self.db = await until(self._connect)
+        self.instance = await asyncio.to_thread(self._start)
+        await self.command("setting", "set", "rate_limit_per_minute", RATE_LIMIT)
+        await self.command("cell", "create", self.name, *self.range)
+        return self
+
+    async def close(self) -> None:
+        if hasattr(self, "instance"):
+            await asyncio.to_thread(self.instance.stop)
+        if hasattr(self, "db"):
+            await self.db.close()
+        if hasattr(self, "_server"):
+            self._server.send_signal(signal.SIGINT)
+            await asyncio.to_thread(self._server.wait)
+
+    def url(self, role: str) -> str:
+        password = self._cluster.passwords[role]
+        return f"postgresql://{role}:{password}@127.0.0.1:{self._database_port}/{NAME}"
+
+    @property
+    def superuser_url(self) -> str:
+        return self.url(SUPERUSER)
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
+            "MANILLA_DATABASE_URL": self.url(APPLICATION),
+            "MANILLA_MIGRATION_URL": self.url(OWNER),
+            "MANILLA_BASE_URL": self.base_url,
+        }
+
+    def move_environment(self, target: "Cell") -> dict[str, str]:
+        """Returns the environment of the command that moves a merchant to the other cell."""
+        return {**os.environ, "MANILLA_TARGET_DATABASE_URL": target.url(OWNER)}
+
+    async def _connect(self) -> Database | None:
+        assert self._server.poll() is None, "PostgreSQL has ended."
+        try:
+            return await Database.open(self.url(APPLICATION), size=4, name="tests")
+        except Unavailable:  # The server is starting.
+            return None
+
+    def _start(self) -> Instance:
+        options = ("--no-demo", "--workers", "2", "--follow-parent")
+        environment = self._environment
+        return Instance(self.folder, *options, port=self.port, environment=environment).wait()
+
+    async def command(self, *words: str, **environment: str) -> Any:
+        return await asyncio.to_thread(self.instance.command, *words, **environment)
+
+    async def try_command(self, *words: str) -> str | None:
+        """Runs a command. Returns None if it succeeds, and otherwise its error."""
+        try:
+            await self.command(*words)
+        except (AssertionError, ValueError, subprocess.TimeoutExpired) as error:
+            return f"{self.name}: {' '.join(words)}: {error}"
+        return None
+
+    def kill(self, program: str, which: int) -> bool:
+        """Kills one of the processes of a program, `serve` or `worker`. It is started again."""
+        found = self.instance.processes(program)
+        if not found:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(found[which % len(found)], signal.SIGKILL)
+        return True

@@ -1,0 +1,189 @@
+"""Compares the end of a run with the model, and summarizes it."""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from tests import results
+from tests.cells.moving import checks
+from tests.cells.moving.load import EventFollower, LoadSteps
+from tests.cells.moving.mover import UNAVAILABLE, Move, Mover
+from tests.cells.moving.world import CellWorld
+from tests.simulation.model import MISSING, Kind, Notice
+from tests.simulation.observing import BLOCKING, MAKE_DUE
+from tests.simulation.shops import LOST
+
+# All transactions must be final, and all events delivered, within this time after the load.
+QUIET_SECONDS_MAX = 300
+POLL_SECONDS = 1.0
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What the end of a run shows. Everything except `repeats_allowed` must be empty."""
+
+    lost: list[str]  # acknowledged requests whose transaction does not exist
+    doubled: list[str]  # references that reached the providers more than once
+    events_missing: int  # events that a receiver or an endpoint did not get
+    events_out_of_order: list[str]
+    repeats_wrong: int  # repeated deliveries without a killed process that explains them
+    repeats_allowed: int
+    books: list[str]  # failed checks of the ledgers and of the proofs
+    violations: list[str]  # all other differences from the model, such as balances
+
+    @property
+    def is_good(self) -> bool:
+        money = (self.lost, self.doubled, self.books, self.violations)
+        return not (
+            any(money) or self.events_missing or self.events_out_of_order or self.repeats_wrong
+        )
+
+
+async def check(world: CellWorld, follower: EventFollower, mover: Mover) -> Findings:
+    violations = [*world.violations, *await _reach_quiet(world, follower)]
+    seen = await follower.observe()
+    excuses = [*(kill.at for kill in mover.kills if "worker" in kill.what), *mover.stalls]
+    allowed, wrong = checks.count_repeats(world.receiver.moments, excuses)
+    missing, disorder = 0, list[str]()
+    for shop in world.shops:
+        listed = await follower.whole_list(shop)
+        violations += checks.find_differences(follower.followed[shop.id], listed)
+        notices, deliveries = _of(shop.id, seen.notices), _of(shop.id, world.receiver.deliveries)
+        missing += checks.count_missing(deliveries, listed)
+        disorder += [*checks.find_disorder(notices, listed)]
+        disorder += [*checks.find_disorder(deliveries, listed)]
+    return Findings(
+        lost=[trx_id for trx_id, status in seen.statuses.items() if status == MISSING],
+        doubled=checks.find_doubled([*seen.transfers, *seen.refunds]),
+        events_missing=missing,
+        events_out_of_order=disorder,
+        repeats_wrong=wrong,
+        repeats_allowed=allowed,
+        books=await _check_books(world),
+        violations=violations,
+    )
+
+
+def _of(merchant: int, notices: list[Notice]) -> list[Notice]:
+    return [notice for notice in notices if notice.merchant == merchant]
+
+
+async def _reach_quiet(world: CellWorld, follower: EventFollower) -> list[str]:
+    """Waits until all work is done. Returns what the model cannot explain in time."""
+    deadline = time.monotonic() + QUIET_SECONDS_MAX
+    violations = ["the cells do not respond"]
+    while violations and time.monotonic() < deadline:
+        try:
+            violations = await _look(world, follower)
+        except LOST as error:
+            violations = [f"the cells do not respond: {error!r}"]
+        await asyncio.sleep(POLL_SECONDS)
+    return violations
+
+
+async def _look(world: CellWorld, follower: EventFollower) -> list[str]:
+    await follower.settle_open_transfers()
+    for shop in world.shops:
+        await LoadSteps(world, shop).resolve_unknown()
+    if any(shop.unknown for shop in world.shops):
+        return ["the outcome of a request is still unknown"]
+    for db in world.databases:
+        await db.execute(MAKE_DUE, [*BLOCKING, "charge"], [])
+    if waiting := await follower.waiting_jobs():
+        return [f"the job {job} does not end" for job in waiting]
+    return world.model.check(await follower.observe())
+
+
+async def _check_books(world: CellWorld) -> list[str]:
+    """Runs the commands with which an operator checks the books. Returns their errors."""
+    with tempfile.TemporaryDirectory() as folder:
+        errors = [
+            await cell.try_command(*words)
+            for cell in world.cells
+            for words in (("ledger", "check"), ("prove", "--out", f"{folder}/{cell.name}"))
+        ]
+    return [error for error in errors if error]
+
+
+class Result(msgspec.Struct, frozen=True):
+    date: str
+    seed: int
+    versions: dict[str, str]
+    minutes: float
+    moves: list[Move]
+    gap_median_seconds: float | None  # of the moves whose command was not killed
+    gap_max_seconds: float | None
+    gap_max_killed_seconds: float | None  # the longest gap of the moves that were killed
+    requests: int  # API requests of all merchants
+    unavailable_elsewhere: int  # 503 and broken connections of the merchants that stay
+    acknowledged: dict[str, int]  # by the type of transaction
+    events: int
+    deliveries: int  # to the `ipn_url` and to the webhook endpoints
+    balances_explained: int  # balances that were read during the moves, and match the model
+    findings: Findings
+
+    @property
+    def is_good(self) -> bool:
+        return self.findings.is_good
+
+
+def summarize(
+    world: CellWorld,
+    follower: EventFollower,
+    moves: list[Move],
+    findings: Findings,
+    about: dict[str, Any],
+) -> Result:
+    counted = [move for move in moves if not move.was_stalled]
+    quiet = [move.gap_seconds for move in counted if not move.command_kills]
+    killed = [move.gap_seconds for move in counted if move.command_kills]
+    moved = world.shops[0].id
+    kinds = Counter(
+        str(each.kind)
+        for each in world.model.operations.values()
+        if each.trx_id and each.kind is not Kind.FUNDING
+    )
+    receiver = world.receiver
+    others = [call for call in world.calls if call.merchant != moved]
+    return Result(
+        **about,
+        moves=moves,
+        gap_median_seconds=round(statistics.median(quiet), 2) if quiet else None,
+        gap_max_seconds=max(quiet, default=None),
+        gap_max_killed_seconds=max(killed, default=None),
+        requests=len(world.calls),
+        unavailable_elsewhere=sum(call.status in UNAVAILABLE for call in others),
+        acknowledged=dict(sorted(kinds.items())),
+        events=sum(map(len, follower.followed.values())),
+        deliveries=len(receiver.notices) + len(receiver.deliveries),
+        balances_explained=world.checks["balance during faults"],
+        findings=findings,
+    )
+
+
+TITLES = ("Move", "Seconds", "Killed after", "Processes killed", "Taken back", "Gap", "503")
+
+
+def table(result: Result) -> str:
+    """Returns the moves as a table in Markdown."""
+    return results.rows(
+        [
+            TITLES,
+            *(
+                (
+                    f"{move.source} to {move.target}",
+                    move.seconds,
+                    "; ".join(move.command_kills) or "-",
+                    ", ".join(move.process_kills) or "-",
+                    move.aborted,
+                    f"{move.gap_seconds} s{' (stalled)' if move.was_stalled else ''}",
+                    move.unavailable,
+                )
+                for move in result.moves
+            ),
+        ]
+    )

@@ -1,0 +1,154 @@
+"""Two cells behind HAProxy, their merchants, and one simulator of all providers.
+
+Both cells have the same provider accounts, because a moved merchant's open transactions stay with
+the account that received them. The providers send all webhooks to the proxy.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from manilla.cells.maps import Proxy
+from manilla.kit import changes
+from manilla.kit.db import Database
+from tests.cells import proxies
+from tests.cells.moving.cell import Cell
+from tests.cells.proxies import RunningProxy
+from tests.client import Reply, Site
+from tests.faults.live_instance import control_simulator
+from tests.kinds import BY_RAIL
+from tests.provider_simulator import serving_providers
+from tests.simulation.shops import (
+    LOST,
+    Keys,
+    MerchantWorld,
+    Shop,
+    configure_account,
+    configure_methods,
+    pays_commission,
+)
+
+RAILS = ("a", "b", "c")
+OPENING_MINOR = 1_000_000_000
+REQUEST_SECONDS = 30
+WEBHOOK_RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0)
+HAPROXY = Proxy.HAPROXY
+EVERY_EVENT = ["*"]
+
+
+class Call(msgspec.Struct, frozen=True):
+    """An API request of a merchant, and the status of its response."""
+
+    merchant: int
+    at: float  # the monotonic time of the response
+    status: int  # 0 if the connection was lost
+
+
+class CellWorld(MerchantWorld):
+    """The first merchant lives in the first cell, and is moved. Each cell has one that stays."""
+
+    proxy: RunningProxy
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._maps = folder / "maps"
+        self._stack = AsyncExitStack()
+        self.shops: list[Shop] = []
+        self.calls: list[Call] = []
+        self.cells = [
+            Cell("lagos", folder / "lagos", 1, 1_048_575, "127.0.0.1"),
+            Cell("abuja", folder / "abuja", 1_048_576, 2_097_151, "localhost"),
+        ]
+
+    async def open(self) -> None:
+        self._maps.mkdir()
+        for cell in self.cells:
+            self._stack.push_async_callback(cell.close)
+            await cell.open()
+        await self._introduce()
+        lagos, abuja = self.cells
+        maps = await lagos.command("cell", "map", "--for", HAPROXY)
+        urls = {cell.name: f"http://127.0.0.1:{cell.port}" for cell in self.cells}
+        self.proxy = await self._stack.enter_async_context(
+            proxies.running(HAPROXY, self._maps, maps, urls)
+        )
+        self._site = Site(self.proxy.port)
+        self._simulator = await self._stack.enter_async_context(
+            serving_providers(
+                f"http://127.0.0.1:{self.proxy.port}", webhook_retry_seconds=WEBHOOK_RETRY_SECONDS
+            )
+        )
+        for cell in self.cells:
+            await self._configure(cell)
+        await self.prepare_providers(RAILS)
+        await self.update_maps()
+        await self.receiver.start()
+        self._stack.push_async_callback(self.receiver.stop)
+        # After this time, no process uses data that was cached before the changes.
+        await asyncio.sleep(changes.STALE_AFTER_SECONDS)
+        for number, cell in enumerate((lagos, lagos, abuja)):
+            self.shops.append(await self._create_shop(cell, number))
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+    async def _introduce(self) -> None:
+        """Makes the cells known to each other, as the operating manual describes."""
+        for one, other in (self.cells, reversed(self.cells)):
+            await one.command("cell", "add", other.name, "--url", other.base_url, *other.range)
+        for one, other in (self.cells, reversed(self.cells)):
+            issued = await one.command("cell", "token", other.name)
+            await other.command("cell", "set", one.name, "--token", issued["token"])
+
+    async def _configure(self, cell: Cell) -> None:
+        for rail in RAILS:
+            await configure_account(cell.command, BY_RAIL[rail], self._simulator)
+        await configure_methods(cell.command, RAILS)
+        records = await cell.db.records("SELECT id, code FROM method")
+        methods = {record["code"]: record["id"] for record in records}
+        # Merchants send the method's number, so it must be the same in both cells.
+        assert self.methods in ({}, methods)
+        self.methods = methods
+
+    async def _create_shop(self, cell: Cell, number: int) -> Shop:
+        made = await self.create_merchant(cell.command, number, f"shop-{number}@example.com")
+        shop = Shop(made["id"], Keys.of(made), pays_commission(number))
+        await self.fund(cell.command, shop, "opening", OPENING_MINOR)
+        await self.add_endpoint(shop, EVERY_EVENT)
+        return shop
+
+    async def update_maps(self) -> None:
+        """Writes new maps, checks them, and reloads the proxy, as the operator does."""
+        lagos = self.cells[0]
+        await lagos.command("cell", "map", "--for", HAPROXY, "--out", str(self._maps))
+        await lagos.command("cell", "check", str(self._maps), "--for", HAPROXY)
+        self.proxy.reload(HAPROXY)
+
+    @property
+    def databases(self) -> Sequence[Database]:
+        return [cell.db for cell in self.cells]
+
+    async def send(
+        self, method: str, target: str, headers: dict[str, str], body: bytes = b""
+    ) -> Reply | None:
+        with contextlib.suppress(*LOST):
+            async with asyncio.timeout(REQUEST_SECONDS):
+                return await self._site.send(method, target, headers, body)
+        return None
+
+    async def call(
+        self, shop: Shop, method: str, target: str, body: bytes = b"", key: str = "", skew: int = 0
+    ) -> Reply | None:
+        reply = await super().call(shop, method, target, body, key, skew)
+        self.calls.append(Call(shop.id, time.monotonic(), reply.status if reply else 0))
+        return reply
+
+    async def control(self, path: str, document: Any = None) -> Any:
+        return await control_simulator(self._simulator, path, document)
