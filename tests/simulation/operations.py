@@ -161,10 +161,13 @@ class MerchantSteps:
 
     async def repeat(self, step: Step, back: int, copies: int = 1) -> None:
         """Sends an earlier request again, with the same key and the same bytes."""
-        if self.shop.requests:
-            key = list(self.shop.requests)[-1 - back % len(self.shop.requests)]
-            await self._send(key, copies=copies)
+        if keys := self.repeatable():
+            await self._send(keys[-1 - back % len(keys)], copies=copies)
             self._count("repeat")
+
+    def repeatable(self) -> list[str]:
+        """Returns the idempotency keys of the requests that `repeat` may send again."""
+        return list(self.shop.requests)
 
     async def verify(self, step: Step, back: int) -> None:
         found = [each for _, _, each in self.shop.requests.values() if each.trx_id]

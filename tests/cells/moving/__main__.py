@@ -17,7 +17,7 @@ from pathlib import Path
 
 from manilla.kit import time_limits
 from manilla.kit.time_limits import TimeLimits
-from tests import packages, results, template
+from tests import packages, results
 from tests.cells.moving import report
 from tests.cells.moving.load import EventFollower, Load
 from tests.cells.moving.mover import Move, Mover
@@ -38,8 +38,11 @@ def main() -> None:
     time_limits.use(TimeLimits())
     folder = Path(tempfile.mkdtemp(prefix="manilla-cells-"))
     print(f"seed {wanted.seed}, logs: {folder}", flush=True)
-    with template.shared_folder():
+    try:
         result = asyncio.run(_run(folder, wanted))
+    except Exception:
+        print(f"The run ended early: SEED={wanted.seed}; logs: {folder}", flush=True)
+        raise
     print(report.table(result))
     results.write(result, wanted.output)
     print(f"Written to {wanted.output}")

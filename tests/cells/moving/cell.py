@@ -8,43 +8,50 @@ import subprocess
 from pathlib import Path
 from typing import Any, Self
 
-from manilla.kit.crypto import generate_key
+import asyncpg
+
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
-from manilla.kit.errors import Unavailable
-from tests import template
 from tests.faults.replicated import listen_on, start_server
 from tests.instance import Instance, free_port
 from tests.waiting import until
 
 RATE_LIMIT = "100000"
-# The template saves time without these, but a cell must survive as in production.
-DURABLE = {"fsync": "on", "full_page_writes": "on"}
+# The rights that the owner of a cell's tables needs for moves.
+RIGHTS = (f"ALTER ROLE {OWNER} REPLICATION", f"GRANT pg_create_subscription TO {OWNER}")
 
 
 class Cell:
-    """A complete installation with its own database, master key and range of merchant numbers."""
+    """A complete installation with its own database and range of merchant numbers.
+
+    All cells have the same master key, because a moved merchant's secrets stay encrypted.
+    """
 
     instance: Instance
     db: Database
 
-    def __init__(self, name: str, folder: Path, first: int, last: int, host: str) -> None:
+    def __init__(
+        self, name: str, folder: Path, first: int, last: int, *, host: str, master_key: str
+    ) -> None:
         self.name, self.folder = name, folder
+        self._master_key = master_key
         self.range = ("--first", str(first), "--last", str(last))
         self.port, self._database_port = free_port(), free_port()
         # The cells' URLs need different host names, because one map decides by the host name.
         self.base_url = f"http://{host}:{self.port}"
 
     async def open(self) -> Self:
-        await asyncio.to_thread(template.copy_migrated, self.folder)
-        (self.folder / "master.key").write_text(generate_key())
+        self.folder.mkdir(mode=0o700)
+        (self.folder / "master.key").write_text(self._master_key)
+        # Each server is initialized, and not copied, because servers have different identifiers.
         self._cluster = await asyncio.to_thread(postgres.prepare, self.folder)
-        listen_on(self._cluster.folder, self._database_port, wal_level="logical", **DURABLE)
+        listen_on(self._cluster.folder, self._database_port, wal_level="logical")
         log = self.folder.parent / f"{self.name}-postgres.log"
         self._server = start_server(self._cluster, self._cluster.folder, log)
-        self.db = await until(self._connect)
+        await until(self._create_database)
         self.instance = await asyncio.to_thread(self._start)
+        self.db = await Database.open(self.url(APPLICATION), size=4, name="tests")
         await self.command("setting", "set", "rate_limit_per_minute", RATE_LIMIT)
         await self.command("cell", "create", self.name, *self.range)
         return self
@@ -58,13 +65,9 @@ class Cell:
             self._server.send_signal(signal.SIGINT)
             await asyncio.to_thread(self._server.wait)
 
-    def url(self, role: str) -> str:
+    def url(self, role: str, database: str = NAME) -> str:
         password = self._cluster.passwords[role]
-        return f"postgresql://{role}:{password}@127.0.0.1:{self._database_port}/{NAME}"
-
-    @property
-    def superuser_url(self) -> str:
-        return self.url(SUPERUSER)
+        return f"postgresql://{role}:{password}@127.0.0.1:{self._database_port}/{database}"
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -78,12 +81,20 @@ class Cell:
         """Returns the environment of the command that moves a merchant to the other cell."""
         return {**os.environ, "MANILLA_TARGET_DATABASE_URL": target.url(OWNER)}
 
-    async def _connect(self) -> Database | None:
+    async def _create_database(self) -> bool:
+        """Creates the database and its roles. Returns False while the server is starting."""
         assert self._server.poll() is None, "PostgreSQL has ended."
+        url = self.url(SUPERUSER, "postgres")
         try:
-            return await Database.open(self.url(APPLICATION), size=4, name="tests")
-        except Unavailable:  # The server is starting.
-            return None
+            await postgres.create_database(url, self._cluster.passwords)
+        except (OSError, asyncpg.CannotConnectNowError):
+            return False
+        connection = await asyncpg.connect(url)
+        try:
+            await connection.execute("; ".join(RIGHTS))
+        finally:
+            await connection.close()
+        return True
 
     def _start(self) -> Instance:
         options = ("--no-demo", "--workers", "2", "--follow-parent")

@@ -1,13 +1,14 @@
 """Runs `manilla cell move`, kills it at random steps, and lets it continue."""
 
 import asyncio
-import contextlib
 import random
 import re
 import time
+from asyncio.subprocess import Process
 from collections.abc import Sequence
 
 import msgspec
+from manilla.cells.moving.move import STEPS, Step
 
 from tests.cells.moving.cell import Cell
 from tests.cells.moving.world import Call, CellWorld
@@ -17,13 +18,15 @@ from tests.results import longest_gap
 # The load must make this many API requests between two moves, and after the last one.
 CALLS_BETWEEN = 60
 KILLS = (0, 1, 1, 2)  # how often the command is killed during a move
-LINES_MAX = 12  # the command is killed after at most this many lines of its output
+DELAYS_SECONDS = (0.0, 0.0, 0.2, 1.0)  # the command is killed at most this long after a step
 ABORT_CHANCE = 0.2  # how often a killed move is taken back, and started again
 PROCESS_CHANCE = 0.5  # how often an API process or a worker is killed during a move
 PROCESS_DELAY_SECONDS = 6.0
 ATTEMPTS_MAX = 20
 UNAVAILABLE = (0, 503)
-GAP = re.compile(r"gap.*?([0-9.]+) ?s")
+GAP = re.compile(r"gap_seconds\W+([0-9.]+)")
+# From this step on, the second cell serves the merchant, so the proxy must use a new map.
+MOVED = Step.DEPART
 
 
 class Kill(msgspec.Struct, frozen=True):
@@ -37,7 +40,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     target: str
     seconds: float  # from the start of the command until the proxy uses the new map
-    command_kills: list[str]  # the last line of output before each kill of the command
+    command_kills: list[str]  # the step before each kill of the command, and the time since then
     process_kills: list[str]  # the killed API processes and workers
     aborted: int  # how often the move was taken back
     gap_seconds: float  # the longest time without a response other than 503
@@ -46,10 +49,57 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     was_stalled: bool = False  # The machine stopped this program, so the times mean nothing.
 
 
-class CommandRun(msgspec.Struct):
-    code: int
-    lines: list[str]
-    was_killed: bool = False
+class _MoveCommand:
+    """The command that moves a merchant, which can be killed and run again."""
+
+    def __init__(self, world: CellWorld, merchant: int, source: Cell, target: Cell) -> None:
+        self._world, self._target = world, target
+        self._words = (*MANILLA, "cell", "move", str(merchant), target.name)
+        self._source = source
+        self.kills: list[str] = []
+        self.lines: list[str] = []
+        self.aborted = 0
+        self.open_steps = list(STEPS[1:])
+
+    async def run(
+        self, options: Sequence[str], kill_after: Step | None = None, delay_seconds: float = 0
+    ) -> bool:
+        """Runs the command. Returns whether it succeeded.
+
+        The command is killed some time after the step `kill_after`. The proxy gets a new map as
+        soon as the second cell serves the merchant.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *(*self._words, *options, "--data", str(self._source.folder)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=self._source.move_environment(self._target),
+        )
+        assert process.stdout is not None
+        async with asyncio.TaskGroup() as group:
+            async for raw in process.stdout:
+                self.lines.append(raw.decode().rstrip())
+                print(f"    {self.lines[-1]}", flush=True)
+                step = self.lines[-1].partition(":")[0]
+                if step in self.open_steps:
+                    self.open_steps.remove(Step(step))
+                if step == MOVED:
+                    group.create_task(self._world.update_maps())
+                if step == kill_after:
+                    group.create_task(self._kill(process, step, delay_seconds))
+            code = await process.wait()
+        return code == 0
+
+    async def _kill(self, process: Process, step: str, delay_seconds: float) -> None:
+        await asyncio.sleep(delay_seconds)
+        # The command may have ended in the meantime.
+        if process.returncode is None:
+            process.kill()
+            self.kills.append(f"{step} + {delay_seconds:.1f} s")
+
+    def take_back(self) -> None:
+        self.aborted += 1
+        self.open_steps = list(STEPS[1:])
 
 
 class Mover:
@@ -70,26 +120,10 @@ class Mover:
 
     async def move(self, merchant: int, source: Cell, target: Cell) -> Move:
         await self.calls(merchant)
-        start, kills, aborted = time.monotonic(), list[str](), 0
+        start = time.monotonic()
         killing = asyncio.create_task(self._kill_a_process())
-        remaining, words, lines = self._chance.choice(KILLS), list[str](), list[str]()
-        for _ in range(ATTEMPTS_MAX):
-            after = self._chance.randrange(1, LINES_MAX) if remaining else None
-            run = await self._run(merchant, source, target, words, after)
-            lines += run.lines
-            if run.was_killed:
-                remaining -= 1
-                kills.append(run.lines[-1] if run.lines else "")
-                words, did_abort = await self._after_kill(merchant, source, target)
-                aborted += did_abort
-            elif run.code == 0:
-                break
-            else:
-                # The reason can be temporary, such as a database connection that was lost.
-                words = ["--continue"]
-        else:
-            raise RuntimeError("The move does not end: " + "\n".join(lines))
-        await self._world.update_maps()
+        command = _MoveCommand(self._world, merchant, source, target)
+        await self._run_to_its_end(command)
         process_kills = await killing
         await self.calls(merchant)
         end = time.monotonic()
@@ -99,53 +133,30 @@ class Mover:
             source=source.name,
             target=target.name,
             seconds=round(end - start, 1),
-            command_kills=kills,
+            command_kills=command.kills,
             process_kills=process_kills,
-            aborted=aborted,
+            aborted=command.aborted,
             gap_seconds=round(longest_gap(moments, start, end), 2),
-            reported_gap_seconds=_reported_gap(lines),
+            reported_gap_seconds=_reported_gap(command.lines),
             unavailable=len(found) - len(moments),
             was_stalled=any(start <= moment <= end for moment in self.stalls),
         )
 
-    async def _after_kill(
-        self, merchant: int, source: Cell, target: Cell
-    ) -> tuple[list[str], bool]:
-        """Decides whether a killed move is continued, or taken back and started again."""
-        if self._chance.random() < ABORT_CHANCE:
-            run = await self._run(merchant, source, target, ["--abort"], None)
-            if run.code == 0:
-                return [], True
-        return ["--continue"], False
-
-    async def _run(
-        self,
-        merchant: int,
-        source: Cell,
-        target: Cell,
-        words: Sequence[str],
-        kill_after: int | None,
-    ) -> CommandRun:
-        """Runs the command. Kills it when it has printed this many lines."""
-        process = await asyncio.create_subprocess_exec(
-            *(*MANILLA, "cell", "move", str(merchant), target.name, *words),
-            *("--data", str(source.folder)),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=source.move_environment(target),
-        )
-        assert process.stdout is not None
-        run = CommandRun(0, [])
-        async for raw in process.stdout:
-            run.lines.append(raw.decode().rstrip())
-            print(f"    {run.lines[-1]}", flush=True)
-            if len(run.lines) == kill_after:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                run.was_killed = True
-                break
-        run.code = await process.wait()
-        return run
+    async def _run_to_its_end(self, command: "_MoveCommand") -> None:
+        """Runs the command, and kills it as often as the seed says."""
+        remaining, chance = self._chance.choice(KILLS), self._chance
+        options: list[str] = []
+        for _ in range(ATTEMPTS_MAX):
+            kill_after = chance.choice(command.open_steps) if remaining else None
+            delay_seconds = chance.uniform(0, chance.choice(DELAYS_SECONDS))
+            if await command.run(options, kill_after, delay_seconds):
+                return
+            remaining -= kill_after is not None
+            options = ["--continue"]
+            if chance.random() < ABORT_CHANCE and await command.run(["--abort"]):
+                command.take_back()
+                options = []
+        raise RuntimeError("The move does not end: " + "\n".join(command.lines))
 
     async def _kill_a_process(self) -> list[str]:
         """Kills an API process or a worker of one of the cells at a random moment, or nothing."""

@@ -16,9 +16,11 @@ import msgspec
 
 from manilla.cells.maps import Proxy
 from manilla.kit import changes
+from manilla.kit.crypto import generate_key
 from manilla.kit.db import Database
 from tests.cells import proxies
 from tests.cells.moving.cell import Cell
+from tests.cells.pair import ABUJA, LAGOS
 from tests.cells.proxies import RunningProxy
 from tests.client import Reply, Site
 from tests.faults.live_instance import control_simulator
@@ -39,6 +41,7 @@ OPENING_MINOR = 1_000_000_000
 REQUEST_SECONDS = 30
 WEBHOOK_RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0)
 HAPROXY = Proxy.HAPROXY
+MAP_TRIES, MAP_SECONDS = 60, 0.5
 EVERY_EVENT = ["*"]
 
 
@@ -62,9 +65,10 @@ class CellWorld(MerchantWorld):
         self._stack = AsyncExitStack()
         self.shops: list[Shop] = []
         self.calls: list[Call] = []
+        key = generate_key()
         self.cells = [
-            Cell("lagos", folder / "lagos", 1, 1_048_575, "127.0.0.1"),
-            Cell("abuja", folder / "abuja", 1_048_576, 2_097_151, "localhost"),
+            Cell("lagos", folder / "lagos", *LAGOS, host="127.0.0.1", master_key=key),
+            Cell("abuja", folder / "abuja", *ABUJA, host="localhost", master_key=key),
         ]
 
     async def open(self) -> None:
@@ -125,11 +129,20 @@ class CellWorld(MerchantWorld):
         return shop
 
     async def update_maps(self) -> None:
-        """Writes new maps, checks them, and reloads the proxy, as the operator does."""
-        lagos = self.cells[0]
-        await lagos.command("cell", "map", "--for", HAPROXY, "--out", str(self._maps))
-        await lagos.command("cell", "check", str(self._maps), "--for", HAPROXY)
-        self.proxy.reload(HAPROXY)
+        """Writes new maps, reloads the proxy and checks the maps, as the operator does.
+
+        A cell may report a merchant for up to a second after it has left, so the check may fail.
+        """
+        lagos, maps = self.cells[0], str(self._maps)
+        for _ in range(MAP_TRIES):
+            failure = await lagos.try_command("cell", "map", "--for", HAPROXY, "--out", maps)
+            if failure is None:
+                self.proxy.reload(HAPROXY)
+                failure = await lagos.try_command("cell", "check", maps, "--for", HAPROXY)
+            if failure is None:
+                return
+            await asyncio.sleep(MAP_SECONDS)
+        raise RuntimeError(f"The maps cannot be updated: {failure}")
 
     @property
     def databases(self) -> Sequence[Database]:
