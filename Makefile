@@ -8,6 +8,7 @@ UP ?=
 TESTS ?= tests
 RUNS ?= 1
 SEED ?=
+MOVES ?=
 NUMBER ?= 10
 ROWS ?= 10000000
 MINUTES ?= 2
@@ -23,7 +24,7 @@ INSTALL := $(PYTHON) tools/install.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test test-all test-stress changed faults simulate ha fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev wheels mutations
+.PHONY: help run setup test test-all test-stress changed faults simulate ha cells fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev wheels mutations
 
 help: ## what this file can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -58,6 +59,9 @@ simulate: installed-dev ## merchants, administrators and faults from one seed, a
 
 ha: installed-dev $(VENV)-ha/.installed ## disrupt the cluster of deploy/ha under load, as root (ROUNDS=1)
 	@$(RUN) tests.ha $(if $(ROUNDS),--rounds $(ROUNDS))
+
+cells: installed-dev ## move a merchant between two cells under load, and kill the move (SEED= MOVES=10)
+	@$(RUN) tests.cells.moving $(if $(SEED),--seed $(SEED)) $(if $(MOVES),--moves $(MOVES))
 
 fuzz: installed-dev ## thousands of signed calls made up from the API's description (minutes)
 	@MANILLA_FUZZ_CASES=$${MANILLA_FUZZ_CASES:-300} $(RUN) pytest tests/reference/test_schemathesis.py -s

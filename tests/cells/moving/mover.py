@@ -8,8 +8,8 @@ from asyncio.subprocess import Process
 from collections.abc import Sequence
 
 import msgspec
-from manilla.cells.moving.move import STEPS, Step
 
+from manilla.cells.moving.move import STEPS, Step
 from tests.cells.moving.cell import Cell
 from tests.cells.moving.world import Call, CellWorld
 from tests.instance import MANILLA

@@ -75,7 +75,7 @@ class CellWorld(MerchantWorld):
         self._maps.mkdir()
         for cell in self.cells:
             self._stack.push_async_callback(cell.close)
-            await cell.open()
+        await asyncio.gather(*(cell.open() for cell in self.cells))
         await self._introduce()
         lagos, abuja = self.cells
         maps = await lagos.command("cell", "map", "--for", HAPROXY)
