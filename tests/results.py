@@ -26,13 +26,6 @@ def version_of(*command: str | Path) -> str:
     return next(word for word in output.splitlines()[0].split() if word[0].isdigit())
 
 
-def rows(lines: Sequence[Sequence[object]]) -> str:
-    """Returns a table in Markdown. The first line contains the titles."""
-    titles, *others = lines
-    every = [titles, ("---",) * len(titles), *others]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in every)
-
-
 def longest_gap(moments: Sequence[float], start: float, end: float) -> float:
     """Returns the longest time between two of these sorted moments, from start to end."""
     places = bisect.bisect_left(moments, start), bisect.bisect_right(moments, end)

@@ -25,6 +25,11 @@ DISRUPTION_COLUMNS = {
     "lost": "Lost",
     "doubled": "Doubled",
 }
+MOVES = ROOT / "deploy/cells/results.json"
+MOVE_COLUMNS = (
+    *("Move", "Killed after step", "Other processes killed", "Taken back", "Gap in the cells"),
+    *("Gap for the merchant", "503"),
+)
 RESULTS = ROOT / "tests/simulation/results.jsonl"
 FINDINGS = ROOT / "tests/simulation/findings.json"
 NONE = "No results are stored yet.\n"
@@ -98,6 +103,48 @@ def high_availability() -> str:
     note = " ".join(sentences)
     rows = [[_cell(kind.get(name)) for name in DISRUPTION_COLUMNS] for kind in found["kinds"]]
     return f"{note}\n\n{table(list(DISRUPTION_COLUMNS.values()), rows)}"
+
+
+def moves(file: Path = MOVES) -> str:
+    """Returns the moves between two cells as a table, below a summary of the run."""
+    if not file.exists():
+        return NONE
+    found = json.loads(file.read_text())
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    numbers = ", ".join(f"{number:,} {kind}s" for kind, number in found["acknowledged"].items())
+    findings = found["findings"]
+    sentences = [
+        f"{found['date']}, seed {found['seed']}, with {versions}: {len(found['moves'])} moves in"
+        f" {found['minutes']:.0f} minutes, with {found['requests']:,} API requests.",
+        f"The machine had {found['cores']} cores and a load average of {found['load_average']}.",
+        f"Acknowledged: {numbers}.",
+        f"Acknowledged requests that were lost: {len(findings['lost'])}.",
+        f"Doubled transfers: {len(findings['doubled'])}.",
+        f"Of {found['events']:,} events and {found['deliveries']:,} deliveries,"
+        f" {findings['events_missing']} were missing,"
+        f" {len(findings['events_out_of_order'])} out of order,"
+        f" {findings['repeats_wrong']} repeated without a killed worker, and"
+        f" {findings['repeats_allowed']} repeated because a worker was killed.",
+        f"Differences from the model: {len(findings['violations'])}.",
+        f"Failed checks of the books: {len(findings['books'])}.",
+    ]
+    rows = [
+        [
+            f"{move['source']} to {move['target']}",
+            "; ".join(move["command_kills"]) or "-",
+            ", ".join(move["process_kills"]) or "-",
+            str(move["aborted"]),
+            _seconds(move["reported_gap_seconds"]),
+            _seconds(None if move["was_stalled"] else move["gap_seconds"]),
+            str(move["unavailable"]),
+        ]
+        for move in found["moves"]
+    ]
+    return f"{' '.join(sentences)}\n\n{table(MOVE_COLUMNS, rows)}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"
 
 
 TABLES = {

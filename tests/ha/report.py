@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from manilla.ledger import invariants
-from tests import results
 from tests.faults.payout_instance import PayoutInstance
 from tests.ha.cluster import POLL_SECONDS
 from tests.ha.disruptions import KINDS, Disruption
 from tests.ha.load import RAILS, Load
 from tests.invariants import ALL
+from tools import proof
 
 OPEN_SECONDS = 300  # All payouts and payments must be final within this time.
 CALLS_AT_ONCE = 8
@@ -208,7 +208,7 @@ def table(result: Result) -> str:
             *(_seconds(result.recovery_max_seconds), rejected, result.lost, result.doubled),
         )
     )
-    return results.rows([TITLES, *rows])
+    return proof.table(TITLES, [[str(cell) for cell in row] for row in rows])
 
 
 def _seconds(value: float | None) -> str:

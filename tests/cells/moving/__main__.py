@@ -22,8 +22,7 @@ from tests.cells.moving import report
 from tests.cells.moving.load import EventFollower, Load
 from tests.cells.moving.mover import Move, Mover
 from tests.cells.moving.world import RAILS, CellWorld
-
-RESULTS = Path(__file__).parents[3] / "deploy" / "cells" / "results.json"
+from tools import proof
 
 
 def main() -> None:
@@ -43,8 +42,8 @@ def main() -> None:
     except Exception:
         print(f"The run ended early: SEED={wanted.seed}; logs: {folder}", flush=True)
         raise
-    print(report.table(result))
     results.write(result, wanted.output)
+    print(proof.moves(wanted.output))
     print(f"Written to {wanted.output}")
     if not result.is_good:
         print(result.findings)
@@ -56,7 +55,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.cells.moving", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
     parser.add_argument("--moves", type=int, default=10)
-    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--output", type=Path, default=proof.MOVES)
     return parser.parse_args()
 
 
@@ -79,6 +78,8 @@ async def _run(folder: Path, wanted: argparse.Namespace) -> report.Result:
                 "PostgreSQL": await world.cells[0].db.value("SHOW server_version"),
             },
             "minutes": round((time.monotonic() - began) / 60, 1),
+            "load_average": round(os.getloadavg()[1], 1),
+            "cores": os.cpu_count() or 1,
         }
         return report.summarize(world, follower, moves, findings, about)
     finally:

@@ -24,7 +24,7 @@ PROCESS_CHANCE = 0.5  # how often an API process or a worker is killed during a 
 PROCESS_DELAY_SECONDS = 6.0
 ATTEMPTS_MAX = 20
 UNAVAILABLE = (0, 503)
-GAP = re.compile(r"gap_seconds\W+([0-9.]+)")
+GAP = re.compile(r"gap seconds +([0-9.]+)")
 # From this step on, the second cell serves the merchant, so the proxy must use a new map.
 MOVED = Step.DEPART
 

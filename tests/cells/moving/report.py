@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from tests import results
 from tests.cells.moving import checks
 from tests.cells.moving.load import EventFollower, LoadSteps
 from tests.cells.moving.mover import UNAVAILABLE, Move, Mover
@@ -114,6 +113,8 @@ class Result(msgspec.Struct, frozen=True):
     seed: int
     versions: dict[str, str]
     minutes: float
+    load_average: float  # of the last five minutes of the run, on this number of cores:
+    cores: int
     moves: list[Move]
     gap_median_seconds: float | None  # of the moves whose command was not killed
     gap_max_seconds: float | None
@@ -162,28 +163,4 @@ def summarize(
         deliveries=len(receiver.notices) + len(receiver.deliveries),
         balances_explained=world.checks["balance during faults"],
         findings=findings,
-    )
-
-
-TITLES = ("Move", "Seconds", "Killed after", "Processes killed", "Taken back", "Gap", "503")
-
-
-def table(result: Result) -> str:
-    """Returns the moves as a table in Markdown."""
-    return results.rows(
-        [
-            TITLES,
-            *(
-                (
-                    f"{move.source} to {move.target}",
-                    move.seconds,
-                    "; ".join(move.command_kills) or "-",
-                    ", ".join(move.process_kills) or "-",
-                    move.aborted,
-                    f"{move.gap_seconds} s{' (stalled)' if move.was_stalled else ''}",
-                    move.unavailable,
-                )
-                for move in result.moves
-            ),
-        ]
     )
