@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from manilla.cells.moving.move import STEPS, Step
+from manilla.cells.moving.move import STEPS, Step, TooLate
 from tests.cells.moving.cell import Cell
 from tests.cells.moving.world import Call, CellWorld
 from tests.instance import MANILLA
@@ -97,9 +97,29 @@ class _MoveCommand:
             process.kill()
             self.kills.append(f"{step} + {delay_seconds:.1f} s")
 
-    def take_back(self) -> None:
+    @property
+    def has_moved(self) -> bool:
+        """Whether the command was killed after its last step, and then started again."""
+        return f"It lives in {self._target.name}" in self.last_line
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no move is open, because it was not stored or has ended."""
+        return "is not being moved" in self.last_line
+
+    @property
+    def last_line(self) -> str:
+        return self.lines[-1] if self.lines else ""
+
+    async def take_back(self) -> bool:
+        """Takes the move back. Returns False if it is too late for that."""
+        while not await self.run(["--abort"]):
+            # Any other reason is temporary, such as a database connection that was lost.
+            if TooLate.message in self.last_line or self.is_unknown:
+                return False
         self.aborted += 1
         self.open_steps = list(STEPS[1:])
+        return True
 
 
 class Mover:
@@ -149,13 +169,11 @@ class Mover:
         for _ in range(ATTEMPTS_MAX):
             kill_after = chance.choice(command.open_steps) if remaining else None
             delay_seconds = chance.uniform(0, chance.choice(DELAYS_SECONDS))
-            if await command.run(options, kill_after, delay_seconds):
+            if await command.run(options, kill_after, delay_seconds) or command.has_moved:
                 return
             remaining -= kill_after is not None
-            options = ["--continue"]
-            if chance.random() < ABORT_CHANCE and await command.run(["--abort"]):
-                command.take_back()
-                options = []
+            is_taken_back = chance.random() < ABORT_CHANCE and await command.take_back()
+            options = [] if is_taken_back or command.is_unknown else ["--continue"]
         raise RuntimeError("The move does not end: " + "\n".join(command.lines))
 
     async def _kill_a_process(self) -> list[str]:
