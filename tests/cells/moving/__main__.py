@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -35,11 +36,13 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith("MANILLA_")]:
         del os.environ[name]
     time_limits.use(TimeLimits())
+    # Close the world before the program ends.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="manilla-cells-"))
     print(f"seed {wanted.seed}, logs: {folder}", flush=True)
     try:
         result = asyncio.run(_run(folder, wanted))
-    except Exception:
+    except BaseException:
         print(f"The run ended early: SEED={wanted.seed}; logs: {folder}", flush=True)
         raise
     results.write(result, wanted.output)
