@@ -112,6 +112,7 @@ MADE = (
     Made("docs/configuration.md", "platform settings", platform_settings),
     Made("docs/operating/monitoring.md", "metrics", metric_table),
     *(Made("docs/operating/capacity.md", name, make) for name, make in capacity.TABLES.items()),
+    Made("docs/operating/moving-a-merchant.md", "moves under load", proof.moves),
     *(Made("docs/proof.md", name, make) for name, make in proof.TABLES.items()),
 )
 
