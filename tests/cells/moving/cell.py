@@ -18,6 +18,9 @@ from tests.instance import Instance, free_port
 from tests.waiting import until
 
 RATE_LIMIT = "100000"
+START_SECONDS = 600  # A busy machine may need this long.
+# All other limits are the product's own. The receivers share this machine, which may be busy.
+LIMITS = '{"host_connect_seconds": 5, "notification_seconds": 40}'
 # The rights that the owner of a cell's tables needs for moves.
 RIGHTS = (f"ALTER ROLE {OWNER} REPLICATION", f"GRANT pg_create_subscription TO {OWNER}")
 
@@ -75,6 +78,7 @@ class Cell:
             "MANILLA_DATABASE_URL": self.url(APPLICATION),
             "MANILLA_MIGRATION_URL": self.url(OWNER),
             "MANILLA_BASE_URL": self.base_url,
+            "MANILLA_TIME_LIMITS": LIMITS,
         }
 
     def move_environment(self, target: "Cell") -> dict[str, str]:
@@ -99,7 +103,9 @@ class Cell:
     def _start(self) -> Instance:
         options = ("--no-demo", "--workers", "2", "--follow-parent")
         environment = self._environment
-        return Instance(self.folder, *options, port=self.port, environment=environment).wait()
+        return Instance(self.folder, *options, port=self.port, environment=environment).wait(
+            START_SECONDS
+        )
 
     async def command(self, *words: str, **environment: str) -> Any:
         return await asyncio.to_thread(self.instance.command, *words, **environment)

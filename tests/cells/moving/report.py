@@ -18,7 +18,7 @@ from tests.simulation.observing import BLOCKING, MAKE_DUE
 from tests.simulation.shops import LOST
 
 # All transactions must be final, and all events delivered, within this time after the load.
-QUIET_SECONDS_MAX = 300
+QUIET_SECONDS_MAX = 900
 POLL_SECONDS = 1.0
 
 
