@@ -7,16 +7,18 @@ import random
 from collections.abc import AsyncIterator, Mapping
 
 from tests.cells.moving.world import CellWorld
+from tests.client import Reply
 from tests.simulation.model import PENDING, Notice, Observation
 from tests.simulation.observing import Observer
 from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import AMOUNT, BACK, OUTCOME, Choices, Step, draw
-from tests.simulation.shops import LOST, Shop
+from tests.simulation.shops import Shop
 
 LANES = 3  # how many requests of a merchant run at the same time
 # Each lane waits this long between its steps, so that a small machine is not overloaded.
 PAUSE_SECONDS = 0.3
 FOLLOW_SECONDS = 0.5
+QUERIES_MAX = 600
 CHECKOUT_RAILS = ("a", "b")  # Refunds of these providers' payments always get a result.
 # Delivered; reported as failed later; open until the provider settles it.
 ACCOUNTS = ["0123456789"] * 6 + ["0000000001", "0000000003", "0000000003"]
@@ -63,12 +65,18 @@ class EventFollower(Observer):
         seen.deliveries = [each for each in seen.deliveries if each.status != PENDING]
         return seen
 
+    async def _get(self, shop: Shop, target: str, *expected: int) -> Reply:
+        """Repeats a query. During a move, and on a busy machine, a cell may answer with 503."""
+        for _ in range(QUERIES_MAX - 1):
+            with contextlib.suppress(ConnectionError):
+                return await super()._get(shop, target, *expected)
+            await asyncio.sleep(FOLLOW_SECONDS)
+        return await super()._get(shop, target, *expected)
+
     async def follow(self, shop: Shop, done: asyncio.Event) -> None:
         while not done.is_set():
-            # While the merchant is being moved, the list cannot be read.
-            with contextlib.suppress(*LOST):
-                async for event in self.new_events(shop):
-                    self._events.append(event)
+            async for event in self.new_events(shop):
+                self._events.append(event)
             await asyncio.sleep(FOLLOW_SECONDS)
 
     async def whole_list(self, shop: Shop) -> list[Notice]:

@@ -1,9 +1,9 @@
 """Compares the end of a run with the model, and summarizes it."""
 
 import asyncio
+import contextlib
 import statistics
 import tempfile
-import time
 from collections import Counter
 from typing import Any
 
@@ -13,12 +13,12 @@ from tests.cells.moving import checks
 from tests.cells.moving.load import EventFollower, LoadSteps
 from tests.cells.moving.mover import UNAVAILABLE, Move, Mover
 from tests.cells.moving.world import CellWorld
-from tests.simulation.model import MISSING, Kind, Notice
+from tests.simulation.model import MISSING, Kind, Notice, Observation
 from tests.simulation.observing import BLOCKING, MAKE_DUE
 from tests.simulation.shops import LOST
 
-# All transactions must be final, and all events delivered, within this time after the load.
-QUIET_SECONDS_MAX = 900
+# How often the remaining work is looked at, and how often the result is compared with the model.
+LOOKS_MAX, COMPARISONS_MAX = 600, 20
 POLL_SECONDS = 1.0
 
 
@@ -43,8 +43,9 @@ class Findings(msgspec.Struct, frozen=True):
 
 
 async def check(world: CellWorld, follower: EventFollower, mover: Mover) -> Findings:
-    violations = [*world.violations, *await _reach_quiet(world, follower)]
-    seen = await follower.observe()
+    await _until_done(world, follower)
+    seen, differences = await _compare(world, follower)
+    violations = [*world.violations, *differences]
     excuses = [*(kill.at for kill in mover.kills if "worker" in kill.what), *mover.stalls]
     allowed, wrong = checks.count_repeats(world.receiver.moments, excuses)
     missing, disorder = 0, list[str]()
@@ -71,30 +72,43 @@ def _of(merchant: int, notices: list[Notice]) -> list[Notice]:
     return [notice for notice in notices if notice.merchant == merchant]
 
 
-async def _reach_quiet(world: CellWorld, follower: EventFollower) -> list[str]:
-    """Waits until all work is done. Returns what the model cannot explain in time."""
-    deadline = time.monotonic() + QUIET_SECONDS_MAX
-    violations = ["the cells do not respond"]
-    while violations and time.monotonic() < deadline:
-        try:
-            violations = await _look(world, follower)
-        except LOST as error:
-            violations = [f"the cells do not respond: {error!r}"]
+async def _until_done(world: CellWorld, follower: EventFollower) -> None:
+    """Waits until all requests have a result, and no transfer or delivery is on its way."""
+    for _ in range(LOOKS_MAX):
+        with contextlib.suppress(*LOST):
+            waiting = await _waiting(world, follower)
+            print(f"waiting for {len(waiting)} jobs and requests", flush=True)
+            if not waiting:
+                return
         await asyncio.sleep(POLL_SECONDS)
-    return violations
+    raise TimeoutError(f"these jobs and requests do not end: {waiting[:5]}")
 
 
-async def _look(world: CellWorld, follower: EventFollower) -> list[str]:
+async def _waiting(world: CellWorld, follower: EventFollower) -> list[str]:
     await follower.settle_open_transfers()
     for shop in world.shops:
         await LoadSteps(world, shop).resolve_unknown()
-    if any(shop.unknown for shop in world.shops):
-        return ["the outcome of a request is still unknown"]
     for db in world.databases:
         await db.execute(MAKE_DUE, [*BLOCKING, "charge"], [])
-    if waiting := await follower.waiting_jobs():
-        return [f"the job {job} does not end" for job in waiting]
-    return world.model.check(await follower.observe())
+    unknown = [key for shop in world.shops for key in shop.unknown]
+    return [*unknown, *await follower.waiting_jobs()]
+
+
+async def _compare(world: CellWorld, follower: EventFollower) -> tuple[Observation, list[str]]:
+    """Compares the world with the model. Payments may take a moment until they are credited."""
+    for look in range(COMPARISONS_MAX):
+        try:
+            seen = await follower.observe()
+        except LOST as error:
+            # A busy cell may answer with 503.
+            print(f"the cells do not respond: {error!r}", flush=True)
+        else:
+            differences = world.model.check(seen)
+            print(f"look {look + 1}: {len(differences)} differences", flush=True)
+            if not differences:
+                break
+        await asyncio.sleep(POLL_SECONDS)
+    return seen, differences
 
 
 async def _check_books(world: CellWorld) -> list[str]:
