@@ -12,7 +12,7 @@ from manilla.kit.money import Money
 from manilla.payouts.payout import REPORTED_COLUMNS, REPORTED_NAMES, Payout
 from manilla.providers.port import TransferState
 
-# A new acceptance's reference is in `accepted_reference`, see migration 0083.
+# A new acceptance's reference is in `accepted_reference`, see migration 0082.
 PROVIDER_REFERENCE = "coalesce(accepted_reference, provider_reference)"
 PAYOUT_COLUMNS = columns(Payout, provider_reference=PROVIDER_REFERENCE)
 _PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"
