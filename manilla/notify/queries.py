@@ -159,7 +159,7 @@ STORED = f"""
                 ON CONFLICT DO NOTHING)"""
 
 
-def ended(*after: str) -> str:
+def end_of_jobs(*after: str) -> str:
     """Returns the end of an SQL statement that starts with `STORED`.
 
     Deletes the jobs whose last message was delivered, unless they have another message by now. The
@@ -183,7 +183,7 @@ _RECORD = f"""{STORED} {_CHANGE}
 
 
 # The statement is the same for all batches without a final failure.
-_RECORD_AND_END = f"""{STORED}, changed AS ({_CHANGE} RETURNING true) {ended("changed")}"""
+_RECORD_AND_END = f"""{STORED}, changed AS ({_CHANGE} RETURNING true) {end_of_jobs("changed")}"""
 
 
 async def record(db: Database, results: Sequence[DeliveryResult]) -> list[bool]:

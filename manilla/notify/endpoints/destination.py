@@ -117,7 +117,7 @@ _RECORD_DELIVERED = f"""{_CHANGED},
          WHERE e.merchant_id = well.merchant_id AND e.id = well.endpoint_id
            AND e.failing_since IS NOT NULL
         RETURNING true)
-        {queries.ended("changed", "recovered")}"""
+        {queries.end_of_jobs("changed", "recovered")}"""
 
 
 async def _due(db: Database, jobs: Sequence[Job]) -> list[DueDelivery]:
