@@ -111,7 +111,7 @@ async def _measure_cases(db: Database) -> None:
         _Cases,
         """
         SELECT kind, count(*) AS number FROM operator_case
-         WHERE status = 'open' GROUP BY kind""",
+         WHERE status = 'open' AND NOT lives_elsewhere(merchant_id) GROUP BY kind""",
     )
     numbers = {row.kind: row.number for row in rows}
     for kind in CaseKind:

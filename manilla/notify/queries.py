@@ -323,7 +323,7 @@ async def backlog(db: Database) -> Backlog:
         """
         SELECT count(*) AS waiting,
                coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS oldest_seconds
-          FROM notification WHERE state = 'waiting'""",
+          FROM notification WHERE state = 'waiting' AND NOT lives_elsewhere(merchant_id)""",
     )
     assert found is not None
     return found

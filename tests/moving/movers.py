@@ -33,7 +33,7 @@ def replication_url(url: str) -> str:
     return url.partition("?")[0] + f"?host={HERE}"
 
 
-async def _go_on(_step: Step, _seconds: float) -> None:
+async def _do_nothing(_step: Step, _seconds: float) -> None:
     return
 
 
@@ -78,7 +78,7 @@ class Mover:
     async def begin(self, to: str = "abuja") -> StoredMove:
         return await moves.begin(self.cells(to), self.merchant_id, to)
 
-    async def move(self, to: str = "abuja", on_step: OnStep = _go_on) -> None:
+    async def move(self, to: str = "abuja", on_step: OnStep = _do_nothing) -> None:
         await moves.run_steps(self.cells(to), await self.begin(to), on_step)
         await self.pair.look()
 
@@ -93,8 +93,8 @@ class Mover:
             await self.move(to, kill)
         await self.pair.look()
 
-    async def go_on(self, to: str = "abuja") -> None:
-        await moves.run_steps(self.cells(to), await self._open(to), _go_on)
+    async def resume(self, to: str = "abuja") -> None:
+        await moves.run_steps(self.cells(to), await self._open(to), _do_nothing)
         await self.pair.look()
 
     async def abort(self, to: str = "abuja") -> None:

@@ -63,7 +63,7 @@ async def test_the_auditors_pack_is_correct_in_both_cells(mover: Mover) -> None:
     await mover.move_until(Step.COPY)
     for cell in ("lagos", "abuja"):
         assert await mover.broken(cell) == []
-    await mover.go_on()
+    await mover.resume()
     await _pay(mover, "abuja")
     for cell in ("lagos", "abuja"):
         assert await mover.broken(cell) == []

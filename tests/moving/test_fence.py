@@ -51,7 +51,7 @@ async def test_only_one_cell_can_act_at_any_time(mover: Mover) -> None:
     await mover.move_until(Step.DISCONNECT)
     await _is_rejected(mover, "lagos")
     await _is_rejected(mover, "abuja")
-    await mover.go_on()
+    await mover.resume()
     await _is_rejected(mover, "lagos")
     await _fund(mover, "abuja")
     assert await mover.broken("abuja") == []
@@ -62,7 +62,7 @@ async def test_a_move_keeps_other_merchants_out_of_the_fence(mover: Mover) -> No
     await mover.move_until(Step.FENCE)
     trx_id = await other.pay_out()
     await other.until(trx_id, "completed")
-    await mover.go_on()
+    await mover.resume()
     assert (await other.verify(trx_id)).status == 200
 
 
@@ -97,7 +97,7 @@ async def test_a_webhook_waits_for_the_move_and_then_follows_the_merchant(mover:
     await mover.move_until(Step.FENCE)
     reply = await send()
     assert (reply.status, reply.headers["retry-after"]) == (503, "1")
-    await mover.go_on()
+    await mover.resume()
     assert (await send()).status == 200
     stored = "SELECT count(*) FROM webhook WHERE reference = $1"
     assert await mover.db("abuja").number(stored, trx_id) == 1

@@ -34,7 +34,7 @@ async def _continue_after(mover: Mover, step: Step) -> None:
     await mover.move_until(step)
     with pytest.raises(MoveIsOpen):
         await mover.move()
-    await mover.go_on()
+    await mover.resume()
     await _check(mover, "abuja", "lagos", payouts)
 
 
@@ -74,7 +74,7 @@ async def test_an_activated_move_is_not_taken_back(mover: Mover, step: Step) -> 
     await mover.move_until(step)
     with pytest.raises(TooLate):
         await mover.abort()
-    await mover.go_on()
+    await mover.resume()
     await _check(mover, "abuja", "lagos", payouts)
 
 

@@ -48,7 +48,7 @@ async def test_payouts_to_saved_accounts_only_stay_so(mover: Mover) -> None:
 async def test_a_change_during_the_copy_applies_in_the_new_cell(mover: Mover) -> None:
     await mover.move_until(Step.COPY)
     await mover.payers["lagos"].change(MerchantUpdate(payouts_enabled=False))
-    await mover.go_on()
+    await mover.resume()
     assert (await mover.payers["abuja"].ask()).status in (403, 422)
 
 

@@ -1,10 +1,18 @@
 """The fence in the database: which merchants no process of a cell can act for."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import asyncpg
+
 from manilla.cells.moving.tables import FENCED
 from manilla.kit import changes
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import put_from
 
+TRIES, PAUSE_SECONDS = 20, 0.05
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 # Emails are sent by the cell that has written them.
 _MOVES = "merchant_id = $1 AND kind NOT IN ('mail', 'person.reset')"
@@ -23,9 +31,26 @@ async def create_triggers(db: Database, tables: tuple[str, ...] = FENCED) -> Non
     Each table is locked for a moment in its own transaction, so the locks cannot deadlock.
     """
     for table in tables:
-        async with db.transaction() as connection:
-            await connection.execute(LOCK_TIMEOUT)
-            await connection.execute("SELECT merchant_fence_on($1)", table)
+        await retry(partial(_create_triggers_on, db, table))
+
+
+async def _create_triggers_on(db: Database, table: str) -> None:
+    async with db.transaction() as connection:
+        await connection.execute(LOCK_TIMEOUT)
+        await connection.execute("SELECT merchant_fence_on($1)", table)
+
+
+async def retry(work: Callable[[], Awaitable[Any]]) -> None:
+    """Repeats a transaction that could not get its locks in time, or deadlocked."""
+    for attempt in range(TRIES):
+        try:
+            await work()
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+            if attempt == TRIES - 1:
+                raise
+            await asyncio.sleep(PAUSE_SECONDS * (attempt + 1))
+        else:
+            return
 
 
 async def state(db: Database | Connection, merchant_id: int) -> str | None:

@@ -13,13 +13,13 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-import asyncpg
 import msgspec
 
 from manilla.audit import audit
 from manilla.cells import registry
 from manilla.cells.moving import checks, fence, replication, rows
 from manilla.cells.moving.checks import CannotMove
+from manilla.cells.moving.fence import retry
 from manilla.kit import changes, ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database, columns
@@ -31,7 +31,6 @@ from manilla.proofs import chain, verify
 DRAIN_SECONDS = 5.0
 POLL_SECONDS = 0.05
 POSTING_MARGIN = 1_000_000
-TRIES = 20
 UNAVAILABLE_TRIES = 10
 
 
@@ -190,9 +189,9 @@ async def _abort(cells: Cells, move: StoredMove) -> None:
     oid = await replication.subscription_oid(target, merchant_id) or await _stored_oid(source, move)
     await replication.unsubscribe(target, merchant_id)
     await replication.unpublish(source, merchant_id, oid)
-    await _retry(lambda: _remove_arrival(cells, move))
+    await retry(lambda: _remove_arrival(cells, move))
     await fence.create_triggers(target)
-    await _retry(lambda: _reopen(cells, move))
+    await retry(lambda: _reopen(cells, move))
     await fence.create_triggers(source)
 
 
@@ -249,9 +248,9 @@ class _Runner:
     async def _prepare(self) -> None:
         """Fences the merchant in the second cell, and removes the copy from an earlier move."""
         await self._store_move_in_target()
-        await _retry(self._expect)
+        await retry(self._expect)
         await fence.create_triggers(self._target)
-        await _retry(self._clear)
+        await retry(self._clear)
         async with self._source.transaction() as connection:
             await fence.put(connection, self._merchant_id, self._move.to_cell, "copying")
         await fence.create_triggers(self._source)
@@ -321,8 +320,8 @@ class _Runner:
         while not await chain.covers(target, merchant_id, after_id):
             await chain.extend(target)
             await asyncio.sleep(POLL_SECONDS)
-        await rows.begin_epoch(source, target)
-        await _retry(lambda: rows.raise_numbers(source, target, merchant_id, POSTING_MARGIN))
+        await retry(lambda: rows.begin_epoch(source, target))
+        await retry(lambda: rows.raise_numbers(source, target, merchant_id, POSTING_MARGIN))
         await self._digest()
         # The cut-over starts when the second cell is not behind.
         await replication.wait_for_changes(
@@ -356,8 +355,8 @@ class _Runner:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _fence(self) -> None:
-        await _retry(self._leave)
-        await _retry(lambda: fence.take_jobs(self._source, self._merchant_id, with_held=True))
+        await retry(self._leave)
+        await retry(lambda: fence.take_jobs(self._source, self._merchant_id, with_held=True))
 
     async def _leave(self) -> None:
         async with self._source.transaction() as connection:
@@ -367,8 +366,8 @@ class _Runner:
     async def _catch_up(self) -> None:
         source, target, merchant_id = self._source, self._target, self._merchant_id
         await replication.wait_for_changes(source, target, merchant_id, self._move.id)
-        await rows.begin_epoch(source, target)
-        await _retry(lambda: rows.raise_numbers(source, target, merchant_id))
+        await retry(lambda: rows.begin_epoch(source, target))
+        await retry(lambda: rows.raise_numbers(source, target, merchant_id))
         await _compare(source, target, merchant_id)
 
     async def _disconnect(self) -> None:
@@ -379,7 +378,7 @@ class _Runner:
     async def _activate(self) -> None:
         """Lets the second cell act for the merchant, in one transaction."""
         await self._digest()
-        await _retry(self._arrive)
+        await retry(self._arrive)
 
     async def _arrive(self) -> None:
         source, merchant_id, move = self._source, self._merchant_id, self._move
@@ -424,7 +423,7 @@ class _Runner:
         return found
 
     async def _depart(self) -> None:
-        await _retry(self._record_departure)
+        await retry(self._record_departure)
         await fence.create_triggers(self._target)
 
     async def _record_departure(self) -> None:
@@ -527,18 +526,5 @@ async def _repeat(work: Callable[[], Awaitable[None]]) -> None:
             if attempt == UNAVAILABLE_TRIES - 1:
                 raise
             await asyncio.sleep(1)
-        else:
-            return
-
-
-async def _retry(work: Callable[[], Awaitable[Any]]) -> None:
-    """Repeats a transaction that could not get its locks in time, or deadlocked."""
-    for attempt in range(TRIES):
-        try:
-            await work()
-        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
-            if attempt == TRIES - 1:
-                raise
-            await asyncio.sleep(POLL_SECONDS * (attempt + 1))
         else:
             return

@@ -31,7 +31,7 @@ async def move(
     tools: Tools,
     merchant_id: MerchantId,
     to: CellName,
-    goes_on: Annotated[
+    resume: Annotated[
         bool, typer.Option("--continue", help="Continue a move that was interrupted.")
     ] = False,
     abort: Annotated[
@@ -51,10 +51,10 @@ async def move(
     The merchant's requests are rejected with 503 for a few seconds. If the command is interrupted,
     run it again with --continue or --abort.
     """
-    if goes_on and abort:
+    if resume and abort:
         raise InstanceRefusal("Choose one of --continue and --abort.")
     async with _opened(tools, target_database) as cells:
-        if not goes_on and not abort:
+        if not resume and not abort:
             found = await moves.begin(cells, merchant_id, to)
         else:
             found = await _open_move(cells, merchant_id, to)
