@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.cells.moving import move as moves
+from manilla.cells.moving import replication
 from manilla.cells.moving.move import Cells, OnStep, Step, StoredMove
 from manilla.kit.db import Database
 from manilla.kit.embedded.postgres import HERE, Cluster
@@ -173,4 +174,11 @@ async def two_cells(cluster: Cluster, settings: Settings) -> AsyncIterator[Mover
             ),
         }
         await payers["lagos"].fund("10000")
-        yield Mover(pair, owners, urls, simulators, payers)
+        try:
+            yield Mover(pair, owners, urls, simulators, payers)
+        finally:
+            # A test that failed leaves its slot, and the database could not be dropped.
+            for owner in owners.values():
+                await replication.unsubscribe(owner, merchant.new.id)
+            for owner in owners.values():
+                await replication.unpublish(owner, merchant.new.id, None)

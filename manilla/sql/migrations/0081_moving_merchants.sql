@@ -89,8 +89,8 @@ BEGIN
         END IF;
         RETURN NULL;
     ELSIF TG_OP = 'UPDATE' AND TG_TABLE_NAME IN (
-          'payout', 'payment', 'charge', 'refund', 'wallet', 'notification', 'endpoint_delivery',
-          'webhook') THEN
+          'payout', 'payment', 'charge', 'refund', 'notification', 'endpoint_delivery', 'webhook')
+    THEN
         RETURN NULL;
     END IF;
     RAISE EXCEPTION 'Merchant % lives in another cell, or is being moved: % on % is rejected.',
