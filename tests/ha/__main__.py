@@ -19,14 +19,15 @@ from manilla.kit import time_limits
 from manilla.kit.time_limits import TimeLimits
 from tests import packages, results
 from tests.faults.payout_instance import PayoutInstance
-from tests.ha import report
+from tests.ha import etcd, report
 from tests.ha.cluster import FILES, DatabaseCluster
 from tests.ha.disruptions import KINDS, Disruption, Stage, disrupt
 from tests.ha.hosts import TOOLS, isolated
 from tests.ha.load import Load
 
 PATRONI = Path(__file__).parents[2] / ".venv-ha"
-PACKAGES = {"etcd": "etcd-server", "haproxy": "haproxy", "ip": "iproute2"}
+ETCD = PATRONI / "etcd"  # where Debian's package is unpacked
+PACKAGES = {"haproxy": "haproxy", "ip": "iproute2"}
 # The kinds that take little time are repeated more often.
 COUNTS = {
     "primary killed": 11,
@@ -48,7 +49,7 @@ def missing() -> str | None:
         return f"{', '.join(absent)} not found; Debian's packages are {', '.join(names)}"
     if not (PATRONI / "bin" / "python").exists():
         return "Patroni is not installed; `make ha` installs it"
-    return None
+    return None if etcd.find(ETCD) else etcd.missing()
 
 
 def main() -> None:
@@ -56,6 +57,8 @@ def main() -> None:
     if not wanted.inside:
         if os.geteuid() == 0 and (absent := [PACKAGES[n] for n in PACKAGES if not shutil.which(n)]):
             packages.install(*absent)
+        if etcd.find(ETCD) is None:
+            etcd.download(ETCD)
         if reason := missing():
             sys.exit(f"The cluster cannot run: {reason}.")
         command = isolated(sys.executable, "-m", "tests.ha", "--inside", *sys.argv[1:])
@@ -64,7 +67,8 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith("MANILLA_")]:
         del os.environ[name]
     time_limits.use(TimeLimits())
-    folder = Path(tempfile.mkdtemp(prefix="manilla-ha-"))
+    folder = wanted.logs or Path(tempfile.mkdtemp(prefix="manilla-ha-"))
+    folder.mkdir(parents=True, exist_ok=True)
     print(f"Logs: {folder}", flush=True)
     result = asyncio.run(_run(folder, wanted))
     print(report.table(result))
@@ -72,7 +76,8 @@ def main() -> None:
     print(f"Written to {wanted.output}")
     if not result.is_good:
         sys.exit("The cluster did not keep its guarantees; see the file.")
-    shutil.rmtree(folder)
+    if wanted.logs is None:
+        shutil.rmtree(folder)
 
 
 def _arguments() -> argparse.Namespace:
@@ -82,13 +87,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
     parser.add_argument("--output", type=Path, default=FILES / "results.json")
+    parser.add_argument("--logs", type=Path, help="write the logs here, and keep them")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 async def _run(folder: Path, wanted: argparse.Namespace) -> report.Result:
     began = time.monotonic()
-    cluster = await DatabaseCluster(folder, PATRONI).open()
+    program = etcd.find(ETCD)
+    assert program is not None
+    cluster = await DatabaseCluster(folder, PATRONI, program).open()
     os.environ.update(cluster.environment)
     running = PayoutInstance(folder)
     await running.open()
@@ -99,7 +107,7 @@ async def _run(folder: Path, wanted: argparse.Namespace) -> report.Result:
     about = {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "seed": wanted.seed,
-        "versions": _versions(),
+        "versions": _versions(program),
         "minutes": round((time.monotonic() - began) / 60, 1),
     }
     await running.close()
@@ -127,11 +135,11 @@ async def _disrupt_all(stage: Stage, wanted: argparse.Namespace) -> list[Disrupt
     return done
 
 
-def _versions() -> dict[str, str]:
+def _versions(program: Path) -> dict[str, str]:
     python = PATRONI / "bin" / "python"
     return {
         "Patroni": results.version_of(python, "-m", "patroni", "--version"),
-        "etcd": results.version_of("etcd", "--version"),
+        "etcd": results.version_of(program, "--version"),
         "HAProxy": results.version_of("haproxy", "-v"),
     }
 

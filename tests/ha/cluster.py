@@ -18,7 +18,7 @@ import msgspec
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
 from manilla.kit.sessions.connector import PASSING
-from tests.ha.hosts import PATRONI, PYTHON, ROOT, Host, account, create_hosts
+from tests.ha.hosts import ETCD, PATRONI, PYTHON, ROOT, Host, account, create_hosts
 
 FILES = Path(__file__).parents[2] / "deploy" / "ha"
 OVERRIDES = Path(__file__).with_name("machine.yml")
@@ -43,13 +43,13 @@ class Election(msgspec.Struct, frozen=True):
 
 
 class DatabaseCluster:
-    def __init__(self, folder: Path, patroni: Path) -> None:
+    def __init__(self, folder: Path, patroni: Path, etcd: Path) -> None:
         self._logs = folder
         self._password = {
             name: secrets.token_hex(16)
             for name in (SUPERUSER, OWNER, APPLICATION, "REPLICATION", "REWIND", "RESTAPI")
         }
-        self.hosts = create_hosts(patroni)
+        self.hosts = create_hosts(patroni, etcd)
         self._binaries = postgres.usable_binaries(account(), cache=ROOT / "binaries")
         self.elections: list[Election] = []
 
@@ -84,7 +84,7 @@ class DatabaseCluster:
     def start_etcd(self, host: Host) -> None:
         environment = _variables("etcd.env.example", host)
         environment["ETCD_DATA_DIR"] = str(ROOT / f"{host.name}-etcd")
-        host.start(["etcd"], environment, self._logs / f"{host.name}-etcd.log")
+        host.start([str(ETCD)], environment, self._logs / f"{host.name}-etcd.log")
 
     def start_patroni(self, host: Host) -> None:
         environment = _variables("patroni.env.example", host)

@@ -8,6 +8,7 @@ namespace that is connected to a private bridge.
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ DISK = "1g"
 SPARE_BYTES = 64 * 1024
 PATRONI = ROOT / "patroni"
 PYTHON = ROOT / "python"
+ETCD = ROOT / "etcd"
 TOOLS = ("unshare", "nsenter", "setpriv", "mount", "ip")
 NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 # A shell is the first process, because it also collects the exit status of orphaned processes.
@@ -131,8 +133,11 @@ class Host:
         self._fill.unlink()
 
 
-def create_hosts(patroni: Path) -> list[Host]:
-    """Creates the private network and its hosts. `patroni` is Patroni's virtual environment."""
+def create_hosts(patroni: Path, etcd: Path) -> list[Host]:
+    """Creates the private network and its hosts.
+
+    `patroni` is Patroni's virtual environment, and `etcd` the program.
+    """
     hosts = [Host(number) for number in (1, 2, 3)]
     _run("ip", "link", "set", "lo", "up")
     _run("ip", "link", "add", "cluster", "type", "bridge")
@@ -141,7 +146,8 @@ def create_hosts(patroni: Path) -> list[Host]:
     Path("/run/netns").mkdir(exist_ok=True)
     for folder in (ROOT, Path("/run/netns")):
         _mount_disk(folder, DISK)
-    # The account that runs PostgreSQL may not have access to the parents of these folders.
+    # The account that runs PostgreSQL may not have access to the parents of these paths.
+    shutil.copy(etcd, ETCD)
     python = (patroni / "bin" / "python").resolve().parents[1]
     for source, target in ((patroni, PATRONI), (python, PYTHON)):
         target.mkdir()

@@ -12,12 +12,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.ha import etcd
 from tests.ha.__main__ import missing
 from tests.ha.cluster import FILES
 from tests.ha.disruptions import Disruption
 from tests.ha.load import Acknowledged, Load
 from tests.ha.report import Result, Totals, summarize
 
+MANUAL = FILES.parents[1] / "docs/operating/high-availability.md"
 HOSTS = ["db1", "db2", "db3"]
 KILLED, SWITCHED = "primary killed", "switchover"
 ABOUT = {"date": "2026-11-18", "seed": 1, "versions": {}, "minutes": 1.0}
@@ -54,6 +56,47 @@ def test_all_files_name_the_same_three_hosts(file: str, pattern: str) -> None:
     found = re.findall(pattern, (FILES / file).read_text())
     assert found[: len(HOSTS)] == HOSTS
     assert set(found) == set(HOSTS)
+
+
+@pytest.mark.parametrize("version", ["3.4.23", "3.4.30", "3.5.0", "3.5.12", "3.3.99", "2.3.8"])
+def test_an_etcd_that_revokes_the_locks_of_other_hosts_is_rejected(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(_install_etcd(tmp_path, version).parent))
+    assert etcd.find(tmp_path / "none") is None
+    assert f"etcd {version} loses acknowledged writes" in etcd.missing()
+
+
+@pytest.mark.parametrize("version", ["3.4.31", "3.5.13", "3.5.16", "3.6.0", "4.0.0"])
+def test_a_fixed_etcd_is_used(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = _install_etcd(tmp_path, version)
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert etcd.find(tmp_path / "none") == program
+
+
+def test_a_downloaded_etcd_replaces_an_etcd_that_is_too_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(_install_etcd(tmp_path / "own", "3.4.23").parent))
+    program = _install_etcd(tmp_path / "downloaded", "3.5.16")
+    assert etcd.find(tmp_path / "downloaded") == program
+
+
+@pytest.mark.parametrize("file", [FILES / "etcd.env.example", MANUAL])
+def test_the_files_name_the_safe_versions_of_etcd(file: Path) -> None:
+    text = " ".join(file.read_text().replace("#", " ").split())
+    assert f"etcd {etcd.NEEDED} or later" in text
+
+
+def _install_etcd(folder: Path, version: str) -> Path:
+    """Creates a program that prints this version as etcd does."""
+    program = folder / "usr/bin/etcd"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'etcd Version: {version}'\necho 'Git SHA: none'\n")
+    program.chmod(0o755)
+    return program
 
 
 def _load() -> Load:
