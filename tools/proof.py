@@ -98,7 +98,7 @@ def high_availability() -> str:
         "Time from an election to the next acknowledged write:",
         f"{found['recovery_median_seconds']} s (median),",
         f"{found['recovery_max_seconds']} s (highest).",
-        "The [manual](operating/high-availability.md#guarantees) explains lost writes.",
+        "The [manual](operating/high-availability.md#test) describes the disruptions.",
     ]
     note = " ".join(sentences)
     rows = [[_cell(kind.get(name)) for name in DISRUPTION_COLUMNS] for kind in found["kinds"]]
