@@ -73,8 +73,9 @@ async def test_limits_for_a_second_person_and_who_asked_move_with_the_merchant(
     )
     await lagos.execute(
         "INSERT INTO payout_batch (merchant_id, id, environment, status, method_id, method_name,"
-        " currency, file_name, uploaded_by, asked_by_id, asked_by, asked_at)"
-        " VALUES ($1, 'x', 'production', 'asked', 1, 'x', 'NGN', 'x.csv', 'x', $2, 'x', now())",
+        " currency, file_name, uploaded_by, asked_by_id, asked_by, expires_at)"
+        " VALUES ($1, 'x', 'production', 'asked', 1, 'x', 'NGN', 'x.csv', 'x', $2, 'x',"
+        " now() + interval '1 day')",
         *(merchant_id, asked),
     )
     await mover.move()
