@@ -58,6 +58,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.cells.moving", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
     parser.add_argument("--moves", type=int, default=10)
+    parser.add_argument("--minutes", type=float, default=240, help="start no move after this time")
     parser.add_argument("--output", type=Path, default=proof.MOVES)
     return parser.parse_args()
 
@@ -71,7 +72,7 @@ async def _run(folder: Path, wanted: argparse.Namespace) -> report.Result:
         mover = Mover(world, random.Random(wanted.seed))
         load = Load(world, wanted.seed, follower)
         async with results.noting_stalls(mover.stalls), load.running():
-            moves = await _move_all(world, mover, follower, wanted.moves)
+            moves = await _move_all(world, mover, follower, wanted)
         findings = await report.check(world, follower, mover)
         about = {
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -90,10 +91,13 @@ async def _run(folder: Path, wanted: argparse.Namespace) -> report.Result:
 
 
 async def _move_all(
-    world: CellWorld, mover: Mover, follower: EventFollower, count: int
+    world: CellWorld, mover: Mover, follower: EventFollower, wanted: argparse.Namespace
 ) -> list[Move]:
     merchant, moves = world.shops[0].id, list[Move]()
-    for number in range(count):
+    deadline = time.monotonic() + wanted.minutes * 60
+    for number in range(wanted.moves):
+        if time.monotonic() > deadline:
+            break
         source, target = world.cells if number % 2 == 0 else reversed(world.cells)
         moves.append(await mover.move(merchant, source, target))
         # The providers list only their newest records, so they are read after each move.

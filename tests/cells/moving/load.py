@@ -14,9 +14,9 @@ from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import AMOUNT, BACK, OUTCOME, Choices, Step, draw
 from tests.simulation.shops import Shop
 
-LANES = 3  # how many requests of a merchant run at the same time
+LANES = 2  # how many requests of a merchant run at the same time
 # Each lane waits this long between its steps, so that a small machine is not overloaded.
-PAUSE_SECONDS = 0.3
+PAUSE_SECONDS = 0.4
 FOLLOW_SECONDS = 0.5
 QUERIES_MAX = 600
 CHECKOUT_RAILS = ("a", "b")  # Refunds of these providers' payments always get a result.

@@ -11,7 +11,7 @@ import msgspec
 
 from manilla.cells.moving.move import STEPS, Step, TooLate
 from tests.cells.moving.cell import Cell
-from tests.cells.moving.world import Call, CellWorld
+from tests.cells.moving.world import CellWorld
 from tests.instance import MANILLA
 from tests.results import longest_gap
 
@@ -23,7 +23,6 @@ ABORT_CHANCE = 0.2  # how often a killed move is taken back, and started again
 PROCESS_CHANCE = 0.5  # how often an API process or a worker is killed during a move
 PROCESS_DELAY_SECONDS = 6.0
 ATTEMPTS_MAX = 20
-UNAVAILABLE = (0, 503)
 GAP = re.compile(r"gap seconds +([0-9.]+)")
 # From this step on, the second cell serves the merchant, so the proxy must use a new map.
 MOVED = Step.DEPART
@@ -130,12 +129,8 @@ class Mover:
 
     async def calls(self, merchant: int, count: int = CALLS_BETWEEN) -> None:
         """Waits until this many more of the merchant's requests got a response."""
-
-        def served() -> int:
-            return sum(_is_served(call.status) for call in of_merchant(self._world, merchant))
-
-        wanted = served() + count
-        while served() < wanted:
+        wanted = self._world.served[merchant] + count
+        while self._world.served[merchant] < wanted:
             await asyncio.sleep(0.1)
 
     async def move(self, merchant: int, source: Cell, target: Cell) -> Move:
@@ -147,8 +142,9 @@ class Mover:
         process_kills = await killing
         await self.calls(merchant)
         end = time.monotonic()
-        found = [call for call in of_merchant(self._world, merchant) if start <= call.at <= end]
-        moments = [call.at for call in found if _is_served(call.status)]
+        calls = (call for call in self._world.calls if call.merchant == merchant)
+        found = [call for call in calls if start <= call.at <= end]
+        moments = [call.at for call in found if call.is_served]
         return Move(
             source=source.name,
             target=target.name,
@@ -186,14 +182,6 @@ class Mover:
         cell.kill(program, chance.randrange(2))
         self.kills.append(Kill(f"{program} of {cell.name}", time.monotonic()))
         return [self.kills[-1].what]
-
-
-def of_merchant(world: CellWorld, merchant: int) -> list[Call]:
-    return [call for call in world.calls if call.merchant == merchant]
-
-
-def _is_served(status: int) -> bool:
-    return status not in UNAVAILABLE
 
 
 def _reported_gap(lines: Sequence[str]) -> float | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from tests.cells.moving import checks
 from tests.cells.moving.load import EventFollower, LoadSteps
-from tests.cells.moving.mover import UNAVAILABLE, Move, Mover
+from tests.cells.moving.mover import Move, Mover
 from tests.cells.moving.world import CellWorld
 from tests.simulation.model import MISSING, Kind, Notice, Observation
 from tests.simulation.observing import BLOCKING, MAKE_DUE
@@ -171,7 +171,7 @@ def summarize(
         gap_max_seconds=max(quiet, default=None),
         gap_max_killed_seconds=max(killed, default=None),
         requests=len(world.calls),
-        unavailable_elsewhere=sum(call.status in UNAVAILABLE for call in others),
+        unavailable_elsewhere=sum(not call.is_served for call in others),
         acknowledged=dict(sorted(kinds.items())),
         events=sum(map(len, follower.followed.values())),
         deliveries=len(receiver.notices) + len(receiver.deliveries),

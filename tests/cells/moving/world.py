@@ -7,6 +7,7 @@ the account that received them. The providers send all webhooks to the proxy.
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -41,6 +42,7 @@ OPENING_MINOR = 1_000_000_000
 REQUEST_SECONDS = 30
 WEBHOOK_RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0)
 HAPROXY = Proxy.HAPROXY
+UNAVAILABLE = (0, 503)
 MAP_TRIES, MAP_SECONDS = 60, 0.5
 EVERY_EVENT = ["*"]
 
@@ -51,6 +53,10 @@ class Call(msgspec.Struct, frozen=True):
     merchant: int
     at: float  # the monotonic time of the response
     status: int  # 0 if the connection was lost
+
+    @property
+    def is_served(self) -> bool:
+        return self.status not in UNAVAILABLE
 
 
 class CellWorld(MerchantWorld):
@@ -65,6 +71,7 @@ class CellWorld(MerchantWorld):
         self._stack = AsyncExitStack()
         self.shops: list[Shop] = []
         self.calls: list[Call] = []
+        self.served: Counter[int] = Counter()  # requests with a response other than 503
         key = generate_key()
         self.cells = [
             Cell("lagos", folder / "lagos", *LAGOS, host="127.0.0.1", master_key=key),
@@ -160,7 +167,9 @@ class CellWorld(MerchantWorld):
         self, shop: Shop, method: str, target: str, body: bytes = b"", key: str = "", skew: int = 0
     ) -> Reply | None:
         reply = await super().call(shop, method, target, body, key, skew)
-        self.calls.append(Call(shop.id, time.monotonic(), reply.status if reply else 0))
+        call = Call(shop.id, time.monotonic(), reply.status if reply else 0)
+        self.calls.append(call)
+        self.served[shop.id] += call.is_served
         return reply
 
     async def control(self, path: str, document: Any = None) -> Any:
