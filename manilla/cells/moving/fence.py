@@ -10,6 +10,7 @@ import asyncpg
 from manilla.cells.moving.tables import FENCED
 from manilla.kit import changes
 from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
 from manilla.kit.jobs import put_from
 
 TRIES, PAUSE_SECONDS = 20, 0.05
@@ -18,6 +19,13 @@ LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 _MOVES = "merchant_id = $1 AND kind NOT IN ('mail', 'person.reset')"
 _FREE = "(leased_until IS NULL OR leased_until <= now())"
 _JOB = "merchant_id, kind, subject, due_at, attempts, failures, parked_at, last_error"
+
+
+class LocksTaken(Refusal):
+    message = (
+        "Other transactions hold the locks that the move needs. Nothing is lost: run the command"
+        " again with --continue or --abort."
+    )
 
 
 async def pass_fence(connection: Connection, merchant_id: int) -> None:
@@ -45,9 +53,9 @@ async def retry(work: Callable[[], Awaitable[Any]]) -> None:
     for attempt in range(TRIES):
         try:
             await work()
-        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
             if attempt == TRIES - 1:
-                raise
+                raise LocksTaken from error
             await asyncio.sleep(PAUSE_SECONDS * (attempt + 1))
         else:
             return
