@@ -20,7 +20,7 @@ from tests.waiting import until
 RATE_LIMIT = "100000"
 START_SECONDS = 600  # A busy machine may need this long.
 # All other limits are the product's own. The receivers share this machine, which may be busy.
-LIMITS = '{"only_host_connect_seconds": 5, "notification_seconds": 40}'
+LIMITS = '{"only_host_connect_seconds": 5, "notification_seconds": 40, "api_ready_seconds": 600}'
 # The rights that the owner of a cell's tables needs for moves.
 RIGHTS = (f"ALTER ROLE {OWNER} REPLICATION", f"GRANT pg_create_subscription TO {OWNER}")
 
