@@ -2,7 +2,6 @@
 
 The model knows what merchants, customers and administrators did. It compares that with what
 merchants, providers and the ledger report. All amounts are in minor units.
-
 - `explain` checks a balance that was read at any moment. While the outcome of an operation is
   unknown, the operation's money may or may not have moved, so the model allows an interval.
 - `see` checks a status that was read at any moment: a final status must not change.
@@ -109,8 +108,7 @@ class Bounds:
     high: int
 
 
-SUCCESS, PENDING, FAILED = "success", "pending", "failed"
-MISSING = "missing"  # The API does not know the transaction.
+SUCCESS, PENDING, FAILED, MISSING = "success", "pending", "failed", "missing"
 # Each final status allows these sequences of notices. A reversal can overtake the delivery's news.
 MESSAGES = {
     # A customer can pay after the checkout link has expired.
@@ -118,8 +116,7 @@ MESSAGES = {
     (Kind.PAYMENT, FAILED): (["Payment Failed"],),
     (Kind.PAYOUT, SUCCESS): (["Payout Completed"],),
     (Kind.PAYOUT, FAILED): (
-        ["Payout Failed"],
-        ["Payout Canceled"],
+        *(["Payout Failed"], ["Payout Canceled"]),
         ["Payout Reversed"],
         ["Payout Completed", "Payout Reversed"],
     ),

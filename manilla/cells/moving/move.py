@@ -28,7 +28,7 @@ from manilla.ledger import clearing
 from manilla.merchants import queries as merchants
 from manilla.proofs import chain, verify
 
-DRAIN_SECONDS = 5.0
+DRAIN_SECONDS = 2.0
 POLL_SECONDS = 0.05
 POSTING_MARGIN = 1_000_000
 UNAVAILABLE_TRIES = 10
@@ -329,10 +329,14 @@ class _Runner:
         )
 
     async def _digest(self) -> None:
-        """Computes the content of the links of the arrived postings, as far as they are new."""
-        after_id = (await self._after())["after_id"]
-        if self._digested:
-            after_id = self._digested[-1].last_id
+        """Computes the content of the links of the arrived postings, as far as they are new.
+
+        After the activation, the second cell has no fence, and the links are stored already.
+        """
+        after = await self._after()
+        if after is None:
+            return
+        after_id = self._digested[-1].last_id if self._digested else after["after_id"]
         async with self._target.read_only() as connection:
             self._digested += await chain.digest_arrival(connection, self._merchant_id, after_id)
 
