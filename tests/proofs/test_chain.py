@@ -184,7 +184,13 @@ async def test_a_worker_that_crashes_leaves_a_whole_link_or_none(
     assert crashed.returncode == crash.EXIT_CODE
     was_committed = point == "after_link_commit"
     assert await db.number("SELECT number FROM posting_chain_head") == links + was_committed
-    await chain.extend(db)
+
+    async def is_extended() -> bool:
+        # The crashed process holds the lock until PostgreSQL notices that it has gone.
+        await chain.extend(db)
+        return await db.number("SELECT number FROM posting_chain_head") == links + 1
+
+    await until(is_extended)
     found = await _verified(settings)
     assert found.is_sound, found.findings
     assert (len(found.links), found.unlinked_postings) == (links + 1, 0)
