@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from manilla.cells.moving.move import Step
 from manilla.proofs import pack, verify
 from manilla.proofs.pack import PackOptions
@@ -30,6 +32,7 @@ async def _pay(mover: Mover, cell: str) -> None:
     await mover.payers[cell].until(trx_id, "completed")
 
 
+@pytest.mark.long
 async def test_a_reader_of_events_continues_in_the_new_cell(mover: Mover) -> None:
     # The second cell has used fewer transaction numbers in its events, and they must come later.
     for _ in range(2):
@@ -57,6 +60,7 @@ async def _broken(mover: Mover, cell: str) -> list[str]:
     return [table.name for table in found.tables if getattr(table, "count", 0)]
 
 
+@pytest.mark.long
 async def test_the_auditors_pack_is_correct_in_both_cells(mover: Mover) -> None:
     await _pay(mover, "lagos")
     await mover.payers["lagos"].pay_out()
@@ -70,6 +74,7 @@ async def test_the_auditors_pack_is_correct_in_both_cells(mover: Mover) -> None:
         assert await _broken(mover, cell) == []
 
 
+@pytest.mark.long
 async def test_a_changed_posting_that_arrived_is_found(mover: Mover) -> None:
     await mover.move()
     owner = mover.owners["abuja"]

@@ -57,6 +57,7 @@ async def test_only_one_cell_can_act_at_any_time(mover: Mover) -> None:
     assert await mover.broken("abuja") == []
 
 
+@pytest.mark.long
 async def test_a_move_keeps_other_merchants_out_of_the_fence(mover: Mover) -> None:
     other = await mover.other_merchant("lagos")
     await mover.move_until(Step.FENCE)

@@ -46,6 +46,7 @@ async def _abort_after(mover: Mover, step: Step) -> None:
     await _check(mover, "lagos", "abuja", payouts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [Step.COPY, Step.ACTIVATE])
 async def test_a_killed_move_continues(mover: Mover, step: Step) -> None:
     await _continue_after(mover, step)
@@ -78,6 +79,7 @@ async def test_an_activated_move_is_not_taken_back(mover: Mover, step: Step) -> 
     await _check(mover, "abuja", "lagos", payouts)
 
 
+@pytest.mark.long
 async def test_a_move_that_was_taken_back_can_start_again(mover: Mover) -> None:
     payouts = await _prepare(mover)
     await mover.move_until(Step.COPY)

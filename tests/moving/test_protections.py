@@ -36,6 +36,7 @@ async def test_holds_of_a_merchant_move_with_it(
     assert (after.status, after.code) == (before.status, before.code)
 
 
+@pytest.mark.long
 async def test_payouts_to_saved_accounts_only_stay_so(mover: Mover) -> None:
     lagos, abuja = mover.payers["lagos"], mover.payers["abuja"]
     await mover.db("lagos").execute("UPDATE merchant SET accounts_locked = true")
@@ -45,6 +46,7 @@ async def test_payouts_to_saved_accounts_only_stay_so(mover: Mover) -> None:
     assert (after.status, after.code) == (before.status, before.code) == (422, before.code)
 
 
+@pytest.mark.long
 async def test_a_change_during_the_copy_applies_in_the_new_cell(mover: Mover) -> None:
     await mover.move_until(Step.COPY)
     await mover.payers["lagos"].change(MerchantUpdate(payouts_enabled=False))
@@ -96,6 +98,7 @@ async def _add_person(mover: Mover, cell: str, email: str) -> int:
     )
 
 
+@pytest.mark.long
 async def test_a_move_lists_what_the_other_cell_lacks(mover: Mover) -> None:
     lagos, abuja = mover.payers["lagos"], mover.pair.abuja.services
     await lagos.pay_out()
@@ -110,6 +113,7 @@ async def test_a_move_lists_what_the_other_cell_lacks(mover: Mover) -> None:
     assert (await lagos.ask()).status == 200
 
 
+@pytest.mark.long
 async def test_a_merchant_with_a_waiting_approval_stays(mover: Mover) -> None:
     await mover.db("lagos").execute(
         "INSERT INTO approval (kind, subject, merchant_id, detail, payload_sealed, reason,"
@@ -120,6 +124,7 @@ async def test_a_merchant_with_a_waiting_approval_stays(mover: Mover) -> None:
         await mover.move()
 
 
+@pytest.mark.long
 async def test_both_cells_record_the_move_in_their_audit_logs(mover: Mover) -> None:
     await mover.move()
     for cell, end in (("lagos", "cell.move.depart"), ("abuja", "cell.move.arrive")):
