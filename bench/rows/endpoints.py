@@ -1,5 +1,6 @@
 """Measures event delivery to webhook endpoints, with and without an unresponsive endpoint."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -77,9 +78,18 @@ async def _endpoints(stage: Stage, database: str, port: int, silent: int | None)
         seeded = await merchants.add(db, keyring, MERCHANTS + 1, Environment.SANDBOX)
         urls = [f"http://127.0.1.{1 + n}:{port}/events" for n in range(MERCHANTS)]
         urls += [] if silent is None else [f"http://127.0.0.1:{silent}/events"]
-        for merchant, url in zip(seeded, urls, strict=False):
-            terms = EndpointTerms(url=url, events=["*"])
-            await changes.create(db, keyring, Tenant(merchant.id, Environment.SANDBOX), terms)
+        # Concurrently, because each call waits until all processes have refreshed their caches.
+        await asyncio.gather(
+            *(
+                changes.create(
+                    db,
+                    keyring,
+                    Tenant(merchant.id, Environment.SANDBOX),
+                    EndpointTerms(url=url, events=["*"]),
+                )
+                for merchant, url in zip(seeded, urls, strict=False)
+            )
+        )
     finally:
         await db.close()
     return seeded[0].id

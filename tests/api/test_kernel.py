@@ -425,7 +425,7 @@ async def test_a_protocol_upgrade_is_ignored(caller: Merchant) -> None:
 async def test_a_full_queue_refuses_at_once_with_retry_after(
     caller: Merchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RequestQueue, "is_full", lambda _: True)
+    monkeypatch.setattr(RequestQueue, "is_full", lambda *_: True)
     reply = await caller.post("/api/v1/order", b'{"amount": 1, "reference": "a"}')
     assert (reply.status, reply.code) == (503, "SERVICE_UNAVAILABLE")
     assert reply.headers["retry-after"] == "1"

@@ -10,6 +10,7 @@ import pytest
 from manilla.kit import deadline, time_limits
 from manilla.kit.batch import Batcher
 from manilla.kit.errors import Unavailable
+from manilla.kit.server import request_queue
 from manilla.kit.server.request_queue import RequestQueue
 from tests.limits import limited
 
@@ -64,7 +65,7 @@ class Queue:
             self.add(number)
 
     def is_full(self) -> bool:
-        return self._queue.is_full()
+        return self._queue.is_full(cast(asyncio.AbstractEventLoop, self.loop))
 
 
 def test_each_turn_begins_only_some_requests_in_order() -> None:
@@ -92,6 +93,37 @@ def test_requests_that_arrived_while_the_process_was_paused_are_not_refused() ->
     assert not queue.is_full()
 
 
+def test_requests_during_a_pause_that_the_queue_has_not_noticed_are_not_refused() -> None:
+    queue = Queue()
+    queue.add_many(RequestQueue.TURN_MAX + 1)
+    queue.loop.now += 10 * time_limits.current.queue_wait_seconds
+    assert not queue.is_full()
+
+
+def test_an_iteration_that_reads_many_requests_is_not_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue = Queue()
+    monkeypatch.setattr(request_queue, "thread_time", queue.loop.time)  # all time is CPU time
+    queue.add_many(3 * RequestQueue.TURN_MAX)
+    queue.loop.now += 2 * time_limits.current.queue_wait_seconds
+    assert queue.is_full()
+    queue.loop.turn()
+    assert queue.is_full()
+    queue.loop.turn()
+    assert not queue.is_full()
+
+
+def test_idle_time_is_not_subtracted_from_the_waiting_time() -> None:
+    queue = Queue()
+    queue.add(0)
+    queue.loop.turn()
+    queue.loop.now += 1000
+    queue.add_many(3 * RequestQueue.TURN_MAX)
+    queue.loop.turn()
+    assert queue.waited_seconds[-1] == 0
+
+
 def test_the_number_of_waiting_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RequestQueue, "LENGTH_MAX", 3)
     queue = Queue()
@@ -117,7 +149,7 @@ async def test_while_many_wait_for_the_database_no_request_begins_and_soon_all_a
     queue.add(0)
     queue.loop.turn()  # This iteration checks the waiting submissions.
     queue.add(1)
-    step = RequestQueue.TURN_SECONDS_MAX / 2
+    step = RequestQueue.PAUSE_SECONDS_MIN / 2
     for _ in range(int(time_limits.current.queue_wait_seconds / step)):
         assert not queue.is_full()
         queue.loop.turn(step)
@@ -140,7 +172,7 @@ async def test_a_request_whose_time_is_up_is_begun_so_that_it_is_refused() -> No
     stuck: Batcher[int, int] = Batcher(lambda _: asyncio.get_running_loop().create_future())
     submitted = [asyncio.create_task(stuck.submit(1)) for _ in range(RequestQueue.UNANSWERED_MAX)]
     await asyncio.sleep(0)
-    queue, step = Queue(), RequestQueue.TURN_SECONDS_MAX / 2
+    queue, step = Queue(), RequestQueue.PAUSE_SECONDS_MIN / 2
     queue.add(0)
     queue.loop.turn()
     queue.add(1)

@@ -167,7 +167,7 @@ class Protocol(LimitedProtocol):
     def _start(self, cycle: DirectCycle) -> None:
         # A client that sends requests without reading responses must wait in the queue.
         can_refuse = not self.pipeline and not self.flow.write_paused
-        busy = cycle.app.busy() if can_refuse and self._queue.is_full() else None
+        busy = cycle.app.busy() if can_refuse and self._queue.is_full(self.loop) else None
         if busy is None:
             self._queue.add(self.loop, partial(self._create_task, cycle))
         else:

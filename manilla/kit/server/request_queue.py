@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from time import thread_time
 
 from manilla.kit import batch, time_limits
 
@@ -25,20 +26,33 @@ class RequestQueue:
     UNANSWERED_MAX = 256
     LENGTH_MAX = 4096
     DELAY_SECONDS = 0.001  # interval between checks while many requests wait for the database
-    # If an iteration takes longer than this, the operating system has probably paused the process.
-    TURN_SECONDS_MAX = 0.25
+    # While requests wait, the process runs all the time, or sleeps for DELAY_SECONDS. If it did not
+    # run for longer than this, the operating system has paused it.
+    PAUSE_SECONDS_MIN = 0.25
 
     def __init__(self) -> None:
         # The arrival time of each request, and the function that starts it.
         self._waiting: deque[tuple[float, Callable[[float], None]]] = deque()
         self._left = self.TURN_MAX  # how many more requests may start in this iteration
         self._is_scheduled = False
-        self._is_late = False  # whether the first queued request has waited too long
-        self._turn_at = 0.0
+        self._paused_seconds = 0.0  # how long the operating system has paused the process
+        # Wall-clock and CPU time when we last looked for a pause.
+        self._looked_at = self._looked_cpu = 0.0
 
-    def is_full(self) -> bool:
-        """Returns True if the queue is full and the next request must be rejected."""
-        return self._is_late or len(self._waiting) >= self.LENGTH_MAX
+    def is_full(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Returns True if the queue is full and the next request must be rejected.
+
+        An iteration that reads thousands of requests takes long, so the waiting time is computed
+        for each request.
+        """
+        waiting = self._waiting
+        if len(waiting) >= self.LENGTH_MAX:
+            return True
+        limit = time_limits.current.queue_wait_seconds
+        if not waiting or self._running_seconds(loop) - waiting[0][0] <= limit:
+            return False
+        self._subtract_pause(loop)
+        return self._running_seconds(loop) - waiting[0][0] > limit
 
     def add(self, loop: asyncio.AbstractEventLoop, begin: Callable[[float], None]) -> None:
         """Queues a request. `begin` is called with the number of seconds that the request has
@@ -48,12 +62,13 @@ class RequestQueue:
         """
         if not self._is_scheduled:
             self._is_scheduled = True
+            self._looked_at, self._looked_cpu = loop.time(), thread_time()
             loop.call_soon(self._next_turn, loop)
         if self._left > 0 and not self._waiting:
             self._left -= 1
             begin(0.0)
         else:
-            self._waiting.append((loop.time(), begin))
+            self._waiting.append((self._running_seconds(loop), begin))
 
     def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting = self._waiting
@@ -63,16 +78,21 @@ class RequestQueue:
             loop.call_soon(self._next_turn, loop)
         elif waiting:
             loop.call_later(self.DELAY_SECONDS, self._next_turn, loop)
-        now = loop.time()
-        was_paused = now - self._turn_at > self.TURN_SECONDS_MAX
-        # No request could start during the pause, so the waiting time is counted from now.
-        if was_paused:
-            waiting = self._waiting = deque((now, begin) for _, begin in waiting)
+        self._subtract_pause(loop)
+        now = self._running_seconds(loop)
         end_at = now - time_limits.current.request_seconds
         while waiting and (self._left > 0 or waiting[0][0] <= end_at):
             self._left -= 1
             arrived_at, begin = waiting.popleft()
             begin(now - arrived_at)
-        limit = time_limits.current.queue_wait_seconds
-        has_waited = bool(waiting) and now - waiting[0][0] > limit
-        self._is_late, self._turn_at = has_waited, now
+
+    def _running_seconds(self, loop: asyncio.AbstractEventLoop) -> float:
+        """Returns the time of a clock that stops while the process is paused."""
+        return loop.time() - self._paused_seconds
+
+    def _subtract_pause(self, loop: asyncio.AbstractEventLoop) -> None:
+        now, cpu = loop.time(), thread_time()
+        paused_seconds = now - self._looked_at - (cpu - self._looked_cpu)
+        self._looked_at, self._looked_cpu = now, cpu
+        if paused_seconds > self.PAUSE_SECONDS_MIN:
+            self._paused_seconds += paused_seconds
