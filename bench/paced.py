@@ -18,6 +18,7 @@ import uvloop
 from bench.load import GRACE_SECONDS, is_whole
 
 TICK_SECONDS = 0.001
+CONNECTING, CONNECT_SECONDS = 100, 0.05
 OK, REFUSED, LOST = 200, 503, 0
 
 
@@ -88,7 +89,11 @@ class _Schedule:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, connections: int) -> Offered:
-        await asyncio.gather(*(self._connect() for _ in range(connections)))
+        for _ in range(0, connections, CONNECTING):
+            # If the server's accept queue overflows, the kernel drops connections that the client
+            # believes to be open, and their first requests wait for a retransmission.
+            await asyncio.gather(*(self._connect() for _ in range(CONNECTING)))
+            await asyncio.sleep(CONNECT_SECONDS)
         self._began = time.monotonic()
         number, total = 0, int(self._rate * self._seconds)
         while number < total:

@@ -16,6 +16,7 @@ from manilla.checkout import routes as checkout
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.kit import deadline, http, strict_json, time_limits
+from manilla.kit.server import accepting
 from manilla.kit.server.direct import Direct, Protocol
 from manilla.kit.server.draining import Drain, DrainingServer
 from manilla.kit.server.request_queue import RequestQueue
@@ -121,7 +122,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(GARBAGE_MIN, 20, 50)
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=accepting.listeners(listener))
 
 
 def _documents(description: dict[str, Any]) -> dict[str, Any]:

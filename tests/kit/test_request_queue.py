@@ -64,6 +64,9 @@ class Queue:
         for number in range(count):
             self.add(number)
 
+    def __len__(self) -> int:
+        return len(self._queue._waiting)
+
     def is_full(self) -> bool:
         return self._queue.is_full(cast(asyncio.AbstractEventLoop, self.loop))
 
@@ -111,6 +114,27 @@ def test_an_iteration_that_reads_many_requests_is_not_a_pause(
     queue.loop.turn()
     assert queue.is_full()
     queue.loop.turn()
+    assert not queue.is_full()
+
+
+def test_a_queue_contains_only_what_starts_soon() -> None:
+    """Otherwise all requests of half a second would be queued, and most of them would be late."""
+    queue, turns_in_period = Queue(), 5
+    step = time_limits.current.queue_wait_seconds / 2 / turns_in_period
+    longest = 0
+    for _ in range(10 * turns_in_period):
+        for number in range(3 * RequestQueue.TURN_MAX):
+            if not queue.is_full():
+                queue.add(number)
+        queue.loop.turn(step)
+        longest = max(longest, len(queue))
+    capacity = (turns_in_period + 1) * RequestQueue.TURN_MAX
+    assert len(queue) <= capacity
+    assert longest < 3 * capacity
+    assert max(queue.waited_seconds) < time_limits.current.queue_wait_seconds * 1.5
+    while len(queue):
+        queue.loop.turn(step)
+    queue.add_many(2 * capacity)
     assert not queue.is_full()
 
 

@@ -17,9 +17,12 @@ class RequestQueue:
     immediately. Otherwise each request would wait longer than the previous request, until all of
     them time out.
 
-    The queue is full if its first request has waited too long. Time in which the operating system
-    paused the process does not count. A short burst of up to LENGTH_MAX requests is therefore not
-    rejected.
+    The queue is full if its first request has waited too long, or if it contains more requests than
+    start in half of that time. Without the second rule, all requests that arrive before the first
+    one has waited too long would be queued, and most of them would wait much longer. The second
+    rule needs to know how many requests start, so it applies only to a queue that has not been
+    empty for a while. A short burst of up to LENGTH_MAX requests is therefore not rejected. Time in
+    which the operating system paused the process does not count.
     """
 
     TURN_MAX = 64
@@ -35,6 +38,10 @@ class RequestQueue:
         self._waiting: deque[tuple[float, Callable[[float], None]]] = deque()
         self._left = self.TURN_MAX  # how many more requests may start in this iteration
         self._is_scheduled = False
+        self._capacity = self.LENGTH_MAX
+        # How many requests started in the current and the last period.
+        self._started = self._last_started = 0
+        self._period_at = 0.0
         self._paused_seconds = 0.0  # how long the operating system has paused the process
         # Wall-clock and CPU time when we last looked for a pause.
         self._looked_at = self._looked_cpu = 0.0
@@ -46,7 +53,7 @@ class RequestQueue:
         for each request.
         """
         waiting = self._waiting
-        if len(waiting) >= self.LENGTH_MAX:
+        if len(waiting) >= self._capacity:
             return True
         limit = time_limits.current.queue_wait_seconds
         if not waiting or self._running_seconds(loop) - waiting[0][0] <= limit:
@@ -68,7 +75,10 @@ class RequestQueue:
             self._left -= 1
             begin(0.0)
         else:
-            self._waiting.append((self._running_seconds(loop), begin))
+            now = self._running_seconds(loop)
+            if not self._waiting:
+                self._begin_periods(now)
+            self._waiting.append((now, begin))
 
     def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         waiting = self._waiting
@@ -83,8 +93,23 @@ class RequestQueue:
         end_at = now - time_limits.current.request_seconds
         while waiting and (self._left > 0 or waiting[0][0] <= end_at):
             self._left -= 1
+            self._started += 1
             arrived_at, begin = waiting.popleft()
             begin(now - arrived_at)
+        if not waiting:
+            self._capacity = self.LENGTH_MAX
+        elif now - self._period_at >= time_limits.current.queue_wait_seconds / 2:
+            self._end_period(now)
+
+    def _begin_periods(self, now: float) -> None:
+        self._started = self._last_started = 0
+        self._period_at = now
+
+    def _end_period(self, now: float) -> None:
+        """Computes the capacity. A single period in which the database hung does not reduce it."""
+        self._capacity = min(self.LENGTH_MAX, max(self._started, self._last_started, self.TURN_MAX))
+        self._started, self._last_started = 0, self._started
+        self._period_at = now
 
     def _running_seconds(self, loop: asyncio.AbstractEventLoop) -> float:
         """Returns the time of a clock that stops while the process is paused."""
