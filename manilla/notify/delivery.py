@@ -60,6 +60,8 @@ def open_client(*, is_public_only: bool, connections: int) -> HttpClient:
     return HttpClient(
         connections=connections,
         keepalive_seconds=15,
+        # Merchants have different hosts, and a new connection costs more than a request.
+        open_max=2 * connections,
         is_public_only=is_public_only,
         headers={"User-Agent": "Manilla", "Accept": "*/*"},
     )

@@ -478,6 +478,17 @@ async def test_kept_connections_to_other_hosts_make_room(server: RawServer) -> N
                 await asyncio.sleep(0.01)
 
 
+async def test_more_connections_can_be_kept_than_used_at_the_same_time() -> None:
+    async with (
+        serving() as one,
+        serving() as two,
+        HttpClient(connections=1, keepalive_seconds=60, open_max=2) as client,
+    ):
+        for server in (one, two, one, two):
+            await post(client, server.url)
+        assert [each.connection for each in one.requests + two.requests] == [1, 1, 1, 1]
+
+
 async def test_connections_are_kept_per_scheme_host_and_port(client: HttpClient) -> None:
     async with serving() as one, serving() as two:
         for server in (one, two, one, two):

@@ -22,7 +22,8 @@ class HttpClient:
     """An HTTP client with a connection pool.
 
     Callers limit the total time of a call with `asyncio.timeout`. `connect_seconds` limits the time
-    for opening a connection, after name resolution.
+    for opening a connection, after name resolution. `connections` limits the calls at the same
+    time, and `open_max` the open connections, including those that are kept for later calls.
     """
 
     def __init__(
@@ -30,11 +31,12 @@ class HttpClient:
         *,
         connections: int,
         keepalive_seconds: float,
+        open_max: int | None = None,
         connect_seconds: float | None = None,
         is_public_only: bool = False,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._connections_max = connections
+        self._open_max = connections if open_max is None else open_max
         self._keepalive_seconds = keepalive_seconds
         self._connector = HttpConnector(connections, connect_seconds, is_public_only=is_public_only)
         self._headers = {**(headers or {}), "Accept-Encoding": "identity"}
@@ -149,7 +151,7 @@ class HttpClient:
         self._calls_connecting += 1
         try:
             in_use = len(self._busy) + self._calls_connecting
-            if self._idle_ends and in_use + len(self._idle_ends) > self._connections_max:
+            if self._idle_ends and in_use + len(self._idle_ends) > self._open_max:
                 self._drop(next(iter(self._idle_ends)))
             connection = await self._connector.connect(origin)
         finally:
