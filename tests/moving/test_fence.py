@@ -67,8 +67,15 @@ async def test_a_move_keeps_other_merchants_out_of_the_fence(mover: Mover) -> No
     assert (await other.verify(trx_id)).status == 200
 
 
-@pytest.mark.parametrize("step", list(WorkerStep))
-async def test_a_stalled_worker_sends_nothing_after_the_fence(
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(WorkerStep.BEFORE_BEGIN, marks=pytest.mark.long),
+        WorkerStep.BEFORE_SEND,
+        pytest.param(WorkerStep.BEFORE_SAVE, marks=pytest.mark.long),
+    ],
+)
+async def test_a_stalled_workers_payout_is_sent_exactly_once(
     mover: Mover, step: WorkerStep
 ) -> None:
     """The worker resumes when the merchant lives in the other cell, which follows the payout."""

@@ -17,10 +17,13 @@ THRESHOLD = "SELECT amount_minor FROM payout_threshold WHERE merchant_id = $1"
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (MerchantUpdate(status=MerchantStatus.DISABLED), "MERCHANT_SUSPENDED"),
-        (MerchantUpdate(payouts_enabled=False), None),
+        pytest.param(
+            MerchantUpdate(status=MerchantStatus.DISABLED), "MERCHANT_SUSPENDED", id="status"
+        ),
+        pytest.param(
+            MerchantUpdate(payouts_enabled=False), None, id="payouts_off", marks=pytest.mark.long
+        ),
     ],
-    ids=["status", "payouts_off"],
 )
 async def test_holds_of_a_merchant_move_with_it(
     mover: Mover, change: MerchantUpdate, code: str | None

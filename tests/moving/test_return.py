@@ -12,6 +12,7 @@ async def _pay(mover: Mover, cell: str) -> str:
     return trx_id
 
 
+@pytest.mark.long
 async def test_a_merchant_returns_with_what_it_did_elsewhere(mover: Mover) -> None:
     lagos = mover.payers["lagos"]
     payouts = [await _pay(mover, "lagos")]
