@@ -1,6 +1,7 @@
 """Compares the acknowledged writes with the database and the provider, and writes the result."""
 
 import asyncio
+import contextlib
 import itertools
 import statistics
 from collections import Counter
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.kit.errors import Unavailable
 from manilla.ledger import invariants
 from tests.faults.payout_instance import PayoutInstance
 from tests.ha.cluster import POLL_SECONDS
@@ -32,6 +34,15 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 async def check(running: PayoutInstance, load: Load) -> Totals:
+    """Repeats the check if the cluster has no primary, as shortly after the last disruption."""
+    async with asyncio.timeout(2 * OPEN_SECONDS):
+        while True:
+            with contextlib.suppress(Unavailable):
+                return await _check(running, load)
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def _check(running: PayoutInstance, load: Load) -> Totals:
     await _until_final(running)
     found = await running.db.records("SELECT trx_id, status FROM payout")
     payouts = {record["trx_id"]: record["status"] for record in found}
