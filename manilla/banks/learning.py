@@ -11,8 +11,9 @@ from manilla.banks import names
 from manilla.banks.matching import Doubt, Match, MatchedBy, match
 from manilla.banks.nigeria import BY_CODE
 from manilla.kit import changes
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.kit.rows import columns
 
 log = structlog.get_logger(__name__)
 

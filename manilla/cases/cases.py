@@ -6,10 +6,11 @@ from enum import StrEnum
 import msgspec
 import structlog
 
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.kit.rows import columns
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 

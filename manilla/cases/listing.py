@@ -4,7 +4,6 @@ from enum import StrEnum
 
 from manilla.cases.cases import Case, CaseKind
 from manilla.kit import listing
-from manilla.kit.db import Reads, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
@@ -17,6 +16,7 @@ from manilla.kit.listing.sorting import (
     Totals,
     read_as,
 )
+from manilla.kit.rows import Reads, columns
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant, merchant_condition, scope_conditions
 

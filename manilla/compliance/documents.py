@@ -8,8 +8,9 @@ import msgspec
 from manilla.audit import audit
 from manilla.compliance import dossiers
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.kit.rows import columns
 
 BYTES_MAX = 5 * 1024 * 1024
 DOCUMENTS_MAX = 10

@@ -11,11 +11,11 @@ from manilla.cases import listing as cases
 from manilla.cases.cases import CaseKind
 from manilla.console import list_pages
 from manilla.console.providers import titles
-from manilla.kit.db import Reads
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Columns, insert_after
 from manilla.kit.listing import Page
+from manilla.kit.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.lookup.story import PayoutStory, payout_story

@@ -6,8 +6,9 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
+from manilla.kit.rows import columns
 
 
 class MerchantRow(msgspec.Struct, frozen=True):

@@ -10,7 +10,8 @@ import msgspec
 
 from manilla.kit import crash, tracing
 from manilla.kit.batch import Batcher
-from manilla.kit.db import BY_KEY, Database, struct_of
+from manilla.kit.db import BY_KEY, Database
+from manilla.kit.rows import struct_of
 from manilla.ledger.posting import Posting
 from manilla.merchants import queries as merchants
 from manilla.notify import outbox

@@ -4,7 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
-from manilla.kit.db import Database, columns
+from manilla.kit.db import Database
+from manilla.kit.rows import columns
 from manilla.payouts.attempts import Attempt, AttemptEnd
 from manilla.routing.choice import RouteDecision, SkipReason
 

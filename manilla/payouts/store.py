@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job, claims
 from manilla.kit.money import Money
+from manilla.kit.rows import columns
 from manilla.payouts.payout import REPORTED_COLUMNS, REPORTED_NAMES, Payout
 from manilla.providers.port import TransferState
 

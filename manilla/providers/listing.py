@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit.db import Database, columns
+from manilla.kit.db import Database
+from manilla.kit.rows import columns
 
 
 class ReceivedWebhook(msgspec.Struct, frozen=True):

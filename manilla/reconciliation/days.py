@@ -4,8 +4,8 @@ from datetime import date, datetime
 
 import msgspec
 
-from manilla.kit.db import RowSource, columns
 from manilla.kit.money import Money
+from manilla.kit.rows import RowSource, columns
 
 DAYS_MAX = 400
 

@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database
+from manilla.kit.rows import columns
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
 from manilla.providers.port import KnownAs
 from manilla.refunds.refund import Refund, RefundStatus

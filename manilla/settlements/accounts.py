@@ -16,9 +16,10 @@ from manilla.audit import audit
 from manilla.beneficiaries import accounts
 from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.kit.rows import columns
 from manilla.ledger.scope import Tenant
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind

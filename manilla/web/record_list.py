@@ -13,7 +13,6 @@ from typing import Any, Concatenate, TypeVar
 import msgspec
 
 from manilla.kit import deadline
-from manilla.kit.db import Reads
 from manilla.kit.display import money
 from manilla.kit.fields import Columns
 from manilla.kit.listing import Page, in_pages
@@ -26,6 +25,7 @@ from manilla.kit.listing.sorting import (
     Totals,
 )
 from manilla.kit.money import Money
+from manilla.kit.rows import Reads
 from manilla.people import list_columns
 from manilla.web import exports, lists
 from manilla.web.display import short_moment

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from manilla.kit.db import columns
+from manilla.kit.rows import columns
 
 
 class Example(msgspec.Struct):

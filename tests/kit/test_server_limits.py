@@ -80,7 +80,7 @@ class Connection:
     def __init__(self, *, rejects: bool = True, is_full: bool = False) -> None:
         orders, queue = Orders(rejects=rejects), RequestQueue()
         if is_full:
-            queue.is_full = lambda _loop: True  # type: ignore[method-assign]
+            queue.is_full = lambda loop: True  # type: ignore[method-assign]
         config = uvicorn.Config(orders, ws="none", lifespan="off", log_config=None)
         self.transport = Transport()
         self.protocol = Protocol(

@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Connection, Database, Reads, columns
+from manilla.kit.db import Connection, Database
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import (
@@ -16,6 +16,7 @@ from manilla.kit.listing.sorting import (
     Totals,
     read_as,
 )
+from manilla.kit.rows import Reads, columns
 
 
 class FailedJob(msgspec.Struct, frozen=True):

@@ -18,8 +18,9 @@ import msgspec
 import structlog
 
 from manilla import metrics
-from manilla.kit.db import CONFLICTS, Database, columns
+from manilla.kit.db import CONFLICTS, Database
 from manilla.kit.errors import Unavailable
+from manilla.kit.rows import columns
 from manilla.sql import months
 
 log = structlog.get_logger(__name__)
