@@ -28,6 +28,7 @@ async def test_a_command_moves_a_merchant_and_reports_the_gap(
     moved = await commands.printed("move", merchant, "abuja")
     assert (moved["moved"], moved["cell"]) == (True, "abuja")
     assert moved["gap_seconds"] > 0
+    await mover.pair.look()  # otherwise the web processes notice the move within a second
     listed = await commands.printed("list", "--merchants")
     homes = {row["id"]: row["cell"] for row in listed}
     assert homes[mover.merchant_id] == "abuja"

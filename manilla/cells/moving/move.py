@@ -17,16 +17,17 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.cells import registry
-from manilla.cells.moving import checks, fence, replication, rows
+from manilla.cells.moving import checks, comparison, fence, replication, rows
 from manilla.cells.moving.checks import CannotMove
 from manilla.cells.moving.fence import retry
 from manilla.kit import changes, ids
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database, columns
+from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Unavailable
+from manilla.kit.rows import columns
 from manilla.ledger import clearing
 from manilla.merchants import queries as merchants
-from manilla.proofs import chain, verify
+from manilla.proofs import chain
 
 DRAIN_SECONDS = 2.0
 POLL_SECONDS = 0.05
@@ -75,10 +76,6 @@ class IsTakenBack(CannotMove):
     message = "The move is being taken back. Finish that with --abort."
 
 
-class BooksAreWrong(CannotMove):
-    message = "The books of a cell are not correct."
-
-
 class StoredMove(msgspec.Struct, frozen=True):
     id: str
     merchant_id: int
@@ -110,6 +107,11 @@ _OPEN = (
 )
 
 
+_STORE = """
+    INSERT INTO merchant_move (id, merchant_id, from_cell, to_cell, step)
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"""
+
+
 async def find_open(db: Database | Connection, merchant_id: int) -> StoredMove | None:
     return await db.row(StoredMove, _OPEN, merchant_id)
 
@@ -125,11 +127,7 @@ async def begin(cells: Cells, merchant_id: int, to: str) -> StoredMove:
     move_id = ids.new_key("move_")
     for db in (cells.source, cells.target):
         async with db.transaction() as connection:
-            await connection.execute(
-                "INSERT INTO merchant_move (id, merchant_id, from_cell, to_cell, step)"
-                " VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-                *(move_id, merchant_id, this.name, to, Step.CHECK),
-            )
+            await connection.execute(_STORE, move_id, merchant_id, this.name, to, Step.CHECK)
             await _audit(connection, "cell.move.begin", merchant_id, move_id, this.name, to)
     found = await find_open(cells.source, merchant_id)
     if found is None or found.id != move_id:
@@ -243,7 +241,7 @@ class _Runner:
         await getattr(self, f"_{step}")()
 
     async def _verify(self) -> None:
-        await _verify_books(self._cells.urls[0], self._move.from_cell)
+        await comparison.verify_books(self._cells.urls[0], self._move.from_cell)
 
     async def _prepare(self) -> None:
         """Fences the merchant in the second cell, and removes the copy from an earlier move."""
@@ -257,11 +255,8 @@ class _Runner:
 
     async def _store_move_in_target(self) -> None:
         move = self._move
-        await self._target.execute(
-            "INSERT INTO merchant_move (id, merchant_id, from_cell, to_cell, step)"
-            " VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-            *(move.id, move.merchant_id, move.from_cell, move.to_cell, Step.CHECK),
-        )
+        names = (move.from_cell, move.to_cell)
+        await self._target.execute(_STORE, move.id, move.merchant_id, *names, Step.CHECK)
 
     async def _expect(self) -> None:
         async with self._target.transaction() as connection:
@@ -372,7 +367,7 @@ class _Runner:
         await replication.wait_for_changes(source, target, merchant_id, self._move.id)
         await retry(lambda: rows.begin_epoch(source, target))
         await retry(lambda: rows.raise_numbers(source, target, merchant_id))
-        await _compare(source, target, merchant_id)
+        await comparison.compare(source, target, merchant_id)
 
     async def _disconnect(self) -> None:
         oid = await _stored_oid(self._source, self._move)
@@ -453,8 +448,8 @@ class _Runner:
             await _audit(connection, "cell.move.depart", merchant_id, move.id, *names)
 
     async def _verify_again(self) -> None:
-        await _verify_books(self._cells.urls[1], self._move.to_cell)
-        await _verify_books(self._cells.urls[0], self._move.from_cell)
+        await comparison.verify_books(self._cells.urls[1], self._move.to_cell)
+        await comparison.verify_books(self._cells.urls[0], self._move.from_cell)
 
 
 async def gap_seconds(source: Database, target: Database, move: StoredMove) -> float | None:
@@ -487,38 +482,6 @@ async def _audit(
         from_cell=first,
         to_cell=second,
     )
-
-
-async def _compare(source: Database, target: Database, merchant_id: int) -> None:
-    """Compares what the second cell has with the first cell, where nothing changes any more."""
-    for what, sql in (
-        ("wallets", "SELECT environment, currency, balance_minor, status FROM wallet"),
-        ("last posting", "SELECT max(posting_id) FROM entry"),
-        ("open payouts", "SELECT count(*), sum(amount_minor) FROM payout WHERE status = 'pending'"),
-        ("last event", "SELECT epoch, xid, id FROM notification"),
-    ):
-        joined = " AND" if "WHERE" in sql else " WHERE"
-        tail = {
-            "wallets": " ORDER BY environment, currency",
-            "last event": " ORDER BY epoch DESC, xid DESC, id DESC LIMIT 1",
-        }.get(what, "")
-        query = f"{sql}{joined} merchant_id = $1{tail}"
-        found = [
-            [tuple(row) for row in await db.records(query, merchant_id)] for db in (source, target)
-        ]
-        if found[0] != found[1]:
-            raise CannotMove(f"The copy of the merchant differs from the original: {what}.")
-
-
-async def _verify_books(url: str, cell: str) -> None:
-    """Verifies all books of a cell with the independent program."""
-    verified = await verify.run(url, [], None)
-    wrong = [each for each in verified.findings if each.check != "archive"]
-    if wrong:
-        first = wrong[0]
-        raise BooksAreWrong(
-            f"The books of {cell} are not correct: {first.check}, {first.subject}: {first.detail}"
-        )
 
 
 async def _repeat(work: Callable[[], Awaitable[None]]) -> None:

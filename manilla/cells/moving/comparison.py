@@ -1,0 +1,45 @@
+"""Compares the copy of a merchant with the original, and verifies the books of a cell."""
+
+from collections.abc import Mapping
+
+from manilla.cells.moving.checks import CannotMove
+from manilla.kit.db import Database
+from manilla.proofs import verify
+
+COMPARED: Mapping[str, str] = {
+    "wallets": """
+        SELECT environment, currency, balance_minor, status FROM wallet
+         WHERE merchant_id = $1 ORDER BY environment, currency""",
+    "last posting": "SELECT max(posting_id) FROM entry WHERE merchant_id = $1",
+    "open payouts": """
+        SELECT count(*), sum(amount_minor) FROM payout
+         WHERE merchant_id = $1 AND status = 'pending'""",
+    "last event": """
+        SELECT epoch, xid, id FROM notification
+         WHERE merchant_id = $1 ORDER BY epoch DESC, xid DESC, id DESC LIMIT 1""",
+}
+
+
+class BooksAreWrong(CannotMove):
+    message = "The books of a cell are not correct."
+
+
+async def compare(source: Database, target: Database, merchant_id: int) -> None:
+    """Compares what the second cell has with the first cell, where nothing changes any more."""
+    for what, sql in COMPARED.items():
+        original, copy = [
+            [tuple(row) for row in await db.records(sql, merchant_id)] for db in (source, target)
+        ]
+        if original != copy:
+            raise CannotMove(f"The copy of the merchant differs from the original: {what}.")
+
+
+async def verify_books(url: str, cell: str) -> None:
+    """Verifies all books of a cell with the independent program."""
+    verified = await verify.run(url, [], None)
+    wrong = [each for each in verified.findings if each.check != "archive"]
+    if wrong:
+        first = wrong[0]
+        raise BooksAreWrong(
+            f"The books of {cell} are not correct: {first.check}, {first.subject}: {first.detail}"
+        )
