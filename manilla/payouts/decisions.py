@@ -125,12 +125,7 @@ async def _check_stuck(db: Database, payout: Payout) -> None:
 
 
 async def _check_quiet(db: Database, payout: Payout) -> None:
-    if await store.was_sent_within(db, payout, QUIET):
-        minutes = QUIET.seconds // 60
-        raise NotToDecide(
-            f"The payout was sent within the last {minutes} minutes and may still arrive: "
-            "try again later."
-        )
+    await _check_not_just_sent(db, payout)
     said = {
         claim.status
         for claim in await reports.claims_about(db, EventKind.TRANSFER, payout)
@@ -139,6 +134,15 @@ async def _check_quiet(db: Database, payout: Payout) -> None:
     if not said <= {TransferStatus.FAILED}:
         raise NotToDecide(
             f"A signed webhook says that the transfer exists: {', '.join(sorted(said))}."
+        )
+
+
+async def _check_not_just_sent(db: RowSource, payout: Payout) -> None:
+    if await store.was_sent_within(db, payout, QUIET):
+        minutes = QUIET.seconds // 60
+        raise NotToDecide(
+            f"The payout was sent within the last {minutes} minutes and may still arrive: "
+            "try again later."
         )
 
 
@@ -193,6 +197,10 @@ async def _ask(rails: Rails, payout: Payout) -> TransferState:
 async def _end(db: Database, payout: Payout, job: Job, event: SettlementEvent) -> None:
     merchant_id, trx_id = payout.merchant_id, payout.trx_id
     async with db.transaction() as connection:
+        await store.payout(connection, merchant_id, trx_id, lock=True)
+        # A worker that stalled, and whose lease has ended, may have marked the payout as sent in a
+        # transaction that was not yet committed when this decision was checked.
+        await _check_not_just_sent(connection, payout)
         if not await states.settle_within(connection, merchant_id, trx_id, event, holder=job):
             raise NotToDecide("The payout has changed in the meantime: check its status.")
         resolution = f"payout rejected: {event.guidance or event.source_text}"

@@ -9,7 +9,7 @@ import msgspec
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job, claims
 from manilla.kit.money import Money
-from manilla.kit.rows import columns
+from manilla.kit.rows import RowSource, columns
 from manilla.payouts.payout import REPORTED_COLUMNS, REPORTED_NAMES, Payout
 from manilla.providers.port import TransferState
 
@@ -98,7 +98,7 @@ async def were_asked_about(db: Database, payouts_: Sequence[Payout]) -> None:
     )
 
 
-async def was_sent_within(db: Database, payout_: Payout, age: timedelta) -> bool:
+async def was_sent_within(db: RowSource, payout_: Payout, age: timedelta) -> bool:
     was_sent: bool | None = await db.value(
         """
         SELECT greatest(began_at, last_sent_at) > now() - $3::interval FROM payout

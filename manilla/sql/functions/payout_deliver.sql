@@ -5,7 +5,8 @@
 --   - a signed webhook contradicts the delivery, its amount or its currency
 --   - the provider's references have changed, so the notification would lack the new references
 --
--- Payouts are locked in sorted order, so statements cannot deadlock.
+-- Payouts are locked in sorted order, so statements cannot deadlock. A payout's job is deleted only if
+-- no event has arrived since the webhooks were checked: otherwise a worker must still handle the event.
 CREATE OR REPLACE FUNCTION payout_deliver(p_items jsonb) RETURNS TABLE (item integer)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan  -- see `ledger_post_locked`
@@ -15,7 +16,11 @@ SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
+    transfer CONSTANT text := 'transfer';
     undisputed integer[];
+    checked_merchant_ids bigint[];
+    checked_trx_ids text[];
+    checked_fences bigint[];
     merchant_ids bigint[];
     trx_ids text[];
     environments text[];
@@ -35,7 +40,8 @@ BEGIN
                FOR NO KEY UPDATE) AS locked;
 
     -- This new statement sees what the previous holders of these locks have committed.
-    SELECT array_agg(g.item) INTO undisputed
+    SELECT array_agg(g.item), array_agg(g.merchant_id), array_agg(g.trx_id), array_agg(j.fence)
+      INTO undisputed, checked_merchant_ids, checked_trx_ids, checked_fences
       FROM jsonb_to_recordset(p_items) AS g (
            item integer, merchant_id bigint, trx_id text, provider text, amount numeric,
            known jsonb)
@@ -45,6 +51,11 @@ BEGIN
                   AS provider_reference FROM payout
             WHERE payout.merchant_id = g.merchant_id AND payout.trx_id = g.trx_id
             LIMIT 1) AS p
+      -- The kind is not a literal, so the planner uses the key instead of a kind's partial index.
+      LEFT JOIN LATERAL (
+           SELECT job.fence FROM job
+            WHERE job.merchant_id = g.merchant_id AND job.kind = transfer AND job.subject = g.trx_id
+            LIMIT 1) AS j ON true
      WHERE p.status = 'pending' AND p.provider = g.provider
        AND g.known = jsonb_build_object('provider_reference', p.provider_reference,
                                         'session_id', p.session_id)
@@ -95,11 +106,11 @@ BEGIN
            AS line (kind, first_account, first_minor, second_account)
      WHERE line.first_minor <> 0;
 
-    -- The kind is not a constant, so the planner uses the key instead of a kind's partial index.
     DELETE FROM job
-     USING unnest(merchant_ids, array_fill('transfer'::text, ARRAY[number]), trx_ids)
-           AS u (merchant_id, kind, trx_id)
-     WHERE job.merchant_id = u.merchant_id AND job.kind = u.kind AND job.subject = u.trx_id;
+     USING unnest(checked_merchant_ids, checked_trx_ids, checked_fences)
+           AS u (merchant_id, trx_id, fence)
+     WHERE job.merchant_id = u.merchant_id AND job.kind = transfer AND job.subject = u.trx_id
+       AND job.fence = u.fence;
 
     PERFORM outcomes_write(p_items, undisputed);
     RETURN QUERY SELECT unnest(undisputed);
