@@ -8,7 +8,7 @@ from manilla.cells import registry
 from manilla.cells.registry import KnownCell
 from manilla.kit import changes
 from manilla.kit.changes import ChangeWatch
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Unavailable
 
 
@@ -52,7 +52,7 @@ class CellMap(msgspec.Struct, frozen=True):
             raise MerchantMoves
 
 
-async def load(db: Database) -> CellMap:
+async def load(db: Database | Connection) -> CellMap:
     cells = {cell.name: cell for cell in await registry.list_cells(db)}
     return CellMap(cells, await registry.moves(db), await registry.list_closed(db))
 

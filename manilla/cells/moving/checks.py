@@ -6,7 +6,7 @@ from typing import Any
 from manilla.cells import directory, registry
 from manilla.cells.moving import fence
 from manilla.kit.crypto import Keyring, SealError
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import queries as merchants
 from manilla.platform import master_key
@@ -78,6 +78,42 @@ async def _cell_problems(
         yield "There is no such merchant in this cell."
     elif home != this:
         yield f"It lives in {home.name if home else 'no cell'}: run the command there."
+    else:
+        problem = await find_arrival_problem(target, merchant_id, this.name)
+        if problem is not None:
+            yield problem
+
+
+async def find_arrival_problem(
+    target: Database | Connection, merchant_id: int, from_cell: str
+) -> str | None:
+    """Returns why the second cell's rows of the merchant must not be replaced, or None.
+
+    The first cell's database can be wrong about this, if it was recovered to an earlier moment.
+    """
+    home = (await directory.load(target)).home_of(merchant_id)
+    if home is not None and home.is_this:
+        return (
+            f"{home.name} says that the merchant lives there. A move would delete what the merchant"
+            " has done there."
+        )
+    if home is None or home.name != from_cell:
+        return (
+            f"The second cell says that the merchant lives in {home.name if home else 'no cell'}:"
+            f" run `manilla cell locate {merchant_id} {from_cell}` there, if that is wrong."
+        )
+    state = await fence.state(target, merchant_id)
+    if state in fence.COPIES:
+        return None
+    if state is not None:
+        return f"Its fence in the second cell is `{state}`."
+    if await target.has_row(
+        "SELECT true FROM merchant WHERE id = $1"
+        " UNION ALL SELECT true FROM entry WHERE merchant_id = $1 LIMIT 1",
+        merchant_id,
+    ):
+        return "The second cell has rows of the merchant that no move has copied."
+    return None
 
 
 async def _database_problems(source: Database, target: Database) -> AsyncIterator[str]:

@@ -13,6 +13,8 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import put_from
 
+# The states in which a cell only has a copy of the merchant's rows, which another move can replace.
+COPIES = ("left", "partial")
 TRIES, PAUSE_SECONDS = 20, 0.05
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 # Emails are sent by the cell that has written them.

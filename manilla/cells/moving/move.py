@@ -54,6 +54,7 @@ class Step(StrEnum):
 
 
 STEPS = tuple(Step)
+_DISCONNECTED = STEPS.index(Step.DISCONNECT)  # the last step before the activation
 
 
 class NoMove(CannotMove):
@@ -138,8 +139,7 @@ async def begin(cells: Cells, merchant_id: int, to: str) -> StoredMove:
 async def run_steps(cells: Cells, move: StoredMove, on_step: OnStep) -> None:
     """Runs all steps after the last one that has ended."""
     async with _alone(cells, move):
-        if await cells.target.value("SELECT was_aborted FROM merchant_move WHERE id = $1", move.id):
-            raise IsTakenBack
+        await _check_in_target(cells.target, move)
         runner = _Runner(cells, move)
         for step in STEPS[STEPS.index(Step(move.step)) + 1 :]:
             began = time.monotonic()
@@ -150,6 +150,23 @@ async def run_steps(cells: Cells, move: StoredMove, on_step: OnStep) -> None:
                 " ended_at = CASE WHEN $3 THEN now() END WHERE id = $1",
                 *(move.id, step, step is STEPS[-1]),
             )
+
+
+async def _check_in_target(target: Database, move: StoredMove) -> None:
+    """Raises an error if the second cell has taken the move back, or has ended it too early."""
+    row = await target.record(
+        "SELECT was_aborted, activated_at FROM merchant_move WHERE id = $1", move.id
+    )
+    if row is None:
+        return
+    if row["was_aborted"]:
+        raise IsTakenBack
+    if row["activated_at"] is not None and Step(move.step) not in STEPS[_DISCONNECTED:]:
+        raise CannotMove(
+            f"{move.to_cell} acts for the merchant since {row['activated_at']:%Y-%m-%d %H:%M:%S},"
+            f" but this cell's database only knows its step {move.step}. It was recovered to an"
+            " earlier moment, so the move cannot continue."
+        )
 
 
 @asynccontextmanager
@@ -260,10 +277,15 @@ class _Runner:
 
     async def _expect(self) -> None:
         async with self._target.transaction() as connection:
-            await self._check_not_aborted(connection)
+            await self._lock_move(connection)
             state = await fence.state(connection, self._merchant_id)
             if state == "arriving":
                 return
+            problem = await checks.find_arrival_problem(
+                connection, self._merchant_id, self._move.from_cell
+            )
+            if problem is not None:
+                raise CannotMove(problem)
             if state is not None:
                 await connection.execute(
                     "UPDATE merchant_move SET facts = '{\"returns\": true}' WHERE id = $1",
@@ -284,6 +306,9 @@ class _Runner:
     async def _clear(self) -> None:
         async with self._target.transaction() as connection:
             await fence.pass_fence(connection, self._merchant_id)
+            await self._lock_move(connection)
+            if await fence.state(connection, self._merchant_id) != "arriving":
+                raise CannotMove("The second cell is not prepared for the merchant.")
             await rows.remove_copy(connection, self._merchant_id, with_small=False)
             await rows.copy_small_tables(self._source, connection, self._merchant_id)
             await _announce(connection, self._merchant_id)
@@ -383,7 +408,7 @@ class _Runner:
         source, merchant_id, move = self._source, self._merchant_id, self._move
         async with self._target.transaction() as connection:
             await fence.pass_fence(connection, merchant_id)
-            if await self._check_not_aborted(connection) is not None:
+            if await self._lock_move(connection) is not None:
                 return  # an earlier run has committed this transaction
             await rows.copy_small_tables(source, connection, merchant_id)
             await rows.copy_team(source, connection, self._cells.keyring, merchant_id)
@@ -410,12 +435,17 @@ class _Runner:
             names = (move.from_cell, move.to_cell)
             await _audit(connection, "cell.move.arrive", merchant_id, move.id, *names)
 
-    async def _check_not_aborted(self, connection: Connection) -> datetime | None:
-        """Locks the move in the second cell, and returns when it was activated."""
+    async def _lock_move(self, connection: Connection) -> datetime | None:
+        """Locks the move in the second cell, and returns when it was activated.
+
+        A cell has at most one open move of a merchant, so this one cannot start or end meanwhile.
+        """
         row = await connection.record(
             "SELECT activated_at, was_aborted FROM merchant_move WHERE id = $1 FOR UPDATE",
             self._move.id,
         )
+        if row is None:
+            raise MoveIsOpen(f"{self._move.to_cell} has another move of the merchant.")
         if row["was_aborted"]:
             raise IsTakenBack
         found: datetime | None = row["activated_at"]
