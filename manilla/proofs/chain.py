@@ -42,12 +42,12 @@ class _ChainHead(msgspec.Struct, frozen=True):
 
 async def extend(db: Database) -> None:
     """Adds links for all postings that are final. Does nothing if another worker extends it."""
-    last_id = await _final_id(db)
+    last_id = await final_id(db)
     while last_id is not None and await _add_link(db, last_id):
         pass
 
 
-async def _final_id(db: Database) -> int | None:
+async def final_id(db: Database) -> int | None:
     """Returns an id up to which every posting is visible or will never be, or None for a timeout.
 
     The id is read before the transactions that have drawn an id. If such a transaction has ended,
@@ -98,27 +98,32 @@ class ArrivedRange(msgspec.Struct, frozen=True):
 
 
 async def digest_arrival(
-    connection: Connection, merchant_id: int, after_id: int
+    connection: Connection, merchant_id: int, after_id: int, last_id: int = verify.HIGHEST_ID
 ) -> list[ArrivedRange]:
-    """Returns the ranges of a merchant's postings above an id, which another cell has numbered."""
+    """Returns the ranges of a merchant's postings above an id, which another cell has numbered.
+
+    `last_id`: an id up to which all postings have arrived. Postings do not arrive in the order of
+    their ids, so the content of a range could change later without this limit.
+    """
     await connection.execute(SETTINGS)
     ranges: list[ArrivedRange] = []
     while True:
         # Only entries have an index on the posting's id.
-        last_id = await connection.value(
+        end_id = await connection.value(
             """
             SELECT max(posting_id) FROM (
-                   SELECT posting_id FROM entry WHERE merchant_id = $1 AND posting_id > $2
+                   SELECT posting_id FROM entry
+                    WHERE merchant_id = $1 AND posting_id > $2 AND posting_id <= $4
                     ORDER BY merchant_id, posting_id LIMIT $3) AS next""",
-            *(merchant_id, after_id, ARRIVED_ENTRIES_MAX),
+            *(merchant_id, after_id, ARRIVED_ENTRIES_MAX, last_id),
         )
-        if last_id is None:
+        if end_id is None:
             return ranges
-        span = (after_id + 1, last_id)
+        span = (after_id + 1, end_id)
         postings, entries = await verify.read_arrived(connection, merchant_id, *span)
         counts = (len(postings), len(entries))
         ranges.append(ArrivedRange(*span, *counts, verify.digest(postings, entries)))
-        after_id = last_id
+        after_id = end_id
 
 
 async def covers(db: Database, merchant_id: int, last_id: int) -> bool:

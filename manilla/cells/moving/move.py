@@ -28,6 +28,7 @@ from manilla.kit.rows import columns
 from manilla.ledger import clearing
 from manilla.merchants import queries as merchants
 from manilla.proofs import chain
+from manilla.proofs.verify import HIGHEST_ID
 
 DRAIN_SECONDS = 2.0
 POLL_SECONDS = 0.05
@@ -342,23 +343,32 @@ class _Runner:
             await asyncio.sleep(POLL_SECONDS)
         await retry(lambda: rows.begin_epoch(source, target))
         await retry(lambda: rows.raise_numbers(source, target, merchant_id, POSTING_MARGIN))
-        await self._digest()
+        final_id = None
+        while final_id is None:  # each call waits for a while
+            final_id = await chain.final_id(source)
+        await self._wait_until_now()
+        await self._digest(final_id)
         # The cut-over starts when the second cell is not behind.
-        await replication.wait_for_changes(
-            source, target, merchant_id, f"{self._move.id}:{ids.new_key('')}"
-        )
+        await self._wait_until_now()
 
-    async def _digest(self) -> None:
+    async def _wait_until_now(self) -> None:
+        marker = f"{self._move.id}:{ids.new_key('')}"
+        await replication.wait_for_changes(self._source, self._target, self._merchant_id, marker)
+
+    async def _digest(self, last_id: int = HIGHEST_ID) -> None:
         """Computes the content of the links of the arrived postings, as far as they are new.
 
-        After the activation, the second cell has no fence, and the links are stored already.
+        `last_id`: an id up to which all postings have arrived. After the activation, the second
+        cell has no fence, and the links are stored already.
         """
         after = await self._after()
         if after is None:
             return
         after_id = self._digested[-1].last_id if self._digested else after["after_id"]
         async with self._target.read_only() as connection:
-            self._digested += await chain.digest_arrival(connection, self._merchant_id, after_id)
+            self._digested += await chain.digest_arrival(
+                connection, self._merchant_id, after_id, last_id
+            )
 
     async def _close(self) -> None:
         """Makes the API and the pages of the first cell reject the merchant's requests."""
