@@ -30,6 +30,14 @@ class LocksTaken(Refusal):
     )
 
 
+class FenceChanged(Refusal):
+    status, code = 409, "CANNOT_MOVE"
+    message = (
+        "The merchant's fence has another state than this step expects, because another command has"
+        " continued or aborted the move. This command has stopped."
+    )
+
+
 async def pass_fence(connection: Connection, merchant_id: int) -> None:
     """Lets this transaction change the rows of a fenced merchant."""
     await connection.execute(f"{LOCK_TIMEOUT}; SET LOCAL manilla.moves = '{merchant_id}'")
@@ -70,21 +78,41 @@ async def state(db: Database | Connection, merchant_id: int) -> str | None:
     return found
 
 
-async def put(connection: Connection, merchant_id: int, cell: str, new: str) -> None:
-    """Sets the state. Waits for all transactions that passed the fence in its old state."""
+async def put(
+    connection: Connection, merchant_id: int, cell: str, new: str, *, after: tuple[str | None, ...]
+) -> None:
+    """Sets the state. Waits for all transactions that passed the fence in its old state.
+
+    `after`: the states that can precede the new one, with None for no fence. Any other state means
+    that another command has moved the merchant meanwhile.
+    """
+    await changes.announce(connection, changes.CELLS)
+    found = await connection.has_row(
+        """
+        UPDATE merchant_fence SET cell = $2, state = $3, since = now()
+         WHERE merchant_id = $1 AND state = ANY ($4::text[]) RETURNING true""",
+        *(merchant_id, cell, new, [each for each in after if each is not None]),
+    )
+    if not found and None in after:
+        found = await connection.has_row(
+            """
+            INSERT INTO merchant_fence (merchant_id, cell, state) VALUES ($1, $2, $3)
+                ON CONFLICT DO NOTHING RETURNING true""",
+            *(merchant_id, cell, new),
+        )
+    if not found:
+        raise FenceChanged
+
+
+async def remove(connection: Connection, merchant_id: int, *, after: tuple[str, ...]) -> None:
+    """Removes the fence, if there is one. `after`: the states in which it can be removed."""
     await changes.announce(connection, changes.CELLS)
     await connection.execute(
-        """
-        INSERT INTO merchant_fence AS f (merchant_id, cell, state) VALUES ($1, $2, $3)
-            ON CONFLICT (merchant_id) DO UPDATE
-           SET cell = excluded.cell, state = excluded.state, since = now()""",
-        *(merchant_id, cell, new),
+        "DELETE FROM merchant_fence WHERE merchant_id = $1 AND state = ANY ($2::text[])",
+        *(merchant_id, list(after)),
     )
-
-
-async def remove(connection: Connection, merchant_id: int) -> None:
-    await changes.announce(connection, changes.CELLS)
-    await connection.execute("DELETE FROM merchant_fence WHERE merchant_id = $1", merchant_id)
+    if await state(connection, merchant_id) is not None:
+        raise FenceChanged
 
 
 async def take_jobs(db: Database, merchant_id: int, *, with_held: bool) -> int:

@@ -5,14 +5,15 @@ be taken back. From then on it can only be continued.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
+import asyncpg
 import msgspec
 
 from manilla.audit import audit
@@ -76,6 +77,10 @@ class TooLate(CannotMove):
 
 class IsTakenBack(CannotMove):
     message = "The move is being taken back. Finish that with --abort."
+
+
+class Overtaken(CannotMove):
+    message = "Another command has continued or aborted the move. This command has stopped."
 
 
 class StoredMove(msgspec.Struct, frozen=True):
@@ -142,15 +147,35 @@ async def run_steps(cells: Cells, move: StoredMove, on_step: OnStep) -> None:
     async with _alone(cells, move):
         await _check_in_target(cells.target, move)
         runner = _Runner(cells, move)
-        for step in STEPS[STEPS.index(Step(move.step)) + 1 :]:
+        first = STEPS.index(Step(move.step)) + 1
+        for previous, step in zip(STEPS[first - 1 :], STEPS[first:], strict=False):
+            async with cells.source.transaction() as connection:
+                await _lock_open(connection, move, previous)
             began = time.monotonic()
             await _repeat(partial(runner.run, step))
             await on_step(step, time.monotonic() - began)
-            await cells.source.execute(
-                "UPDATE merchant_move SET step = $2,"
-                " ended_at = CASE WHEN $3 THEN now() END WHERE id = $1",
-                *(move.id, step, step is STEPS[-1]),
-            )
+            await _store_step(cells.source, move, previous, step)
+
+
+async def _store_step(source: Database, move: StoredMove, previous: Step, step: Step) -> None:
+    if not await source.has_row(
+        "UPDATE merchant_move SET step = $3, ended_at = CASE WHEN $4 THEN now() END"
+        " WHERE id = $1 AND step = $2 AND ended_at IS NULL RETURNING true",
+        *(move.id, previous, step, step is STEPS[-1]),
+    ):
+        raise Overtaken
+
+
+async def _lock_open(connection: Connection, move: StoredMove, step: str) -> None:
+    """Locks the move in the first cell until the transaction ends. Fails if it is not at the step.
+
+    The session with the command's lock can be lost, and another command can go on meanwhile.
+    """
+    if not await connection.has_row(
+        "SELECT true FROM merchant_move WHERE id = $1 AND step = $2 AND ended_at IS NULL FOR SHARE",
+        *(move.id, step),
+    ):
+        raise Overtaken
 
 
 async def _check_in_target(target: Database, move: StoredMove) -> None:
@@ -170,7 +195,7 @@ async def _check_in_target(target: Database, move: StoredMove) -> None:
         )
 
 
-@asynccontextmanager
+@contextlib.asynccontextmanager
 async def _alone(cells: Cells, move: StoredMove) -> AsyncIterator[None]:
     """Ensures that only one command works on the move. The lock ends with the session."""
     key = f"hashtextextended('merchant_move', {move.merchant_id})"
@@ -180,7 +205,9 @@ async def _alone(cells: Cells, move: StoredMove) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await held.value(f"SELECT pg_advisory_unlock({key})")
+            # The lock is gone if its session is.
+            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                await held.value(f"SELECT pg_advisory_unlock({key})")
 
 
 async def abort(cells: Cells, move: StoredMove) -> None:
@@ -191,6 +218,10 @@ async def abort(cells: Cells, move: StoredMove) -> None:
 
 async def _abort(cells: Cells, move: StoredMove) -> None:
     source, target, merchant_id = cells.source, cells.target, move.merchant_id
+    current = await find_open(source, merchant_id)
+    if current is None or current.id != move.id:
+        raise Overtaken
+    await _store_move(target, move)  # so that a command that was overtaken does not store it later
     async with target.transaction() as connection:
         # The lock waits for an activation that has not been committed.
         row = await connection.record(
@@ -214,6 +245,8 @@ async def _abort(cells: Cells, move: StoredMove) -> None:
 async def _remove_arrival(cells: Cells, move: StoredMove) -> None:
     async with cells.target.transaction() as connection:
         await fence.pass_fence(connection, move.merchant_id)
+        if not await _end(connection, move):
+            return
         if await fence.state(connection, move.merchant_id) == "arriving":
             was_here = await connection.value(
                 "SELECT after_id > 0 OR facts ? 'returns' FROM merchant_fence f, merchant_move m"
@@ -221,31 +254,44 @@ async def _remove_arrival(cells: Cells, move: StoredMove) -> None:
                 *(move.merchant_id, move.id),
             )
             await rows.remove_copy(connection, move.merchant_id, with_small=not was_here)
+            arriving = ("arriving",)
             if was_here:
-                await fence.put(connection, move.merchant_id, move.from_cell, "partial")
+                await fence.put(
+                    connection, move.merchant_id, move.from_cell, "partial", after=arriving
+                )
             else:
-                await fence.remove(connection, move.merchant_id)
-        await _end(connection, move, "cell.move.abort")
+                await fence.remove(connection, move.merchant_id, after=arriving)
+        await _audit_abort(connection, move)
 
 
 async def _reopen(cells: Cells, move: StoredMove) -> None:
     async with cells.source.transaction() as connection:
         await fence.pass_fence(connection, move.merchant_id)
-        await fence.remove(connection, move.merchant_id)
+        if not await _end(connection, move):
+            return
+        await fence.remove(connection, move.merchant_id, after=("copying", "closing", "leaving"))
         await fence.return_jobs(connection, move.merchant_id)
         await _announce(connection, move.merchant_id)
-        await _end(connection, move, "cell.move.abort")
+        await _audit_abort(connection, move)
 
 
-async def _end(connection: Connection, move: StoredMove, action: str) -> None:
-    ended = await connection.has_row(
+async def _end(connection: Connection, move: StoredMove) -> bool:
+    """Ends the move in a cell. Returns False if it has ended, so the fence is not the move's."""
+    return await connection.has_row(
         "UPDATE merchant_move SET ended_at = now(), was_aborted = true"
         " WHERE id = $1 AND ended_at IS NULL RETURNING true",
         move.id,
     )
-    if ended:
-        names = (move.from_cell, move.to_cell)
-        await _audit(connection, action, move.merchant_id, move.id, *names)
+
+
+async def _audit_abort(connection: Connection, move: StoredMove) -> None:
+    names = (move.from_cell, move.to_cell)
+    await _audit(connection, "cell.move.abort", move.merchant_id, move.id, *names)
+
+
+async def _store_move(target: Database, move: StoredMove) -> None:
+    names = (move.from_cell, move.to_cell)
+    await target.execute(_STORE, move.id, move.merchant_id, *names, Step.CHECK)
 
 
 class _Runner:
@@ -263,18 +309,13 @@ class _Runner:
 
     async def _prepare(self) -> None:
         """Fences the merchant in the second cell, and removes the copy from an earlier move."""
-        await self._store_move_in_target()
+        await _store_move(self._target, self._move)
         await retry(self._expect)
         await fence.create_triggers(self._target)
         await retry(self._clear)
         async with self._source.transaction() as connection:
-            await fence.put(connection, self._merchant_id, self._move.to_cell, "copying")
+            await self._put(connection, Step.VERIFY, "copying", after=(None, "copying"))
         await fence.create_triggers(self._source)
-
-    async def _store_move_in_target(self) -> None:
-        move = self._move
-        names = (move.from_cell, move.to_cell)
-        await self._target.execute(_STORE, move.id, move.merchant_id, *names, Step.CHECK)
 
     async def _expect(self) -> None:
         async with self._target.transaction() as connection:
@@ -292,7 +333,10 @@ class _Runner:
                     "UPDATE merchant_move SET facts = '{\"returns\": true}' WHERE id = $1",
                     self._move.id,
                 )
-            await fence.put(connection, self._merchant_id, self._move.from_cell, "arriving")
+            of_copy = (None, *fence.COPIES)
+            await fence.put(
+                connection, self._merchant_id, self._move.from_cell, "arriving", after=of_copy
+            )
             await connection.execute(
                 """
                 UPDATE merchant_fence SET
@@ -313,6 +357,13 @@ class _Runner:
             await rows.remove_copy(connection, self._merchant_id, with_small=False)
             await rows.copy_small_tables(self._source, connection, self._merchant_id)
             await _announce(connection, self._merchant_id)
+
+    async def _put(
+        self, connection: Connection, step: Step, new: str, *, after: tuple[str | None, ...]
+    ) -> None:
+        """Sets the fence in the first cell, if `step` is the last step that has ended."""
+        await _lock_open(connection, self._move, step)
+        await fence.put(connection, self._merchant_id, self._move.to_cell, new, after=after)
 
     async def _publish(self) -> None:
         after = await self._after()
@@ -373,7 +424,7 @@ class _Runner:
     async def _close(self) -> None:
         """Makes the API and the pages of the first cell reject the merchant's requests."""
         async with self._source.transaction() as connection:
-            await fence.put(connection, self._merchant_id, self._move.to_cell, "closing")
+            await self._put(connection, Step.COPY, "closing", after=("copying", "closing"))
             await connection.execute(
                 "UPDATE merchant_move SET closed_at = coalesce(closed_at, now()) WHERE id = $1",
                 self._move.id,
@@ -395,7 +446,7 @@ class _Runner:
     async def _leave(self) -> None:
         async with self._source.transaction() as connection:
             await connection.execute(fence.LOCK_TIMEOUT)
-            await fence.put(connection, self._merchant_id, self._move.to_cell, "leaving")
+            await self._put(connection, Step.DRAIN, "leaving", after=("closing", "leaving"))
 
     async def _catch_up(self) -> None:
         source, target, merchant_id = self._source, self._target, self._merchant_id
@@ -420,6 +471,9 @@ class _Runner:
             await fence.pass_fence(connection, merchant_id)
             if await self._lock_move(connection) is not None:
                 return  # an earlier run has committed this transaction
+            # An abort opens this fence only after it has marked the move, which is locked here.
+            if await fence.state(source, merchant_id) != "leaving":
+                raise fence.FenceChanged
             await rows.copy_small_tables(source, connection, merchant_id)
             await rows.copy_team(source, connection, self._cells.keyring, merchant_id)
             jobs = await source.value(
@@ -436,7 +490,7 @@ class _Runner:
             await clearing.add_merchant(connection, merchant_id, 1)
             await fence.return_jobs(connection, merchant_id)
             await registry.record_home(connection, merchant_id, move.to_cell)
-            await fence.remove(connection, merchant_id)
+            await fence.remove(connection, merchant_id, after=("arriving",))
             await _announce(connection, merchant_id)
             await connection.execute(
                 "UPDATE merchant_move SET activated_at = now(), ended_at = now() WHERE id = $1",
@@ -470,13 +524,15 @@ class _Runner:
         activated_at = await self._target.value(
             "SELECT activated_at FROM merchant_move WHERE id = $1", move.id
         )
+        if activated_at is None:
+            raise CannotMove("The second cell does not act for the merchant yet.")
         async with self._source.transaction() as connection:
             await fence.pass_fence(connection, merchant_id)
             if await fence.state(connection, merchant_id) == "left":
                 return
             await clearing.add_merchant(connection, merchant_id, -1)
             await registry.record_home(connection, merchant_id, move.to_cell)
-            await fence.put(connection, merchant_id, move.to_cell, "left")
+            await self._put(connection, Step.ACTIVATE, "left", after=("leaving",))
             await fence.delete_jobs(connection, merchant_id)
             for table in ("session", "membership"):
                 await connection.execute(f"DELETE FROM {table} WHERE merchant_id = $1", merchant_id)
