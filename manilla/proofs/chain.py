@@ -141,14 +141,17 @@ async def covers(db: Database, merchant_id: int, last_id: int) -> bool:
 
 async def add_arrival(
     connection: Connection, merchant_id: int, ranges: Sequence[ArrivedRange]
-) -> None:
-    """Adds links for postings that were moved here with a merchant.
+) -> dict[str, int]:
+    """Adds links for postings that were moved here with a merchant, and returns their numbers.
+
+    The audit entry of the move names the numbers, so that nobody can add such a link without one.
 
     Links must cover the merchant's earlier postings, so that the order of its entries is kept.
     The chain's head keeps its last id, because another cell has numbered these postings.
     """
     last = await connection.row(_ChainHead, f"{verify.HEAD} FOR UPDATE")
     assert last is not None
+    first_number = last.number + 1
     for each in ranges:
         link = Link(
             **msgspec.structs.asdict(each),
@@ -159,6 +162,7 @@ async def add_arrival(
         )
         await _insert(connection, link)
         last = _ChainHead(link.number, last.last_id, link.computed_hash)
+    return {"first_link": first_number, "last_link": last.number} if ranges else {}
 
 
 def _link(last: _ChainHead, last_id: int, postings: Lines, entries: Lines) -> Link:

@@ -62,6 +62,18 @@ COMPLETENESS: tuple[Invariant, ...] = (
                END""",
     ),
     Invariant(
+        "arrivals_are_in_the_audit_log",
+        "Each link of postings that arrived with a merchant has the audit entry of the move.",
+        """
+        SELECT c.number, c.merchant_id, c.first_id, c.last_id, c.postings, c.linked_at
+          FROM posting_chain c
+         WHERE c.merchant_id IS NOT NULL AND NOT EXISTS (
+               SELECT FROM audit a
+                WHERE a.action = 'cell.move.arrive' AND a.merchant_id = c.merchant_id
+                  AND c.number BETWEEN (a.detail ->> 'first_link')::bigint
+                                   AND (a.detail ->> 'last_link')::bigint)""",
+    ),
+    Invariant(
         "administrators_movements_were_posted",
         "Each audit entry of a funding, an adjustment or a provider settlement has its posting.",
         """
@@ -196,6 +208,15 @@ APPROVED_PAYOUTS = Listing(
     """
     SELECT merchant_id, id, kind, status, asked_by, asked_at, confirmed_by, confirmed_at, ended_by
       FROM payout_batch WHERE asked_by IS NOT NULL ORDER BY merchant_id, asked_at, id""",
+)
+ARRIVALS = Listing(
+    "arrivals",
+    "Merchants that arrived from another cell, with the links of their postings",
+    """
+    SELECT id AS audit_id, at, merchant_id, detail ->> 'from_cell' AS from_cell,
+           detail ->> 'move' AS move, detail ->> 'first_link' AS first_link,
+           detail ->> 'last_link' AS last_link
+      FROM audit WHERE action = 'cell.move.arrive' ORDER BY id""",
 )
 DECISIONS: tuple[Invariant, ...] = (
     Invariant(

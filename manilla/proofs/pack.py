@@ -65,6 +65,7 @@ class PackSection(StrEnum):
 
 
 LISTS = (
+    (PackSection.COMPLETENESS, checks.ARRIVALS),
     (PackSection.TRANSFERS, checks.UNKNOWN_OUTCOMES),
     (PackSection.PEOPLE, checks.PEOPLE),
     (PackSection.PEOPLE, checks.API_KEYS),

@@ -307,3 +307,19 @@ async def test_the_worker_does_not_hide_a_removed_last_link(
     async with tampered(owner, removed):
         await chain.extend(db)
         assert "recomputed_chain" in await _broken(settings)
+
+
+async def test_a_forged_arrival_is_found(
+    settings: Settings, owner: Database, db: Database, stories: LedgerStory
+) -> None:
+    """A link of arrived postings would excuse an adjustment that has no audit entry."""
+    forged = next(each for each in TAMPERINGS if each.found_by == "postings_have_their_transaction")
+    await chain.extend(db)
+    async with tampered(owner, forged):
+        async with owner.transaction() as connection:
+            row = await connection.record(
+                "SELECT merchant_id, id FROM posting WHERE trx_id = 'TXNFORGED'"
+            )
+            ranges = await chain.digest_arrival(connection, row["merchant_id"], row["id"] - 1)
+            await chain.add_arrival(connection, row["merchant_id"], ranges)
+        assert await _broken(settings) == ["arrivals_are_in_the_audit_log"]

@@ -486,7 +486,7 @@ class _Runner:
                 " jsonb_populate_recordset(NULL::moved_job, $1::jsonb) ON CONFLICT DO NOTHING",
                 jobs,
             )
-            await chain.add_arrival(connection, merchant_id, self._digested)
+            links = await chain.add_arrival(connection, merchant_id, self._digested)
             await clearing.add_merchant(connection, merchant_id, 1)
             await fence.return_jobs(connection, merchant_id)
             await registry.record_home(connection, merchant_id, move.to_cell)
@@ -497,7 +497,7 @@ class _Runner:
                 move.id,
             )
             names = (move.from_cell, move.to_cell)
-            await _audit(connection, "cell.move.arrive", merchant_id, move.id, *names)
+            await _audit(connection, "cell.move.arrive", merchant_id, move.id, *names, **links)
 
     async def _lock_move(self, connection: Connection) -> datetime | None:
         """Locks the move in the second cell, and returns when it was activated.
@@ -569,7 +569,13 @@ async def _announce(connection: Connection, merchant_id: int) -> None:
 
 
 async def _audit(
-    connection: Connection, action: str, merchant_id: int, move_id: str, first: str, second: str
+    connection: Connection,
+    action: str,
+    merchant_id: int,
+    move_id: str,
+    first: str,
+    second: str,
+    **facts: Any,
 ) -> None:
     await audit.record(
         *(connection, action, f"merchant:{merchant_id}"),
@@ -577,6 +583,7 @@ async def _audit(
         move=move_id,
         from_cell=first,
         to_cell=second,
+        **facts,
     )
 
 
