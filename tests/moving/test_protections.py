@@ -1,12 +1,17 @@
 """What protects a merchant, and what it has set, moves with it."""
 
+import msgspec
 import pytest
 
+from manilla.cells.moving import move as moves
 from manilla.cells.moving.checks import CannotMove
 from manilla.cells.moving.move import Step
+from manilla.kit import crypto
+from manilla.kit.crypto import Keyring
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.methods import catalogue
 from manilla.methods.method import MethodKind
+from manilla.platform import master_key
 from manilla.providers import credentials
 from tests.moving.movers import Mover
 from tests.payouts.payout_merchant import CODES
@@ -135,3 +140,27 @@ async def test_both_cells_record_the_move_in_their_audit_logs(mover: Mover) -> N
             "SELECT action FROM audit WHERE action LIKE 'cell.move%' ORDER BY id"
         )
         assert [row["action"] for row in rows] == ["cell.move.begin", end]
+
+
+async def test_a_merchant_with_secrets_under_an_old_master_key_stays(mover: Mover) -> None:
+    """The first cell is changing to the second cell's key, and has not encrypted its rows again."""
+    cells = mover.cells("abuja")
+    old = next(iter(cells.keyring._keys.values()))
+    both = Keyring([crypto.decode_key(crypto.generate_key()), old])
+    await mover.owners["abuja"].execute(
+        "UPDATE master_key_proof SET sealed = $1", both.seal(b"proof", master_key.CONTEXT)
+    )
+    with pytest.raises(CannotMove, match="values in the table credential have another master key"):
+        await moves.begin(msgspec.structs.replace(cells, keyring=both), mover.merchant_id, "abuja")
+
+
+async def test_the_checks_are_repeated_before_the_api_stops(mover: Mover) -> None:
+    await mover.move_until(Step.COPY)
+    wanted = catalogue.MethodUpdate(active=False)
+    await catalogue.change(mover.pair.abuja.services.db, MethodKind.WITHDRAW, CODES["b"], wanted)
+    with pytest.raises(CannotMove, match="differs in the second cell: active"):
+        await mover.resume()
+    assert (await mover.payers["lagos"].ask()).status == 200
+    await mover.abort()
+    assert (await mover.payers["lagos"].ask()).status == 200
+    assert await mover.is_clean()

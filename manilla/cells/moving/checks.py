@@ -5,7 +5,8 @@ from typing import Any
 
 from manilla.cells import directory, registry
 from manilla.cells.moving import fence
-from manilla.kit.crypto import Keyring, SealError
+from manilla.cells.moving.tables import COPIED, REPLICATED, key_of
+from manilla.kit.crypto import HEAD_BYTES, Keyring, SealError
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import queries as merchants
@@ -24,23 +25,39 @@ class CannotMove(Refusal):
 
 
 async def check(
-    source: Database, target: Database, keyring: Keyring, merchant_id: int, to: str
+    source: Database,
+    target: Database,
+    keyring: Keyring,
+    merchant_id: int,
+    to: str,
+    *,
+    is_copied: bool = False,
 ) -> None:
-    """Raises an error that lists everything that is missing for the move."""
-    problems = [each async for each in _problems(source, target, keyring, merchant_id, to)]
+    """Raises an error that lists everything that is missing for the move.
+
+    `is_copied`: the check is repeated after the copy, when the merchant has fences in both cells.
+    """
+    problems = [
+        each async for each in _problems(source, target, keyring, merchant_id, to, is_copied)
+    ]
     if problems:
         raise CannotMove(f"Merchant {merchant_id} cannot be moved to {to}. " + " ".join(problems))
 
 
 async def _problems(
-    source: Database, target: Database, keyring: Keyring, merchant_id: int, to: str
+    source: Database,
+    target: Database,
+    keyring: Keyring,
+    merchant_id: int,
+    to: str,
+    is_copied: bool,
 ) -> AsyncIterator[str]:
-    async for problem in _cell_problems(source, target, merchant_id, to):
+    async for problem in _cell_problems(source, target, merchant_id, to, is_copied):
         yield problem
         return  # the other checks could compare the wrong databases
     async for problem in _database_problems(source, target):
         yield problem
-    async for problem in _merchant_problems(source, merchant_id):
+    async for problem in _merchant_problems(source, merchant_id, is_copied):
         yield problem
     try:
         sealed = await target.value("SELECT sealed FROM master_key_proof")
@@ -55,6 +72,8 @@ async def _problems(
             " the same MANILLA_MASTER_KEY in both cells."
         )
         return
+    async for problem in _sealed_problems(source, keyring, merchant_id):
+        yield problem
     async for problem in _provider_problems(source, target, keyring, merchant_id):
         yield problem
     async for problem in _method_problems(source, target):
@@ -62,7 +81,7 @@ async def _problems(
 
 
 async def _cell_problems(
-    source: Database, target: Database, merchant_id: int, to: str
+    source: Database, target: Database, merchant_id: int, to: str, is_copied: bool
 ) -> AsyncIterator[str]:
     this, other = await registry.required_this(source), await registry.get(source, to)
     found = await registry.this(target)
@@ -79,13 +98,17 @@ async def _cell_problems(
     elif home != this:
         yield f"It lives in {home.name if home else 'no cell'}: run the command there."
     else:
-        problem = await find_arrival_problem(target, merchant_id, this.name)
+        states = ("arriving",) if is_copied else fence.COPIES
+        problem = await find_arrival_problem(target, merchant_id, this.name, states)
         if problem is not None:
             yield problem
 
 
 async def find_arrival_problem(
-    target: Database | Connection, merchant_id: int, from_cell: str
+    target: Database | Connection,
+    merchant_id: int,
+    from_cell: str,
+    states: tuple[str, ...] = fence.COPIES,
 ) -> str | None:
     """Returns why the second cell's rows of the merchant must not be replaced, or None.
 
@@ -103,7 +126,7 @@ async def find_arrival_problem(
             f" run `manilla cell locate {merchant_id} {from_cell}` there, if that is wrong."
         )
     state = await fence.state(target, merchant_id)
-    if state in fence.COPIES:
+    if state in states:
         return None
     if state is not None:
         return f"Its fence in the second cell is `{state}`."
@@ -141,9 +164,43 @@ async def _database_problems(source: Database, target: Database) -> AsyncIterato
             yield f"{name} must connect as the owner of the tables."
 
 
-async def _merchant_problems(source: Database, merchant_id: int) -> AsyncIterator[str]:
+async def _sealed_problems(
+    source: Database, keyring: Keyring, merchant_id: int
+) -> AsyncIterator[str]:
+    """Finds encrypted values under a master key that the second cell may not have."""
+    places = await source.records(
+        "SELECT table_name AS table, column_name AS column FROM information_schema.columns"
+        " WHERE table_name = ANY ($1::text[]) AND data_type = 'bytea'"
+        " AND column_name LIKE '%sealed' ORDER BY table_name",
+        [*COPIED, *REPLICATED],
+    )
+    queries = {
+        place["table"]: f"SELECT substring({place['column']} FROM 1 FOR {HEAD_BYTES}) AS head"
+        f" FROM {place['table']} WHERE {place['column']} IS NOT NULL"
+        f" AND {key_of(place['table'])} = $1"
+        for place in places
+    }
+    # The second factors of the merchant's users.
+    queries["person"] = (
+        f"SELECT substring(totp_sealed FROM 1 FOR {HEAD_BYTES}) AS head"
+        " FROM person p JOIN membership m ON m.person_id = p.id"
+        " WHERE totp_sealed IS NOT NULL AND m.merchant_id = $1"
+    )
+    for table, sql in queries.items():
+        heads = [row["head"] for row in await source.records(sql, merchant_id)]
+        stale = sum(not keyring.is_current(head) for head in heads)
+        if stale:
+            yield (
+                f"{stale} encrypted values in the table {table} have another master key than the"
+                " second cell: run `manilla master-key rewrap` in this cell first."
+            )
+
+
+async def _merchant_problems(
+    source: Database, merchant_id: int, is_copied: bool
+) -> AsyncIterator[str]:
     state = await fence.state(source, merchant_id)
-    if state is not None:
+    if state not in (("copying", "closing") if is_copied else (None,)):
         yield f"Its fence in this cell is `{state}`."
     if await source.has_row(
         "SELECT true FROM posting WHERE merchant_id = $1 AND trx_id = 'carried_forward'",

@@ -7,10 +7,11 @@ be taken back. From then on it can only be continued.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import asyncpg
@@ -423,6 +424,12 @@ class _Runner:
 
     async def _close(self) -> None:
         """Makes the API and the pages of the first cell reject the merchant's requests."""
+        # The copy can take hours, in which keys, accounts and methods can change.
+        await checks.check(
+            *(self._source, self._target, self._cells.keyring),
+            *(self._merchant_id, self._move.to_cell),
+            is_copied=True,
+        )
         async with self._source.transaction() as connection:
             await self._put(connection, Step.COPY, "closing", after=("copying", "closing"))
             await connection.execute(
@@ -497,7 +504,7 @@ class _Runner:
                 move.id,
             )
             names = (move.from_cell, move.to_cell)
-            await _audit(connection, "cell.move.arrive", merchant_id, move.id, *names, **links)
+            await _audit(connection, "cell.move.arrive", merchant_id, move.id, *names, links)
 
     async def _lock_move(self, connection: Connection) -> datetime | None:
         """Locks the move in the second cell, and returns when it was activated.
@@ -575,7 +582,7 @@ async def _audit(
     move_id: str,
     first: str,
     second: str,
-    **facts: Any,
+    links: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     await audit.record(
         *(connection, action, f"merchant:{merchant_id}"),
@@ -583,7 +590,7 @@ async def _audit(
         move=move_id,
         from_cell=first,
         to_cell=second,
-        **facts,
+        **links,
     )
 
 
