@@ -130,10 +130,8 @@ async def find_arrival_problem(
         return None
     if state is not None:
         return f"Its fence in the second cell is `{state}`."
-    if await target.has_row(
-        "SELECT true FROM merchant WHERE id = $1"
-        " UNION ALL SELECT true FROM entry WHERE merchant_id = $1 LIMIT 1",
-        merchant_id,
+    if await merchants.merchant(target, merchant_id) is not None or await target.has_row(
+        "SELECT true FROM entry WHERE merchant_id = $1 LIMIT 1", merchant_id
     ):
         return "The second cell has rows of the merchant that no move has copied."
     return None

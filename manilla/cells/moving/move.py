@@ -170,7 +170,7 @@ async def _store_step(source: Database, move: StoredMove, previous: Step, step: 
 async def _lock_open(connection: Connection, move: StoredMove, step: str) -> None:
     """Locks the move in the first cell until the transaction ends. Fails if it is not at the step.
 
-    The session with the command's lock can be lost, and another command can go on meanwhile.
+    The session with the command's lock can be lost, and another command can continue the move.
     """
     if not await connection.has_row(
         "SELECT true FROM merchant_move WHERE id = $1 AND step = $2 AND ended_at IS NULL FOR SHARE",
