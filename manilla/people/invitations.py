@@ -16,6 +16,7 @@ from manilla.kit.errors import Refusal
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.merchants import merchants
+from manilla.merchants.queries import MerchantRow
 from manilla.people import links, members, passwords, persons, queries, sessions, tokens
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.people.sessions import NewSession
@@ -76,14 +77,26 @@ async def invite(
             raise members.AlreadyMember
         if await _count_open(connection, merchant_id) >= OPEN_MAX:
             raise TooManyInvitations
-        token = await write(
-            connection, keyring, Realm.DASHBOARD, merchant_id, email, role, by, merchant.name
-        )
-        await members.report(connection, merchant_id, f"invited {email} as {role}")
-        subject = f"merchant:{merchant_id}"
-        await audit.record(
-            connection, "member.invite", subject, merchant_id=merchant_id, email=email, role=role
-        )
+        return await invite_member(connection, keyring, by, merchant, email, role)
+
+
+async def invite_member(
+    connection: Connection,
+    keyring: Keyring,
+    by: int | None,
+    merchant: MerchantRow,
+    email: str,
+    role: Role,
+) -> str:
+    """Invites a person as `invite` does, without checking whether that is allowed."""
+    token = await write(
+        connection, keyring, Realm.DASHBOARD, merchant.id, email, role, by, merchant.name
+    )
+    await members.report(connection, merchant.id, f"invited {email} as {role}")
+    subject = f"merchant:{merchant.id}"
+    await audit.record(
+        connection, "member.invite", subject, merchant_id=merchant.id, email=email, role=role
+    )
     return token
 
 

@@ -76,12 +76,25 @@ class Mover:
             (self.urls[first], self.urls[second]),
         )
 
-    async def begin(self, to: str = "abuja") -> StoredMove:
-        return await moves.begin(self.cells(to), self.merchant_id, to)
+    async def begin(
+        self, to: str = "abuja", *, merchant_id: int | None = None, invites: bool = False
+    ) -> StoredMove:
+        who = merchant_id or self.merchant_id
+        return await moves.begin(self.cells(to), who, to, invites=invites)
 
-    async def move(self, to: str = "abuja", on_step: OnStep = _do_nothing) -> None:
-        await moves.run_steps(self.cells(to), await self.begin(to), on_step)
+    async def move(
+        self,
+        to: str = "abuja",
+        on_step: OnStep = _do_nothing,
+        *,
+        merchant_id: int | None = None,
+        invites: bool = False,
+    ) -> list[str]:
+        """Moves the merchant, and returns the email addresses of the members who are invited."""
+        begun = await self.begin(to, merchant_id=merchant_id, invites=invites)
+        await moves.run_steps(self.cells(to), begun, on_step)
         await self.pair.look()
+        return await moves.invited(self.cells(to).target, begun)
 
     async def move_until(self, last: Step, to: str = "abuja") -> None:
         """Ends a move after the work of a step, before the end of the step is stored."""

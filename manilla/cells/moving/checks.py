@@ -1,10 +1,10 @@
 """Checks before a move that the second cell can serve the merchant as the first cell does."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from manilla.cells import directory, registry
-from manilla.cells.moving import fence
+from manilla.cells.moving import fence, team
 from manilla.cells.moving.tables import COPIED, REPLICATED, key_of
 from manilla.kit.crypto import HEAD_BYTES, Keyring, SealError
 from manilla.kit.db import Connection, Database
@@ -31,17 +31,30 @@ async def check(
     merchant_id: int,
     to: str,
     *,
+    invites: bool,
     is_copied: bool = False,
 ) -> None:
     """Raises an error that lists everything that is missing for the move.
 
+    `invites`: whether members whose email address has another account there may be invited.
     `is_copied`: the check is repeated after the copy, when the merchant has fences in both cells.
     """
     problems = [
         each async for each in _problems(source, target, keyring, merchant_id, to, is_copied)
     ]
+    if not problems and not invites:
+        taken = await team.taken_emails(source, target, keyring, merchant_id)
+        problems += [_taken(to, taken)] if taken else []
     if problems:
         raise CannotMove(f"Merchant {merchant_id} cannot be moved to {to}. " + " ".join(problems))
+
+
+def _taken(to: str, emails: Sequence[str]) -> str:
+    return (
+        f"{to} has other accounts with the email addresses of these members: {', '.join(emails)}."
+        " Somebody else may have signed up with the addresses, so the accounts do not get access."
+        " With --invite, the merchant moves, and these members are invited."
+    )
 
 
 async def _problems(

@@ -19,7 +19,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.cells import registry
-from manilla.cells.moving import checks, comparison, fence, replication, rows
+from manilla.cells.moving import checks, comparison, fence, replication, rows, team
 from manilla.cells.moving.checks import CannotMove
 from manilla.cells.moving.fence import retry
 from manilla.kit import changes, ids
@@ -124,11 +124,11 @@ async def find_open(db: Database | Connection, merchant_id: int) -> StoredMove |
     return await db.row(StoredMove, _OPEN, merchant_id)
 
 
-async def begin(cells: Cells, merchant_id: int, to: str) -> StoredMove:
+async def begin(cells: Cells, merchant_id: int, to: str, *, invites: bool = False) -> StoredMove:
     """Checks that the merchant can be moved, and stores the move in both cells."""
     if await find_open(cells.source, merchant_id) is not None:
         raise MoveIsOpen
-    await checks.check(cells.source, cells.target, cells.keyring, merchant_id, to)
+    await checks.check(cells.source, cells.target, cells.keyring, merchant_id, to, invites=invites)
     if await find_open(cells.target, merchant_id) is not None:
         raise MoveIsOpen(f"{to} knows another move of the merchant that has not ended.")
     this = await registry.required_this(cells.source)
@@ -424,10 +424,12 @@ class _Runner:
 
     async def _close(self) -> None:
         """Makes the API and the pages of the first cell reject the merchant's requests."""
-        # The copy can take hours, in which keys, accounts and methods can change.
+        # The copy can take hours, in which keys, accounts and methods can change. Members whose email
+        # address was used to sign up in the meantime are invited.
         await checks.check(
             *(self._source, self._target, self._cells.keyring),
             *(self._merchant_id, self._move.to_cell),
+            invites=True,
             is_copied=True,
         )
         async with self._source.transaction() as connection:
@@ -482,7 +484,7 @@ class _Runner:
             if await fence.state(source, merchant_id) != "leaving":
                 raise fence.FenceChanged
             await rows.copy_small_tables(source, connection, merchant_id)
-            await rows.copy_team(source, connection, self._cells.keyring, merchant_id)
+            await team.copy(source, connection, self._cells.keyring, merchant_id)
             jobs = await source.value(
                 "SELECT coalesce(jsonb_agg(to_jsonb(j)), '[]')::text FROM moved_job j"
                 " WHERE merchant_id = $1",
@@ -560,6 +562,17 @@ async def gap_seconds(source: Database, target: Database, move: StoredMove) -> f
     closed_at = await source.value("SELECT closed_at FROM merchant_move WHERE id = $1", move.id)
     opened_at = await target.value("SELECT activated_at FROM merchant_move WHERE id = $1", move.id)
     return (opened_at - closed_at).total_seconds() if closed_at and opened_at else None
+
+
+async def invited(target: Database, move: StoredMove) -> list[str]:
+    """Returns the members whom the activation has invited instead of giving them access."""
+    rows = await target.records(
+        """
+        SELECT i.email FROM invitation i JOIN merchant_move m ON m.merchant_id = i.merchant_id
+         WHERE m.id = $1 AND i.created_at = m.activated_at ORDER BY i.id""",
+        move.id,
+    )
+    return [row["email"] for row in rows]
 
 
 async def _stored_oid(source: Database, move: StoredMove) -> int | None:

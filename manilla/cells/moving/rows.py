@@ -1,19 +1,7 @@
 """Copies the rows that logical replication does not copy, and removes copies."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from manilla.cells.moving.tables import APPENDED, COPIED, REPLICATED, key_of
-from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
-from manilla.people.second_factor import totp_context
-
-# The columns of a user that a new user in the second cell gets. `totp_sealed` is encrypted again,
-# because it is bound to the user's number.
-_PERSON = (
-    *("realm", "email", "name", "phone", "password_hash", "status", "totp_confirmed_at"),
-    *("totp_last_step", "recovery_hashes", "list_columns", "created_at"),
-)
 
 
 async def copy_small_tables(source: Database, target: Connection, merchant_id: int) -> None:
@@ -147,57 +135,3 @@ async def begin_epoch(source: Database, target: Database) -> None:
              WHERE current_event_epoch() <= $1""",
             first,
         )
-
-
-async def copy_team(
-    source: Database, target: Connection, keyring: Keyring, merchant_id: int
-) -> None:
-    """Gives the merchant's users access in the second cell, where they may be users already."""
-    members = await source.records(
-        f"""
-        SELECT p.id, p.totp_sealed, m.role, m.created_at AS since, m.approves_from,
-               {", ".join(f"p.{name}" for name in _PERSON)}
-          FROM membership m JOIN person p ON p.id = m.person_id WHERE m.merchant_id = $1""",
-        merchant_id,
-    )
-    numbers = {row["id"]: await _find_or_add(target, keyring, row) for row in members}
-    await target.execute("DELETE FROM membership WHERE merchant_id = $1", merchant_id)
-    for row in members:
-        await target.execute(
-            "INSERT INTO membership (merchant_id, person_id, role, created_at, approves_from)"
-            " VALUES ($1, $2, $3, $4, $5)",
-            *(merchant_id, numbers[row["id"]], row["role"], row["since"], row["approves_from"]),
-        )
-    # Whoever asked for an approval must not approve it, so the request must name the same user.
-    await target.execute(
-        """
-        UPDATE payout_batch SET asked_by_id = coalesce(
-               (SELECT new FROM unnest($2::bigint[], $3::bigint[]) AS number (old, new)
-                 WHERE old = asked_by_id), 0)
-         WHERE merchant_id = $1 AND asked_by_id IS NOT NULL AND status = 'asked'""",
-        *(merchant_id, list(numbers), list(numbers.values())),
-    )
-
-
-async def _find_or_add(target: Connection, keyring: Keyring, person: Mapping[str, Any]) -> int:
-    known: int | None = await target.value(
-        "SELECT id FROM person WHERE realm = $1 AND email = $2", person["realm"], person["email"]
-    )
-    if known is not None:
-        return known
-    sealed = person["totp_sealed"]
-    names = [name for name in _PERSON if sealed is not None or not name.startswith("totp_conf")]
-    number = await target.number("SELECT nextval(pg_get_serial_sequence('person', 'id'))")
-    totp = (
-        None
-        if sealed is None
-        else keyring.seal(keyring.open(sealed, totp_context(person["id"])), totp_context(number))
-    )
-    places = ", ".join(f"${n}" for n in range(1, len(names) + 3))
-    await target.execute(
-        f"INSERT INTO person ({', '.join(names)}, id, totp_sealed) OVERRIDING SYSTEM VALUE"
-        f" VALUES ({places})",
-        *(person[name] for name in names),
-        *(number, totp),
-    )
-    return number

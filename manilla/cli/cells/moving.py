@@ -37,6 +37,13 @@ async def move(
     abort: Annotated[
         bool, typer.Option("--abort", help="Take back a move that the other cell has not ended.")
     ] = False,
+    invite: Annotated[
+        bool,
+        typer.Option(
+            "--invite",
+            help="Invite the members whose email address has another account in the other cell.",
+        ),
+    ] = False,
     target_database: Annotated[
         str | None,
         typer.Option(
@@ -55,7 +62,7 @@ async def move(
         raise InstanceRefusal("Choose one of --continue and --abort.")
     async with _opened(tools, target_database) as cells:
         if not resume and not abort:
-            found = await moves.begin(cells, merchant_id, to)
+            found = await moves.begin(cells, merchant_id, to, invites=invite)
         else:
             found = await _open_move(cells, merchant_id, to)
         if abort:
@@ -71,12 +78,14 @@ async def move(
 
         await moves.run_steps(cells, found, report)
         gap = await moves.gap_seconds(cells.source, cells.target, found)
+        invited = await moves.invited(cells.target, found)
     tools.print_fields(
         {
             "merchant_id": merchant_id,
             "cell": to,
             "moved": True,
             "gap_seconds": None if gap is None else round(gap, 2),
+            "invited": invited,
         }
     )
 
