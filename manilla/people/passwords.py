@@ -105,6 +105,11 @@ async def change(db: Database, visitor: Visitor, old: str, new: str) -> None:
     await throttle.give_back(db, buckets)
     new_hash = await hash_of(new)
     async with db.transaction() as connection:
+        # A reset may have replaced the password that was verified. Lock the user and compare again.
+        await queries.lock_person(connection, visitor.person_id)
+        now = await queries.credentials(connection, visitor.person_id)
+        if now is None or now.password_hash != person.password_hash:
+            raise WrongPassword
         await queries.set_password(connection, visitor.person_id, new_hash)
         await queries.delete_resets(connection, visitor.person_id)
         ended = await queries.end_sessions(connection, visitor.person_id, but=visitor.session_id)

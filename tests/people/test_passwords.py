@@ -1,12 +1,15 @@
 """Passwords: which passwords are rejected, and how they are stored and changed."""
 
+import asyncio
+
 import argon2
 import pytest
 
 from manilla.kit.db import Database
-from manilla.people import passwords
+from manilla.people import passwords, queries
 from manilla.people.passwords import WeakPassword, WrongPassword
 from tests.people.accounts import PASSWORD, Accounts
+from tests.waiting import until
 
 WEAK = [
     "elevenchars",
@@ -98,3 +101,25 @@ async def test_changing_the_password_needs_the_old_one_and_ends_the_other_sessio
         False,
     )
     await accounts.sign_in(owner.email, "another long phrase")
+
+
+async def test_a_change_does_not_replace_a_password_that_was_reset_in_the_meantime(
+    db: Database, accounts: Accounts
+) -> None:
+    owner = await accounts.owner()
+    reset_hash = await passwords.hash_of("chosen with the reset link")
+    async with db.transaction() as reset:
+        await queries.set_password(reset, owner.visitor.person_id, reset_hash)
+        change = asyncio.create_task(
+            passwords.change(db, owner.visitor, PASSWORD, "another long phrase")
+        )
+        await until(
+            lambda: db.value(
+                "SELECT EXISTS (SELECT FROM pg_stat_activity"
+                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                " AND query LIKE '%FROM person%FOR UPDATE%')"
+            )
+        )
+    with pytest.raises(WrongPassword):
+        await change
+    await accounts.sign_in(owner.email, "chosen with the reset link")
