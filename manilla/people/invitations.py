@@ -169,6 +169,15 @@ async def list_open(db: Database, merchant_id: int) -> list[Invitation]:
     )
 
 
+async def emails_invited_at(db: Database, merchant_id: int, at: datetime) -> list[str]:
+    """Returns whom the transaction that began at this time has invited."""
+    rows = await db.records(
+        "SELECT email FROM invitation WHERE merchant_id = $1 AND created_at = $2 ORDER BY id",
+        *(merchant_id, at),
+    )
+    return [row["email"] for row in rows]
+
+
 async def withdraw(db: Database, merchant_id: int, invitation_id: int) -> None:
     async with db.transaction() as connection:
         email = await connection.value(

@@ -230,3 +230,14 @@ async def end_sessions(
         merchant_id,
     )
     return len(rows)
+
+
+async def delete_person(connection: Connection, person_id: int) -> None:
+    """Deletes a user who is not a member of any merchant, with their sessions and reset links."""
+    await end_sessions(connection, person_id)
+    for sql in (
+        "DELETE FROM password_reset WHERE person_id = $1",
+        "UPDATE invitation SET invited_by = NULL WHERE invited_by = $1",
+        "DELETE FROM person WHERE id = $1",
+    ):
+        await connection.execute(sql, person_id)

@@ -94,7 +94,7 @@ class Mover:
         begun = await self.begin(to, merchant_id=merchant_id, invites=invites)
         await moves.run_steps(self.cells(to), begun, on_step)
         await self.pair.look()
-        return await moves.invited(self.cells(to).target, begun)
+        return await moves.invited_emails(self.cells(to).target, begun)
 
     async def move_until(self, last: Step, to: str = "abuja") -> None:
         """Ends a move after the work of a step, before the end of the step is stored."""

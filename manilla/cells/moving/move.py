@@ -29,6 +29,7 @@ from manilla.kit.errors import Unavailable
 from manilla.kit.rows import columns
 from manilla.ledger import clearing
 from manilla.merchants import queries as merchants
+from manilla.people import invitations
 from manilla.proofs import chain
 from manilla.proofs.verify import HIGHEST_ID
 
@@ -564,15 +565,12 @@ async def gap_seconds(source: Database, target: Database, move: StoredMove) -> f
     return (opened_at - closed_at).total_seconds() if closed_at and opened_at else None
 
 
-async def invited(target: Database, move: StoredMove) -> list[str]:
+async def invited_emails(target: Database, move: StoredMove) -> list[str]:
     """Returns the members whom the activation has invited instead of giving them access."""
-    rows = await target.records(
-        """
-        SELECT i.email FROM invitation i JOIN merchant_move m ON m.merchant_id = i.merchant_id
-         WHERE m.id = $1 AND i.created_at = m.activated_at ORDER BY i.id""",
-        move.id,
+    activated_at = await target.value(
+        "SELECT activated_at FROM merchant_move WHERE id = $1", move.id
     )
-    return [row["email"] for row in rows]
+    return await invitations.emails_invited_at(target, move.merchant_id, activated_at)
 
 
 async def _stored_oid(source: Database, move: StoredMove) -> int | None:

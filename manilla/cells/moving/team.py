@@ -141,7 +141,7 @@ async def _find_or_add(target: Connection, keyring: Keyring, member: _Row) -> tu
     if not _is_unused(account):
         return account["id"], False
     # A new row, so that no request in progress for the old account changes the new account.
-    await _delete(target, account["id"])
+    await queries.delete_person(target, account["id"])
     added = await _add(target, keyring, member)
     assert added is not None
     return added, True
@@ -164,10 +164,3 @@ async def _add(target: Connection, keyring: Keyring, person: _Row) -> int | None
         *(number, totp),
     )
     return added
-
-
-async def _delete(target: Connection, person_id: int) -> None:
-    await queries.end_sessions(target, person_id)
-    await target.execute("DELETE FROM password_reset WHERE person_id = $1", person_id)
-    await target.execute("UPDATE invitation SET invited_by = NULL WHERE invited_by = $1", person_id)
-    await target.execute("DELETE FROM person WHERE id = $1", person_id)

@@ -78,7 +78,7 @@ async def move(
 
         await moves.run_steps(cells, found, report)
         gap = await moves.gap_seconds(cells.source, cells.target, found)
-        invited = await moves.invited(cells.target, found)
+        invited = await moves.invited_emails(cells.target, found)
     tools.print_fields(
         {
             "merchant_id": merchant_id,
