@@ -99,7 +99,10 @@ class MethodAddition(msgspec.Struct, frozen=True, tag="method_addition"):
 
 
 class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
-    """Resolves a case. The approver sees the case's `merchant_id` and `amount`."""
+    """Resolves a case. The approver sees the case's `merchant_id` and `amount`.
+
+    `merchant_id` is None for a case without a merchant, which the database stores as 0.
+    """
 
     case_id: int
     action: CaseAction
@@ -107,6 +110,11 @@ class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
     merchant_id: int | None
     amount: Money | None
     needs_second: bool = False
+
+    @property
+    def owner_id(self) -> int:
+        """The case's merchant in the database. Two merchants can have cases with one number."""
+        return self.merchant_id or 0
 
 
 PlatformChange = (
@@ -155,7 +163,8 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
             result = await catalogue.add(connection, change.method)
         case CaseResolution():
             result = await resolutions.resolve(
-                connection, change.case_id, change.note, change.action
+                *(connection, change.case_id, change.note, change.action),
+                merchant_id=change.owner_id,
             )
         case ProtectionChange():
             result = await protection.apply(connection, change)
@@ -249,7 +258,7 @@ async def _resolution_needs_second(connection: Connection, change: CaseResolutio
 
     In production, a resolution with an unknown amount always needs approval.
     """
-    case = await cases.find(connection, change.case_id)
+    case = await cases.find(connection, change.case_id, merchant_id=change.owner_id)
     if change.action is CaseAction.NOTHING or case.environment == Environment.SANDBOX:
         return False
     if change.needs_second or case.amount is None:
@@ -309,7 +318,10 @@ async def check(connection: Connection, change: Change, *, is_production_mode: b
         case MethodAddition():
             await catalogue.check_new(connection, change.method)
         case CaseResolution():
-            await resolutions.check(connection, change.case_id, change.note, change.action)
+            await resolutions.check(
+                *(connection, change.case_id, change.note, change.action),
+                merchant_id=change.owner_id,
+            )
 
 
 def _may_take(change: WalletFunding | WalletAdjustment) -> bool:

@@ -1,5 +1,6 @@
 """Cases: problems that Manilla must not resolve automatically. An administrator resolves them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -81,6 +82,10 @@ class Case(msgspec.Struct, frozen=True):
             return None
         return Money(self.currency, self.amount_minor)
 
+    @property
+    def path(self) -> str:
+        return path(self.merchant_id, self.id)
+
 
 class CaseEvent(msgspec.Struct, frozen=True):
     """An event in a case's history, for example that the case was opened."""
@@ -88,6 +93,11 @@ class CaseEvent(msgspec.Struct, frozen=True):
     at: datetime
     event: str
     detail: str
+
+
+def path(merchant_id: int, case_id: int) -> str:
+    """Returns the path of the case's page in the console."""
+    return f"/cases/{case_id}?merchant={merchant_id}"
 
 
 CASE = f"SELECT {columns(Case)} FROM operator_case"
@@ -167,6 +177,19 @@ class CaseNotFound(Refusal):
     message = "There is no such case."
 
 
+class CaseNotUnique(Refusal):
+    status, code = 409, "CASE_NOT_UNIQUE"
+    message = "Several merchants have a case with this number."
+
+    def __init__(self, case_id: int, merchant_ids: Sequence[int]) -> None:
+        *first, last = (str(each) for each in sorted(merchant_ids))
+        super().__init__(
+            f"The merchants {', '.join(first)} and {last} have a case {case_id}. Name the merchant:"
+            f" `manilla case show {case_id} --merchant ID`, or"
+            f" `/cases/{case_id}?merchant=ID` in the console. ID is 0 if the case has no merchant."
+        )
+
+
 class CaseRefused(Refusal):
     message = "The case cannot be resolved in this way."
 
@@ -188,11 +211,22 @@ async def lock(connection: Connection, case: Case) -> Case:
     return current
 
 
-async def find(db: Database | Connection, case_id: int) -> Case:
-    found = await db.row(Case, CASE + " WHERE id = $1", case_id)
-    if found is None:
+async def find(db: Database | Connection, case_id: int, *, merchant_id: int | None = None) -> Case:
+    """Returns the case with this number. Raises `CaseNotUnique` if several merchants have one.
+
+    Each cell numbers its cases, so the case of a merchant that moved to this cell can have the
+    number of another merchant's case. 0 is the `merchant_id` of cases without a merchant.
+    """
+    found = await db.rows(
+        Case,
+        CASE + " WHERE id = $1 AND ($2::bigint IS NULL OR merchant_id = $2)",
+        *(case_id, merchant_id),
+    )
+    if not found:
         raise CaseNotFound(f"There is no case {case_id}.")
-    return found
+    if len(found) > 1:
+        raise CaseNotUnique(case_id, [case.merchant_id for case in found])
+    return found[0]
 
 
 async def history(db: Database, case: Case) -> list[CaseEvent]:

@@ -8,7 +8,6 @@ from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import (
-    NUMBERED,
     AmountFilter,
     Selection,
     SortKeys,
@@ -23,10 +22,13 @@ from manilla.ledger.scope import Everyone, Scope, Tenant, merchant_condition, sc
 FIELDS = Fields(Case, merchant_id=lambda case: case.merchant_id or None)
 # A case without an amount is sorted as if its amount were zero.
 _TABLE = "(SELECT *, coalesce(amount_minor, 0) AS size FROM operator_case) AS listed"
+# The cases of merchants from different cells can have the same number.
 _ORDERS = {
-    **NUMBERED,
-    SortOrder.LARGEST: SortKeys(("size", "id"), tuple[int, int]),
-    SortOrder.SMALLEST: SortKeys(("size", "id"), tuple[int, int], False),
+    SortOrder.NEWEST: SortKeys(("id", "merchant_id"), tuple[int, int]),
+    SortOrder.OLDEST: SortKeys(("id", "merchant_id"), tuple[int, int], False),
+    SortOrder.STATUS: SortKeys(("status", "id", "merchant_id"), tuple[str, int, int]),
+    SortOrder.LARGEST: SortKeys(("size", "id", "merchant_id"), tuple[int, int, int]),
+    SortOrder.SMALLEST: SortKeys(("size", "id", "merchant_id"), tuple[int, int, int], False),
 }
 
 

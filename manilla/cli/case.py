@@ -13,6 +13,7 @@ from manilla.cli.output import as_row, as_rows
 from manilla.cli.providers.rails import configured_rails
 from manilla.console import evidence
 from manilla.kit.fields import Fields
+from manilla.ledger import trx_ids
 from manilla.providers import status_query
 from manilla.providers.status_query import StatusAnswer
 from manilla.resolutions import resolutions
@@ -34,6 +35,17 @@ CaseId = Annotated[
     int, typer.Argument(metavar="CASE", min=1, max=2**63 - 1, help="The case number.")
 ]
 
+OfMerchant = Annotated[
+    int | None,
+    typer.Option(
+        "--merchant",
+        metavar="ID",
+        min=0,
+        max=trx_ids.MERCHANT_ID_MAX,
+        help="The case's merchant, if several merchants have a case with this number.",
+    ),
+]
+
 
 @command(app, "list")
 async def list_cases(
@@ -46,9 +58,9 @@ async def list_cases(
 
 
 @command(app)
-async def show(tools: Tools, case_id: CaseId) -> None:
+async def show(tools: Tools, case_id: CaseId, merchant: OfMerchant = None) -> None:
     """Show a case, its history and its possible resolutions."""
-    case = await cases.find(tools.db, case_id)
+    case = await cases.find(tools.db, case_id, merchant_id=merchant)
     fields = {
         **as_row(COLUMNS, case),
         "history": as_rows(EVENTS, await cases.history(tools.db, case)),
@@ -69,27 +81,31 @@ async def resolve(
         CaseAction,
         typer.Option("--action", help="What to do with the money. `case show` lists the options."),
     ] = CaseAction.NOTHING,
+    merchant: OfMerchant = None,
 ) -> None:
     """Resolve a case. Exits with 1 if the case is already resolved."""
-    case = await cases.find(tools.db, case_id)
+    case = await cases.find(tools.db, case_id, merchant_id=merchant)
     change = CaseResolution(case.id, action, note, case.merchant_id or None, case.amount)
     await changes.apply(tools, change, note)
-    tools.print_fields(as_row(COLUMNS, await cases.find(tools.db, case_id)))
+    resolved = await cases.find(tools.db, case_id, merchant_id=case.merchant_id)
+    tools.print_fields(as_row(COLUMNS, resolved))
 
 
 @command(app)
-async def close(tools: Tools, case_id: CaseId) -> None:
+async def close(tools: Tools, case_id: CaseId, merchant: OfMerchant = None) -> None:
     """Close a case whose difference no longer exists. Exits with 1 if it still exists."""
-    tools.print_fields(as_row(COLUMNS, await resolutions.close_vanished(tools.db, case_id)))
+    closed = await resolutions.close_vanished(tools.db, case_id, merchant_id=merchant)
+    tools.print_fields(as_row(COLUMNS, closed))
 
 
 @command(app)
-async def ask(tools: Tools, case_id: CaseId) -> None:
+async def ask(tools: Tools, case_id: CaseId, merchant: OfMerchant = None) -> None:
     """Query the transaction's status at the provider, without changing anything.
 
     Exits with 1 if the case is not about a transaction at a provider.
     """
-    known = await evidence.gather(tools.db, await cases.find(tools.db, case_id))
+    case = await cases.find(tools.db, case_id, merchant_id=merchant)
+    known = await evidence.gather(tools.db, case)
     if known.question is None:
         raise CaseRefused(f"Case {case_id} is not about a transaction at a provider.")
     async with configured_rails(tools) as rails:

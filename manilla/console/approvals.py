@@ -12,6 +12,7 @@ from manilla.approvals.kinds import PlatformChange
 from manilla.approvals.queries import Approval, ApprovalFilter, ApprovalStatus
 from manilla.audit.actor import current
 from manilla.audit.entry import plain
+from manilla.cases.cases import path as case_path
 from manilla.console import list_pages
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -197,12 +198,12 @@ def _method_current_values(method: Method) -> dict[str, Any]:
     }
 
 
-def _place(request: PageRequest, subject: str) -> str | None:
+def _place(request: PageRequest, asked: Approval) -> str | None:
     """Returns the path of the page about the approval's subject, such as a wallet.
 
     Returns None if there is no such page yet.
     """
-    match subject.split(":"):
+    match asked.subject.split(":"):
         case ["provider", name] if name not in request.services.rails.accounts:
             return None
         case ["method", code] if not any(
@@ -211,7 +212,9 @@ def _place(request: PageRequest, subject: str) -> str | None:
             return None
         case ["wallet", merchant, environment, currency]:
             return f"/merchants/{merchant}/wallets/{environment}/{currency}"
-        case [("setting" | "provider" | "case" | "method") as kind, name]:
+        case ["case", number]:
+            return case_path(asked.merchant_id or 0, int(number))
+        case [("setting" | "provider" | "method") as kind, name]:
             return f"/{kind}s/{name}"
     return None
 

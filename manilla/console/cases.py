@@ -8,8 +8,10 @@ from markupsafe import Markup
 from manilla.approvals import approvals, changes
 from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import CaseResolution
+from manilla.approvals.queries import Approval
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
+from manilla.audit.entry import AuditEntry
 from manilla.cases import cases, listing
 from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseAction, CaseKind, CaseNotFound
 from manilla.cases.listing import CaseFilter, CaseStatus
@@ -17,6 +19,7 @@ from manilla.console import evidence, list_pages, responses
 from manilla.console.providers import titles
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
+from manilla.kit.listing import number as parse_number
 from manilla.kit.listing.sorting import SortOrder
 from manilla.merchants import roster
 from manilla.people.roles import Permission
@@ -65,7 +68,7 @@ COLUMNS = listing.FIELDS.select(
 
 
 def _link(request: PageRequest, row: Case) -> Markup:
-    return cells.link(request, f"/cases/{row.id}", TITLES.get(row.kind, row.kind))
+    return cells.link(request, row.path, TITLES.get(row.kind, row.kind))
 
 
 LIST = RecordList(
@@ -152,31 +155,48 @@ async def resolve(request: PageRequest) -> PageResponse:
             TEMPLATE, refusal, **await _details(request, await _case(request))
         )
     done = f"Resolved: {ACTIONS[action].lower()}."
-    return responses.done_or_asked(request, f"/cases/{case.id}", result, done)
+    return responses.done_or_asked(request, case.path, result, done)
 
 
 async def close(request: PageRequest) -> PageResponse:
     """Closes a case without moving money, if ledger and provider no longer differ."""
     case = await _case(request)
     try:
-        await resolutions.close_vanished(request.db, case.id)
+        await resolutions.close_vanished(request.db, case.id, merchant_id=case.merchant_id)
     except Refusal as refusal:
         return request.form_with_errors(
             TEMPLATE, refusal, **await _details(request, await _case(request))
         )
-    return request.redirect(f"/cases/{case.id}", done="Closed: there is no difference.")
+    return request.redirect(case.path, done="Closed: there is no difference.")
 
 
 async def _case(request: PageRequest) -> Case:
+    """Returns the case that the path names. The merchant may be omitted if the number is unique."""
+    case_id = list_pages.path_number(request, "case")
     try:
-        return await cases.find(request.db, list_pages.path_number(request, "case"))
+        return await cases.find(request.db, case_id, merchant_id=_merchant(request))
     except CaseNotFound:
         raise PageNotFound from None
+
+
+def _merchant(request: PageRequest) -> int | None:
+    given = request.form if request.http.method == "POST" else request.query
+    text = given.text("merchant")
+    if not text:
+        return None
+    number = parse_number(text)
+    if number is None:
+        raise PageNotFound
+    return number
 
 
 async def _details(request: PageRequest, case: Case) -> dict[str, Any]:
     db = request.db
     about = AuditFilter(merchant_id=case.merchant_id or None, subject=f"case:{case.id}")
+
+    def is_about_case(record: AuditEntry | Approval) -> bool:
+        return (record.subject, record.merchant_id) == (about.subject, about.merchant_id)
+
     return {
         "case": case,
         "title": TITLES.get(case.kind, case.kind),
@@ -187,8 +207,6 @@ async def _details(request: PageRequest, case: Case) -> dict[str, Any]:
         "actions": ACTIONS,
         "providers": titles(request),
         "history": await cases.history(db, case),
-        "lines": await audit.list_entries(db, about),
-        "approvals": [
-            each for each in await approvals.waiting(db) if each.subject == about.subject
-        ],
+        "lines": [line for line in await audit.list_entries(db, about) if is_about_case(line)],
+        "approvals": [each for each in await approvals.waiting(db) if is_about_case(each)],
     }

@@ -4,6 +4,7 @@ import asyncio
 from urllib.parse import quote
 
 from manilla.cases import listing as cases
+from manilla.cases.cases import path as case_path
 from manilla.cases.listing import CaseFilter
 from manilla.kit import deadline, time_limits
 from manilla.kit.db import Database
@@ -146,6 +147,8 @@ async def _requests(db: Database, text: str) -> list[SearchHit]:
 def _path_of_hit(_request: PageRequest, hit: SearchHit) -> str:
     if hit.kind in (HitKind.PAYMENT, HitKind.PAYOUT):
         return f"/transactions/{hit.id}"
+    if hit.kind is HitKind.CASE:
+        return case_path(hit.merchant_id or 0, int(hit.id))
     return "/people" if hit.kind is HitKind.PERSON else f"/{hit.kind}s/{hit.id}"
 
 

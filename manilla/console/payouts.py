@@ -9,6 +9,7 @@ from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
 from manilla.cases.cases import CaseKind
+from manilla.cases.cases import path as case_path
 from manilla.console import list_pages
 from manilla.console.providers import titles
 from manilla.kit.display import money
@@ -63,7 +64,9 @@ def _job(_request: PageRequest, row: Stuck) -> Markup | str:
 
 def _case(request: PageRequest, row: Stuck) -> Markup | str:
     number = row.case_id
-    return cells.link(request, f"/cases/{number}", f"Case {number}") if number else "—"
+    if number is None:
+        return "—"
+    return cells.link(request, case_path(row.payout.merchant_id, number), f"Case {number}")
 
 
 def _sent(_request: PageRequest, row: Stuck) -> str:

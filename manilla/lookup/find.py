@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from manilla.cases import listing as cases
+from manilla.cases.cases import CaseNotUnique
 from manilla.cases.listing import CaseFilter
 from manilla.kit.db import Database
 from manilla.kit.listing import first, in_pages
@@ -118,7 +119,10 @@ def _request(request: Request) -> LookupResult:
 
 async def _case(db: Database, wanted: str) -> LookupResult | None:
     page = await cases.cases(db, Everyone(), CaseFilter(search=wanted))
-    for case in page.rows:
-        if str(case.id) == wanted:
-            return LookupResult("case", wanted, case.merchant_id, case.environment, case.trx_id)
-    return None
+    found = [case for case in page.rows if str(case.id) == wanted]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise CaseNotUnique(found[0].id, [case.merchant_id for case in found])
+    case = found[0]
+    return LookupResult("case", wanted, case.merchant_id, case.environment, case.trx_id)

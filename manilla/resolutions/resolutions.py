@@ -41,19 +41,36 @@ async def options(db: Database | Connection, case: Case) -> list[ResolutionOptio
     return [ResolutionOption(action, text) for action, text in found.items()]
 
 
-async def check(connection: Connection, case_id: int, note: str, action: CaseAction) -> None:
+async def check(
+    connection: Connection,
+    case_id: int,
+    note: str,
+    action: CaseAction,
+    *,
+    merchant_id: int | None = None,
+) -> None:
     """Raises the error that `resolve` would raise now."""
     _check_note(note)
-    case = await cases.find(connection, case_id)
+    case = await cases.find(connection, case_id, merchant_id=merchant_id)
     cases.check_open(case)
     await _check_option(connection, case, action)
 
 
-async def resolve(db: Database | Connection, case_id: int, note: str, action: CaseAction) -> Case:
-    """Resolves a case and moves its money exactly once."""
+async def resolve(
+    db: Database | Connection,
+    case_id: int,
+    note: str,
+    action: CaseAction,
+    *,
+    merchant_id: int | None = None,
+) -> Case:
+    """Resolves a case and moves its money exactly once.
+
+    `merchant_id` is needed only if several merchants have a case with this number.
+    """
     _check_note(note)
     async with transaction_of(db) as connection:
-        case = await _locked(connection, case_id)
+        case = await _locked(connection, case_id, merchant_id)
         await _check_option(connection, case, action)
         await _move_money(connection, case, action, f"case {case.id}: {note}")
         await cases.close_case(connection, case, f"{action}: {note}")
@@ -69,7 +86,7 @@ async def resolve(db: Database | Connection, case_id: int, note: str, action: Ca
             environment=case.environment,
             amount=None if action is CaseAction.NOTHING else case.amount,
         )
-    return await cases.find(db, case_id)
+    return await cases.find(db, case_id, merchant_id=case.merchant_id)
 
 
 async def _move_money(connection: Connection, case: Case, action: CaseAction, reason: str) -> None:
@@ -95,20 +112,24 @@ async def _reverse(connection: Connection, case: Case) -> None:
         raise CaseRefused("The payout is no longer completed.")
 
 
-async def close_vanished(db: Database | Connection, case_id: int) -> Case:
+async def close_vanished(
+    db: Database | Connection, case_id: int, *, merchant_id: int | None = None
+) -> Case:
     """Closes a case if its problem no longer exists."""
-    case = await cases.find(db, case_id)
+    case = await cases.find(db, case_id, merchant_id=merchant_id)
     cases.check_open(case)
     if case.vanished_at is None:
         raise CaseRefused(
             f"The problem of case {case_id} has not vanished: resolve it with a note instead."
         )
-    return await resolve(db, case_id, VANISHED_NOTE, CaseAction.NOTHING)
+    return await resolve(
+        *(db, case_id, VANISHED_NOTE, CaseAction.NOTHING), merchant_id=case.merchant_id
+    )
 
 
-async def _locked(connection: Connection, case_id: int) -> Case:
+async def _locked(connection: Connection, case_id: int, merchant_id: int | None) -> Case:
     """Locks the transaction, then the case: the same order as functions that open cases."""
-    case = await cases.find(connection, case_id)
+    case = await cases.find(connection, case_id, merchant_id=merchant_id)
     if case.trx_id is not None:
         await payments.payment(connection, case.merchant_id, case.trx_id, lock=True)
         await payouts.payout(connection, case.merchant_id, case.trx_id, lock=True)

@@ -27,10 +27,10 @@ class InProcessCommand:
 
     def __init__(self, app: typer.Typer, environment: dict[str, str]) -> None:
         self._app = app
-        self._environment = environment
+        self.environment = environment
 
     async def run(self, *words: str, given: str = "") -> Any:
-        runner = CliRunner(env=self._environment)
+        runner = CliRunner(env=self.environment)
         return await asyncio.to_thread(
             lambda: runner.invoke(self._app, [*words, "--json"], input=given)
         )

@@ -27,6 +27,7 @@ from manilla.platform import settings
 from manilla.refunds import decisions, initiate
 from manilla.services import Services
 from manilla.settings import Settings
+from tests.cases.same_number import add_case, two_cases
 from tests.checkout.page_checks import accessibility_violations, opened
 from tests.client import Reply, Site, new_merchant
 from tests.console.sample_data import create_failed_job
@@ -184,7 +185,7 @@ async def test_suspense_is_shown_from_both_sides_and_resolved_once(
         await page.get_by_text("Resolved: credit the merchant.").wait_for()
         assert not await accessibility_violations(page)
         assert "credit: The customer agrees to pay the rest" in await main_of(page)
-        case = page.url.rsplit("/", 1)[1]
+        case = page.url.rsplit("/", 1)[1].partition("?")[0]
     assert await shop.balance() == 40_000
     assert await audited(services, f"case:{case}") == [("case.resolve", operations.email)]
     again = await operations.post(f"/cases/{case}/resolve", {"action": "keep", "note": "mine"})
@@ -238,6 +239,47 @@ async def test_a_difference_at_a_provider_is_shown_from_both_sides(
     assert "<p>Our books say 5.00 NGN.</p>" in page
     assert "<p>The provider says 7.00 NGN.</p>" in page
     assert 'href="/console/providers/providera">Provider A</a>' in page
+
+
+async def test_the_pages_tell_two_cases_with_the_same_number_apart(
+    services: Services, operations: SignedInUser
+) -> None:
+    number, merchants = await two_cases(services.db, services.keyring)
+    case, resolution = f"/cases/{number}", {"action": "nothing", "note": "Seen"}
+    for reply in (await operations.get(case), await operations.post(f"{case}/resolve", resolution)):
+        assert reply.status == 409
+        assert f"The merchants {merchants[0]} and {merchants[1]} have a case" in text(reply)
+    for merchant_id in merchants:
+        page = text(await operations.get(f"{case}?merchant={merchant_id}"))
+        assert f"REF-{merchant_id}" in page
+        assert f'name="merchant" value="{merchant_id}"' in page
+    assert (await operations.get(f"{case}?merchant=0")).status == 404
+    given = {**resolution, "merchant": str(merchants[1])}
+    reply = await operations.post(f"{case}/resolve", given)
+    assert "Resolved: move no money." in await operations.follow(reply)
+    found = [await cases.find(services.db, number, merchant_id=each) for each in merchants]
+    assert [case.status for case in found] == ["open", "resolved"]
+    listed = text(await operations.get(f"/cases?q={number}"))
+    assert all(f"/console{each.path}" in listed for each in found)
+
+
+async def test_an_approval_resolves_the_case_of_its_own_merchant(
+    services: Services, shop: Shop, operations: SignedInUser
+) -> None:
+    charge = await shop.choose(await shop.start(), "providera_ngn_va")
+    await shop.pay(charge, amount=400)
+    await shop.until_charge(charge, "suspense")
+    approval_id, payer = await ask_to_credit(services, shop)
+    asked = await approvals.find(services.db, approval_id)
+    case = await cases.find(services.db, asked.detail["case"])
+    other = await add_case(services.db, services.keyring, case.id)
+    notice = "A resolution of this case awaits"
+    assert notice in unescape(text(await operations.get(case.path)))
+    assert notice not in unescape(text(await operations.get(cases.path(other, case.id))))
+    with acting(Actor(ActorKind.COMMAND, None, "another")):
+        await approvals.approve(payer, approval_id)
+    assert await shop.balance() == 40_000
+    assert (await cases.find(services.db, case.id, merchant_id=other)).status == "open"
 
 
 async def ask_to_credit(services: Services, shop: Shop) -> tuple[int, approvals.Approvals]:
