@@ -83,6 +83,7 @@ async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -
         f"""
         SELECT {_COLUMNS} FROM payout_attempt
          WHERE provider = $1 AND dead_at > now() - $2::interval AND sent_reference IS NOT NULL
+           AND NOT lives_elsewhere(merchant_id)
            AND NOT EXISTS (SELECT FROM posting g
                             WHERE g.merchant_id = payout_attempt.merchant_id
                               AND g.trx_id = payout_attempt.trx_id

@@ -71,6 +71,7 @@ async def decided_lately(db: Database, provider: str, age: timedelta, limit: int
         + """
          WHERE provider = $1 AND environment = 'production' AND status IN ('completed', 'failed')
            AND created_at > now() - $2::interval AND began_at IS NOT NULL
+           AND NOT lives_elsewhere(merchant_id)
            AND NOT EXISTS (SELECT FROM posting g
                             WHERE g.merchant_id = payout.merchant_id AND g.trx_id = payout.trx_id
                               AND g.kind IN ('case_write_off', 'case_debit'))

@@ -6,6 +6,7 @@ from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.cli import case
 from manilla.kit.environment import Environment
+from manilla.reconciliation import balances
 from tests.cli.in_process import InProcessCommand
 from tests.moving.movers import Mover
 
@@ -31,3 +32,18 @@ async def test_a_case_that_arrives_is_not_mistaken_for_another_merchants(mover: 
     assert (await command.printed("resolve", *words))["reference"] == "REF-lagos"
     [still_open] = await cases.cases(mover.db("abuja"))
     assert still_open.merchant_id == merchants["abuja"]
+
+
+async def test_reconciliation_leaves_copies_to_the_merchants_cell(mover: Mover) -> None:
+    lagos = mover.payers["lagos"]
+    trx_id = await lagos.pay_out()
+    await lagos.until(trx_id, "completed")
+    await mover.move()
+    await lagos.settle("a", trx_id, "reversed")
+    found = {}
+    for cell in ("lagos", "abuja"):
+        services = mover.running(cell).services
+        found[cell] = await balances.compare(services.db, services.rails, "providera")
+    assert (found["lagos"].transfers_asked, found["lagos"].transfers_differ) == (0, [])
+    assert found["abuja"].transfers_differ == [trx_id]
+    assert (await mover.payers["abuja"].payout(trx_id)).is_reversed
