@@ -230,7 +230,8 @@ async def delete_expired(db: Database) -> None:
     await db.execute(
         """
         UPDATE api_key SET secret_sealed = NULL
-         WHERE secret_sealed IS NOT NULL AND expires_at < now() - interval '1 day'"""
+         WHERE secret_sealed IS NOT NULL AND expires_at < now() - interval '1 day'
+           AND NOT lives_elsewhere(merchant_id)"""
     )
 
 

@@ -131,7 +131,15 @@ class RequestLog:
     async def _write_uses(self) -> None:
         if not self._uses:
             return
-        await _set_last_used(self._db, self._uses)
+        try:
+            await _set_last_used(self._db, self._uses)
+        except Unavailable:
+            raise
+        except Exception:
+            # For example, a merchant whose move is in its cut-over. The next requests try again.
+            log.exception("key_uses_not_written", uses=len(self._uses))
+            self._uses = {}
+            return
         moment = time.monotonic()
         if len(self._written_uses) > USES_MAX:
             self._written_uses = {}
@@ -195,6 +203,7 @@ async def _update_last_used(
               FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::timestamptz[])
                    AS u (merchant_id, environment, {number}, at)
               JOIN {table} USING (merchant_id, environment, {number})
+             WHERE NOT lives_elsewhere(merchant_id)
              ORDER BY merchant_id, environment, {number}
                FOR NO KEY UPDATE OF {table})
         UPDATE {table} AS c SET last_used_at = greatest(c.last_used_at, used.at)
