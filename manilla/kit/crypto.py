@@ -136,6 +136,13 @@ class SealedColumn(msgspec.Struct, frozen=True):
     context: Callable[[Any], str]
 
 
+# Lets the transaction change the copies of a merchant that moved to another cell. During a move,
+# the fence still rejects the change, so that the copy cannot differ from the original.
+_OPEN_COPY = """
+    SELECT set_config('manilla.moves', $1::bigint::text, true) FROM merchant_fence
+     WHERE merchant_id = $1 AND state IN ('left', 'partial')"""
+
+
 async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> int:
     """Rewraps a column's values with the current master key, and returns how many were rewrapped.
 
@@ -149,13 +156,17 @@ async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> 
     )
     stale = [row for row in rows if not keyring.is_current(row["head"])]
     match = " AND ".join(f"{name} = ${n}" for n, name in enumerate(place.key, start=3))
+    owner = "id" if place.table == "merchant" else "merchant_id"
     for row in stale:
-        # Update only an unchanged value, so that a concurrent change is not overwritten.
-        await db.execute(
-            f"UPDATE {place.table} SET {place.column} = $1::bytea || {rest}"
-            f" WHERE {head} = $2 AND {match}",
-            keyring.rewrap_head(row["head"], place.context(row)),
-            row["head"],
-            *(row[name] for name in place.key),
-        )
+        async with db.transaction() as connection:
+            if owner in place.key:
+                await connection.execute(_OPEN_COPY, row[owner])
+            # Update only an unchanged value, so that a concurrent change is not overwritten.
+            await connection.execute(
+                f"UPDATE {place.table} SET {place.column} = $1::bytea || {rest}"
+                f" WHERE {head} = $2 AND {match}",
+                keyring.rewrap_head(row["head"], place.context(row)),
+                row["head"],
+                *(row[name] for name in place.key),
+            )
     return len(stale)

@@ -5,7 +5,10 @@ import pytest
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.cli import case
+from manilla.kit import crypto
+from manilla.kit.crypto import Keyring
 from manilla.kit.environment import Environment
+from manilla.merchants import api_keys, credentials, merchants
 from manilla.reconciliation import balances
 from tests.cli.in_process import InProcessCommand
 from tests.moving.movers import Mover
@@ -47,3 +50,35 @@ async def test_reconciliation_leaves_copies_to_the_merchants_cell(mover: Mover) 
     assert (found["lagos"].transfers_asked, found["lagos"].transfers_differ) == (0, [])
     assert found["abuja"].transfers_differ == [trx_id]
     assert (await mover.payers["abuja"].payout(trx_id)).is_reversed
+
+
+async def test_a_moved_merchants_requests_and_keys_stop_no_task(mover: Mover) -> None:
+    await mover.owners["lagos"].execute(
+        """
+        INSERT INTO api_key (merchant_id, environment, number, name, api_key_hash, secret_sealed,
+                             rights, networks, expires_at, created_by)
+        SELECT merchant_id, environment, 1, 'x', 'x', secret_sealed, '{read}', '{}',
+               now() - interval '2 days', 'x'
+          FROM credential WHERE merchant_id = $1 AND environment = 'production'""",
+        mover.merchant_id,
+    )
+    await mover.move()
+    await api_keys.delete_expired(mover.db("lagos"))
+    log = mover.pair.lagos.services.requests
+    log._written_uses = {}
+    assert (await mover.payers["lagos"].ask()).status == 503
+    await log.flush()
+    assert log._uses == {}
+
+
+async def test_the_master_key_also_changes_in_copies(mover: Mover) -> None:
+    await mover.move()
+    services = mover.pair.lagos.services
+    keyring = Keyring([crypto.decode_key(crypto.generate_key()), *services.keyring._keys.values()])
+    for column in (credentials.SEALED, merchants.SEALED_BVN):
+        await crypto.rewrap_column(services.db, keyring, column)
+    found = await services.db.records(
+        "SELECT secret_sealed FROM credential WHERE merchant_id = $1", mover.merchant_id
+    )
+    assert found
+    assert all(keyring.is_current(row["secret_sealed"]) for row in found)
