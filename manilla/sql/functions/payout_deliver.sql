@@ -16,7 +16,6 @@ SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    transfer CONSTANT text := 'transfer';
     undisputed integer[];
     checked_merchant_ids bigint[];
     checked_trx_ids text[];
@@ -44,17 +43,19 @@ BEGIN
       INTO undisputed, checked_merchant_ids, checked_trx_ids, checked_fences
       FROM jsonb_to_recordset(p_items) AS g (
            item integer, merchant_id bigint, trx_id text, provider text, amount numeric,
-           known jsonb)
+           known jsonb, kind text)
      CROSS JOIN LATERAL (
            SELECT payout.status, payout.provider, payout.session_id, payout.currency,
                   coalesce(payout.accepted_reference, payout.provider_reference)
                   AS provider_reference FROM payout
             WHERE payout.merchant_id = g.merchant_id AND payout.trx_id = g.trx_id
             LIMIT 1) AS p
-      -- The kind is not a literal, so the planner uses the key instead of a kind's partial index.
+      -- No item has a kind. Without this column, the kind would be a constant, and the planner would
+      -- use the partial index of this kind instead of the key.
       LEFT JOIN LATERAL (
            SELECT job.fence FROM job
-            WHERE job.merchant_id = g.merchant_id AND job.kind = transfer AND job.subject = g.trx_id
+            WHERE job.merchant_id = g.merchant_id AND job.kind = coalesce(g.kind, 'transfer')
+              AND job.subject = g.trx_id
             LIMIT 1) AS j ON true
      WHERE p.status = 'pending' AND p.provider = g.provider
        AND g.known = jsonb_build_object('provider_reference', p.provider_reference,
@@ -107,9 +108,9 @@ BEGIN
      WHERE line.first_minor <> 0;
 
     DELETE FROM job
-     USING unnest(checked_merchant_ids, checked_trx_ids, checked_fences)
-           AS u (merchant_id, trx_id, fence)
-     WHERE job.merchant_id = u.merchant_id AND job.kind = transfer AND job.subject = u.trx_id
+     USING unnest(checked_merchant_ids, array_fill('transfer'::text, ARRAY[number]),
+                  checked_trx_ids, checked_fences) AS u (merchant_id, kind, trx_id, fence)
+     WHERE job.merchant_id = u.merchant_id AND job.kind = u.kind AND job.subject = u.trx_id
        AND job.fence = u.fence;
 
     PERFORM outcomes_write(p_items, undisputed);
