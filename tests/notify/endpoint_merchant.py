@@ -67,8 +67,9 @@ class EndpointMerchant:
 
     async def resend(self) -> None:
         works = ResendTasks(self.services.db).works()
-        for job in await claims.claim(self.services.db, {JobKind.RESEND: 100}):
-            await Runner(self.services.db, works)._do(job)
+        while claimed := await claims.claim(self.services.db, {JobKind.RESEND: 100}):
+            for job in claimed:
+                await Runner(self.services.db, works)._do(job)
 
     async def skip_to_next_attempt(self) -> float:
         """Makes the next attempt due, and returns how long the worker would have waited for it."""

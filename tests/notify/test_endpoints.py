@@ -7,8 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from manilla.job_kinds import JobKind
 from manilla.kit import outbound
 from manilla.kit.db import Database
+from manilla.kit.jobs import RunEnd, claims
+from manilla.notify.endpoints import deliveries
+from manilla.notify.endpoints.deliveries import ResendTasks
 from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
 from tests.notify.deliveries import Deliveries
@@ -272,6 +276,26 @@ async def test_an_enabled_endpoint_gets_what_it_missed_when_asked(shop: Endpoint
     received = [each.json["data"]["trx_id"] for each in shop.receiver.received]
     assert received[0] == first
     assert sorted(received[1:]) == missed
+
+
+async def test_a_long_resend_continues_where_the_last_run_ended(
+    shop: EndpointMerchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "RESEND_ROWS", 2)
+    created = await shop.create("payment.success")
+    for _ in range(5):
+        await shop.deliveries.finish_payment(ipn_url=NO_IPN)
+    db, tasks = shop.services.db, ResendTasks(shop.services.db)
+    await db.execute("DELETE FROM job WHERE kind = 'endpoint'")
+    endpoint = await shop.endpoint(created["id"])
+    await deliveries.resend_since(db, endpoint, datetime.now(UTC) - timedelta(days=1))
+    scheduled = []
+    while claimed := await claims.claim(db, {JobKind.RESEND: 100}):
+        [job] = claimed
+        assert await tasks.resend(job) is RunEnd.DELETED
+        scheduled.append(await db.number("SELECT count(*) FROM job WHERE kind = 'endpoint'"))
+        assert await tasks.resend(job) is None  # a worker that has lost the job changes nothing
+    assert scheduled == [2, 4, 5]
 
 
 async def test_a_deleted_endpoint_gets_nothing_and_has_no_secret(

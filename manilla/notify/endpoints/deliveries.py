@@ -13,7 +13,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit import jobs, strict_json, time_limits
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.kit.jobs import Job, Work
+from manilla.kit.jobs import Job, NextRun, RunEnd, Work
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder
 from manilla.kit.rows import columns
@@ -118,18 +118,28 @@ class ResendTasks:
     def works(self) -> dict[str, Work]:
         return {JobKind.RESEND: Work(self.resend, concurrency=RESEND_CONCURRENCY)}
 
-    async def resend(self, job: Job) -> None:
-        """Schedules deliveries in small transactions, oldest first. Running it twice is safe."""
-        endpoint_id, since, with_delivered = job.subject.split(" ")
-        last = notification_ids.NOTIFICATION_IDS.floor(datetime.fromisoformat(since))
+    async def resend(self, job: Job) -> NextRun:
+        """Schedules the next deliveries, oldest first, and replaces the job with one for the rest.
+
+        Each run is short and is one transaction, so no event is scheduled twice, and other jobs run
+        in between.
+        """
+        endpoint_id, since, with_delivered, *position = job.subject.split(" ")
+        first = notification_ids.NOTIFICATION_IDS.floor(datetime.fromisoformat(since))
+        last = position[0] if position else first
         endpoint = await store.find_any(self._db, job.merchant_id, endpoint_id)
-        while endpoint is not None:
-            wanted = await _missed(self._db, endpoint, last, with_delivered=with_delivered == "1")
-            async with self._db.transaction() as connection:
-                await schedule(connection, endpoint, [id for id, is_wanted in wanted if is_wanted])
-            if len(wanted) < RESEND_ROWS:
-                return
-            last = wanted[-1][0]
+        if endpoint is None:
+            return None
+        wanted = await _missed(self._db, endpoint, last, with_delivered=with_delivered == "1")
+        async with self._db.transaction() as connection:
+            if not await jobs.is_held(connection, job):
+                return None  # another worker has claimed the job
+            await schedule(connection, endpoint, [id for id, is_wanted in wanted if is_wanted])
+            await jobs.delete(connection, job.merchant_id, job.kind, job.subject)
+            if len(wanted) == RESEND_ROWS:
+                words = (endpoint_id, since, with_delivered, wanted[-1][0])
+                await jobs.put(connection, job.merchant_id, job.kind, " ".join(words))
+        return RunEnd.DELETED
 
 
 async def _missed(
