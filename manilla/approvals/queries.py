@@ -13,7 +13,7 @@ from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import NUMBERED, RecordFilter, Selection, Totals
 from manilla.kit.money import Money
-from manilla.kit.rows import Reads
+from manilla.kit.sessions.rows import Reads
 from manilla.people.roles import Realm
 
 

@@ -6,7 +6,7 @@ from manilla.audit.entry import AuditEntry
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import NUMBERED, Selection, Totals
-from manilla.kit.rows import Reads, columns
+from manilla.kit.sessions.rows import Reads, columns
 
 FIELDS = Fields(AuditEntry, actor="actor_name")
 

@@ -13,7 +13,7 @@ from manilla.banks.nigeria import BY_CODE
 from manilla.kit import changes
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 
 log = structlog.get_logger(__name__)
 

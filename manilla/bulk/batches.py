@@ -27,7 +27,7 @@ from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.rows import Reads
+from manilla.kit.sessions.rows import Reads
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.payouts.initiate import PayoutOrder

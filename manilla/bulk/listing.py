@@ -8,7 +8,7 @@ from manilla.kit import listing
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import RecordFilter, Selection, SortKeys, SortOrder, Totals
-from manilla.kit.rows import Reads
+from manilla.kit.sessions.rows import Reads
 from manilla.ledger.scope import Tenant, scope_conditions
 
 FIELDS = Fields(Batch)

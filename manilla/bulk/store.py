@@ -12,7 +12,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.money import Money
-from manilla.kit.rows import Reads, RowSource, columns
+from manilla.kit.sessions.rows import Reads, RowSource, columns
 from manilla.ledger.scope import Tenant
 
 INSERTED_AT_ONCE = 1_000

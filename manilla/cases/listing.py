@@ -15,7 +15,7 @@ from manilla.kit.listing.sorting import (
     Totals,
     read_as,
 )
-from manilla.kit.rows import Reads, columns
+from manilla.kit.sessions.rows import Reads, columns
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant, merchant_condition, scope_conditions
 

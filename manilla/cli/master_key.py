@@ -5,6 +5,7 @@ import typer
 from manilla.approvals import approvals
 from manilla.audit import audit
 from manilla.cells import registry
+from manilla.cells.moving import fence
 from manilla.cli.instance import Data, Tools, command
 from manilla.cli.output import Json, Output
 from manilla.compliance import documents
@@ -48,7 +49,9 @@ async def rewrap(tools: Tools) -> None:
     all processes. Remove the old key after this command has succeeded.
     """
     moved = {
-        f"{place.table}.{place.column}": await crypto.rewrap_column(tools.db, tools.keyring, place)
+        f"{place.table}.{place.column}": await crypto.rewrap_column(
+            tools.db, tools.keyring, place, fence.pass_copy
+        )
         for place in PLACES
     }
     if any(moved.values()):

@@ -10,7 +10,7 @@ from manilla.compliance import dossiers
 from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 
 BYTES_MAX = 5 * 1024 * 1024
 DOCUMENTS_MAX = 10

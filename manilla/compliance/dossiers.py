@@ -12,7 +12,7 @@ from manilla.audit.actor import current
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 
 NOTE_LENGTH_MAX = 1_000
 

@@ -9,7 +9,7 @@ from manilla.cases.listing import CaseFilter
 from manilla.kit import deadline, time_limits
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.rows import Reads
+from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.lookup import search as transaction_search

@@ -16,7 +16,7 @@ from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Columns, insert_after
 from manilla.kit.listing import Page
-from manilla.kit.rows import Reads
+from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.lookup.story import PayoutStory, payout_story

@@ -10,14 +10,14 @@ import binascii
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 
 KEY_BYTES = 32
 _VERSION = b"\x01"
@@ -127,6 +127,10 @@ def _decrypt(key: bytes, data: bytes, context: str) -> bytes:
         ) from None
 
 
+# Permits the transaction to change the merchant's rows.
+Permit = Callable[[Connection, int], Awaitable[None]]
+
+
 class SealedColumn(msgspec.Struct, frozen=True):
     """A column of encrypted values, with the function that derives a row's encryption context."""
 
@@ -136,15 +140,10 @@ class SealedColumn(msgspec.Struct, frozen=True):
     context: Callable[[Any], str]
 
 
-# Lets the transaction change the copies of a merchant that moved to another cell. During a move,
-# the fence still rejects the change, so that the copy cannot differ from the original.
-_OPEN_COPY = """
-    SELECT set_config('manilla.moves', $1::bigint::text, true) FROM merchant_fence
-     WHERE merchant_id = $1 AND state IN ('left', 'partial')"""
-
-
-async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> int:
+async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn, permit: Permit) -> int:
     """Rewraps a column's values with the current master key, and returns how many were rewrapped.
+
+    `permit` is called in each transaction that changes a value of a merchant.
 
     Only the header of each value is read, because an encrypted document can be several megabytes
     long.
@@ -160,7 +159,7 @@ async def rewrap_column(db: Database, keyring: Keyring, place: SealedColumn) -> 
     for row in stale:
         async with db.transaction() as connection:
             if owner in place.key:
-                await connection.execute(_OPEN_COPY, row[owner])
+                await permit(connection, row[owner])
             # Update only an unchanged value, so that a concurrent change is not overwritten.
             await connection.execute(
                 f"UPDATE {place.table} SET {place.column} = $1::bytea || {rest}"

@@ -19,9 +19,9 @@ import structlog
 
 from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.rows import Reads, Row, RowSource, reader
 from manilla.kit.sessions.away import AWAY, first_fault, means_away, unavailable_when_away
 from manilla.kit.sessions.connector import Connector
+from manilla.kit.sessions.rows import Reads, Row, RowSource, reader
 from manilla.kit.sessions.unconfirmed import WAITING, UnconfirmedCommits
 
 log = structlog.get_logger(__name__)

@@ -3,7 +3,7 @@
 import msgspec
 
 from manilla.kit.money import Money
-from manilla.kit.rows import Reads
+from manilla.kit.sessions.rows import Reads
 
 
 class AccountBalance(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.ratelimit import RateTicket
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.ledger.idempotency import RepeatKey
 
 TRIES = 5

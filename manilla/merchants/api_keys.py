@@ -17,7 +17,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.kit.texts import is_line
 from manilla.ledger.scope import Tenant
 from manilla.merchants import credentials, merchants, networks, notices, queries

@@ -8,7 +8,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.rows import RowSource
+from manilla.kit.sessions.rows import RowSource
 from manilla.platform import settings
 
 # The types of jobs that send money. These jobs wait during a hold.

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 
 
 class MerchantRow(msgspec.Struct, frozen=True):

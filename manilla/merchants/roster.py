@@ -17,7 +17,7 @@ from manilla.kit.listing.sorting import (
     Totals,
     read_as,
 )
-from manilla.kit.rows import Reads, columns
+from manilla.kit.sessions.rows import Reads, columns
 from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MERCHANT, MerchantRow
 

@@ -11,7 +11,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import deletion, keys
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.notify import notification_ids, signing

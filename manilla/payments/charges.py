@@ -12,7 +12,7 @@ from manilla.kit.batch import SharedWrite
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.rows import struct_of
+from manilla.kit.sessions.rows import struct_of
 from manilla.ledger import timeline
 from manilla.merchants import merchants
 from manilla.merchants.directory import Caller

@@ -11,7 +11,7 @@ import msgspec
 from manilla.kit import crash, tracing
 from manilla.kit.batch import Batcher
 from manilla.kit.db import BY_KEY, Database
-from manilla.kit.rows import struct_of
+from manilla.kit.sessions.rows import struct_of
 from manilla.ledger.posting import Posting
 from manilla.merchants import queries as merchants
 from manilla.notify import outbox

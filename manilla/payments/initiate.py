@@ -13,7 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
-from manilla.kit.rows import common_fields
+from manilla.kit.sessions.rows import common_fields
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem

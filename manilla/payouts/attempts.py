@@ -17,7 +17,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.ledger import timeline
 from manilla.payouts import store
 from manilla.payouts.payout import Payout, PayoutStatus

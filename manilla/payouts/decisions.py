@@ -19,7 +19,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import hold_job
-from manilla.kit.rows import RowSource
+from manilla.kit.sessions.rows import RowSource
 from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing

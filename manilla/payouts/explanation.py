@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit.db import Database
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.payouts.attempts import Attempt, AttemptEnd
 from manilla.routing.choice import RouteDecision, SkipReason
 

@@ -18,7 +18,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, amount_of
 from manilla.kit.ratelimit import RateTicket
-from manilla.kit.rows import common_fields
+from manilla.kit.sessions.rows import common_fields
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem

@@ -9,7 +9,7 @@ import msgspec
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job, claims
 from manilla.kit.money import Money
-from manilla.kit.rows import RowSource, columns
+from manilla.kit.sessions.rows import RowSource, columns
 from manilla.payouts.payout import REPORTED_COLUMNS, REPORTED_NAMES, Payout
 from manilla.providers.port import TransferState
 

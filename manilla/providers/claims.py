@@ -13,7 +13,7 @@ import msgspec
 from manilla.kit.batch import SharedReads
 from manilla.kit.db import BY_KEY, Connection, Database
 from manilla.kit.money import Money
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.providers.port import Claim, EventKind
 
 # If a signed webhook contradicts our amount or a status response, wait this long before acting.

@@ -7,7 +7,7 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.db import Database
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 
 
 class ReceivedWebhook(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from datetime import date, datetime
 import msgspec
 
 from manilla.kit.money import Money
-from manilla.kit.rows import RowSource, columns
+from manilla.kit.sessions.rows import RowSource, columns
 
 DAYS_MAX = 400
 

@@ -11,7 +11,7 @@ from manilla.kit.clock import start_of_day
 from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.kit.rows import RowSource, columns
+from manilla.kit.sessions.rows import RowSource, columns
 from manilla.ledger import trx_ids
 from manilla.reconciliation.days import ReconciledDay
 from manilla.reconciliation.matching import OPEN_SIDES

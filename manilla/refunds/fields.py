@@ -11,7 +11,7 @@ import msgspec
 from manilla.kit.clock import iso_of_sql
 from manilla.kit.fields import api_field
 from manilla.kit.money import Money
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.ledger.posting import CUSTOMER_CREDIT
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant

@@ -8,7 +8,7 @@ from manilla.kit import listing
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import Selection, Totals, read_as
-from manilla.kit.rows import Reads
+from manilla.kit.sessions.rows import Reads
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Scope, scope_conditions
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter

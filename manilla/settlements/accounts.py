@@ -19,7 +19,7 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind

@@ -15,7 +15,7 @@ from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant
 from manilla.platform.settings import WEEKDAYS
 

@@ -20,7 +20,7 @@ from manilla.kit.listing.sorting import (
     read_as,
 )
 from manilla.kit.money import Money
-from manilla.kit.rows import Reads, columns
+from manilla.kit.sessions.rows import Reads, columns
 from manilla.ledger.scope import Tenant, scope_conditions
 
 REFERENCE = "SETTLEMENT-"  # prefix of each settlement's reference, followed by its number

@@ -13,8 +13,8 @@ from manilla.approvals.approvals import Approvals
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network, client_address
-from manilla.kit.rows import Reads
 from manilla.kit.sessions.reader import RequestReads
+from manilla.kit.sessions.rows import Reads
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.people import devices

@@ -25,7 +25,7 @@ from manilla.kit.listing.sorting import (
     Totals,
 )
 from manilla.kit.money import Money
-from manilla.kit.rows import Reads
+from manilla.kit.sessions.rows import Reads
 from manilla.people import list_columns
 from manilla.web import exports, lists
 from manilla.web.display import short_moment

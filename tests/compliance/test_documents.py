@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 
+from manilla.cells.moving import fence
 from manilla.cli import master_key
 from manilla.compliance import documents
 from manilla.compliance.documents import (
@@ -141,12 +142,14 @@ async def test_a_new_master_key_reads_documents_that_were_rewrapped(
     assert documents.SEALED in master_key.PLACES
     old = services.keyring._keys[services.keyring._current]
     new = crypto.decode_key(crypto.generate_key())
-    await crypto.rewrap_column(services.db, Keyring([new, old]), documents.SEALED)
+    await crypto.rewrap_column(services.db, Keyring([new, old]), documents.SEALED, fence.pass_copy)
     try:
         about = services.db, Keyring([new]), merchant.new.id, number
         assert (await documents.read(*about))[1] == PDF
     finally:  # Restore the old key, because other tests in this process use it.
-        await crypto.rewrap_column(services.db, Keyring([old, new]), documents.SEALED)
+        await crypto.rewrap_column(
+            services.db, Keyring([old, new]), documents.SEALED, fence.pass_copy
+        )
     assert (await documents.read(services.db, services.keyring, merchant.new.id, number))[1] == PDF
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
+from manilla.cells.moving import fence
 from manilla.cli import case
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
@@ -76,7 +77,7 @@ async def test_the_master_key_also_changes_in_copies(mover: Mover) -> None:
     services = mover.pair.lagos.services
     keyring = Keyring([crypto.decode_key(crypto.generate_key()), *services.keyring._keys.values()])
     for column in (credentials.SEALED, merchants.SEALED_BVN):
-        await crypto.rewrap_column(services.db, keyring, column)
+        await crypto.rewrap_column(services.db, keyring, column, fence.pass_copy)
     found = await services.db.records(
         "SELECT secret_sealed FROM credential WHERE merchant_id = $1", mover.merchant_id
     )

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pyotp
 import pytest
 
+from manilla.cells.moving import fence
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring, SealError
 from manilla.kit.db import Database
@@ -149,9 +150,15 @@ async def test_the_secret_is_encrypted_for_its_row_and_moves_to_a_new_master_key
 
     [old], new = settings.master_keys, crypto.decode_key(crypto.generate_key())
     everyones = await db.value("SELECT count(*) FROM person WHERE totp_sealed IS NOT NULL")
-    assert await crypto.rewrap_column(db, Keyring([new, old]), second_factor.SEALED) == everyones
+    assert (
+        await crypto.rewrap_column(db, Keyring([new, old]), second_factor.SEALED, fence.pass_copy)
+        == everyones
+    )
     moved = await db.value(read, owner.visitor.person_id)
     context = second_factor.totp_context(owner.visitor.person_id)
     assert Keyring([new]).open(moved, context).decode() == app.secret
-    assert await crypto.rewrap_column(db, Keyring([old, new]), second_factor.SEALED) == everyones
+    assert (
+        await crypto.rewrap_column(db, Keyring([old, new]), second_factor.SEALED, fence.pass_copy)
+        == everyones
+    )
     assert isinstance(await accounts.try_sign_in(owner.email, code=code_of(app)), SignedIn)

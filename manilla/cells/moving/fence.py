@@ -38,6 +38,15 @@ class FenceChanged(Refusal):
     )
 
 
+async def pass_copy(connection: Connection, merchant_id: int) -> None:
+    """Lets the transaction change the copy of a merchant that has moved to another cell.
+
+    During a move, the fence still rejects the change, so that a copy equals its original.
+    """
+    if await state(connection, merchant_id) in COPIES:
+        await pass_fence(connection, merchant_id)
+
+
 async def pass_fence(connection: Connection, merchant_id: int) -> None:
     """Lets this transaction change the rows of a fenced merchant."""
     await connection.execute(f"{LOCK_TIMEOUT}; SET LOCAL manilla.moves = '{merchant_id}'")

@@ -26,7 +26,7 @@ from manilla.kit import changes, ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.ledger import clearing
 from manilla.merchants import queries as merchants
 from manilla.people import invitations
@@ -425,8 +425,8 @@ class _Runner:
 
     async def _close(self) -> None:
         """Makes the API and the pages of the first cell reject the merchant's requests."""
-        # The copy can take hours, in which keys, accounts and methods can change. Members whose email
-        # address was used to sign up in the meantime are invited.
+        # The copy can take hours, in which keys, accounts and methods can change. Members whose
+        # email address was used to sign up in the meantime are invited.
         await checks.check(
             *(self._source, self._target, self._cells.keyring),
             *(self._merchant_id, self._move.to_cell),

@@ -16,7 +16,7 @@ from manilla.kit.listing.sorting import (
     Totals,
     read_as,
 )
-from manilla.kit.rows import Reads, columns
+from manilla.kit.sessions.rows import Reads, columns
 
 
 class FailedJob(msgspec.Struct, frozen=True):

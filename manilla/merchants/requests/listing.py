@@ -16,7 +16,7 @@ from manilla.kit.listing.sorting import (
     SortOrder,
     Totals,
 )
-from manilla.kit.rows import Reads
+from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, merchant_condition, scope_conditions
 from manilla.ledger.transaction_lists import LATEST

@@ -20,7 +20,7 @@ import structlog
 from manilla import metrics
 from manilla.kit.db import CONFLICTS, Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.sql import months
 
 log = structlog.get_logger(__name__)

@@ -16,7 +16,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job, NextRun, RunEnd, Work
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.notify import notification_ids, queries
 from manilla.notify.endpoints import store
 from manilla.notify.endpoints.destination import attempts_key, job_subject

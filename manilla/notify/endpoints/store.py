@@ -5,7 +5,7 @@ from datetime import timedelta
 from manilla.kit.db import Connection, Database
 from manilla.kit.listing import Page
 from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder, read_as
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant, scope_conditions
 from manilla.notify.endpoints.endpoint import EndpointNotFound, WebhookEndpoint
 

@@ -17,7 +17,7 @@ from manilla.kit.clock import iso_of_sql
 from manilla.kit.db import Database
 from manilla.kit.listing import Page
 from manilla.kit.listing.sorting import KeyIndex, Selection, SortKeys, SortOrder
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant, scope_conditions
 from manilla.notify.events.kinds import EventType
 

@@ -10,7 +10,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.listing import PAGE_ROWS, Moment, Page
 from manilla.kit.listing.sorting import KeyIndex, Selection, SortOrder, read_as
 from manilla.kit.money import Money
-from manilla.kit.rows import columns
+from manilla.kit.sessions.rows import columns
 from manilla.ledger import transaction_lists
 from manilla.ledger.scope import Tenant, merchant_condition, scope_conditions
 from manilla.payments.payment import Payment
