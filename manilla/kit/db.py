@@ -21,7 +21,7 @@ from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.sessions.away import AWAY, first_fault, means_away, unavailable_when_away
 from manilla.kit.sessions.connector import Connector
-from manilla.kit.sessions.rows import Reads, Row, RowSource, reader
+from manilla.kit.sessions.rows import Reads, Row, RowSource, converter
 from manilla.kit.sessions.unconfirmed import WAITING, UnconfirmedCommits
 
 log = structlog.get_logger(__name__)
@@ -106,7 +106,7 @@ class KeptConnection:
         self._raw: Any = None
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
-        return list(map(reader(kind), await self.records(sql, *values)))
+        return list(map(converter(kind), await self.records(sql, *values)))
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
         self._check()
@@ -347,7 +347,7 @@ class Database(Queries, Reads):
 
     async def rows_by_key(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
         """Works like `records_by_key`, and converts each record to the given struct."""
-        return list(map(reader(kind), await self.records_by_key(sql, *values)))
+        return list(map(converter(kind), await self.records_by_key(sql, *values)))
 
 
 @asynccontextmanager

@@ -233,7 +233,10 @@ async def end_sessions(
 
 
 async def delete_person(connection: Connection, person_id: int) -> None:
-    """Deletes a user who is not a member of any merchant, with their sessions and reset links."""
+    """Deletes a user who is not a member of any merchant, with their sessions and reset links.
+
+    Only the tables' owner has this privilege.
+    """
     await end_sessions(connection, person_id)
     for sql in (
         "DELETE FROM password_reset WHERE person_id = $1",

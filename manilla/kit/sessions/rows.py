@@ -25,7 +25,7 @@ def columns(kind: type[msgspec.Struct], **computed: str) -> str:
 
 
 @cache
-def reader(kind: type[Row]) -> Callable[[Any], Row]:
+def converter(kind: type[Row]) -> Callable[[Any], Row]:
     """Returns a function that converts a database record to the struct.
 
     Enums are stored as text in the database, so their fields are converted. Structs without enum
@@ -38,7 +38,7 @@ def reader(kind: type[Row]) -> Callable[[Any], Row]:
 
 def struct_of(kind: type[Row], values: Sequence[Any]) -> Row:
     """Creates a struct from the values of all its fields, such as a part of a joined record."""
-    row: Row = reader(kind)(dict(zip(kind.__struct_fields__, values, strict=True)))
+    row: Row = converter(kind)(dict(zip(kind.__struct_fields__, values, strict=True)))
     return row
 
 
@@ -73,11 +73,11 @@ class RowSource(ABC):
         """Runs one SQL statement with a method of an asyncpg session, such as `fetchrow`."""
 
     async def rows(self, kind: type[Row], sql: str, *values: Any) -> list[Row]:
-        return list(map(reader(kind), await self.records(sql, *values)))
+        return list(map(converter(kind), await self.records(sql, *values)))
 
     async def row(self, kind: type[Row], sql: str, *values: Any) -> Row | None:
         record = await self.record(sql, *values)
-        return None if record is None else reader(kind)(record)
+        return None if record is None else converter(kind)(record)
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
         records: list[Any] = await self.fetch("fetch", sql, values)
