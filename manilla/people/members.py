@@ -46,14 +46,6 @@ class AlreadyMember(Refusal):
     message = "This person is already a member."
 
 
-class OtherPassword(Refusal):
-    status, code = 409, "OTHER_PASSWORD"
-    message = (
-        "This email address already has an account with another password. Somebody else may have"
-        " signed up with it. Add the person without --password-stdin: they are then invited."
-    )
-
-
 class LastOwner(Refusal):
     status, code = 409, "LAST_OWNER"
     message = "A merchant must have at least one owner. Make another member an owner first."
@@ -130,30 +122,22 @@ async def add(
 ) -> Person:
     """Adds a member without an invitation. Only the operator can do this.
 
-    The member can approve requests immediately. An existing user keeps their name and password, and
-    must have the given password, because somebody else may have signed up with the email address.
+    The member can approve requests immediately. An existing user keeps their name and password.
     """
     email, name = persons.read_email(email), persons.read_name(name)
     passwords.check(password, email=email, name=name)
     password_hash = await passwords.hash_of(password)
     async with db.transaction() as connection:
         await merchants.get(connection, merchant_id)
-        added = await queries.insert_person(
+        await queries.insert_person(
             connection, Realm.DASHBOARD, email, name, password_hash=password_hash
         )
         person = await persons.find(connection, Realm.DASHBOARD, email)
         if not await join(connection, merchant_id, person.id, role, timedelta()):
             raise AlreadyMember
-        if added is None and not await _has_password(connection, person.id, password):
-            raise OtherPassword
         await report(connection, merchant_id, f"added {email} as {role}", except_person=person.id)
         await _record(connection, "member.add", merchant_id, person.id, email=email, role=role)
     return person
-
-
-async def _has_password(connection: Connection, person_id: int, password: str) -> bool:
-    known = await queries.credentials(connection, person_id)
-    return known is not None and (await passwords.verify(known.password_hash, password)).is_right
 
 
 async def change_role(db: Database, merchant_id: int, person_id: int, role: Role) -> None:

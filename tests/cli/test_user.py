@@ -9,7 +9,7 @@ import pytest
 from manilla.cli import user
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
-from manilla.people import invitations, members, resets
+from manilla.people import invitations, resets
 from manilla.people.roles import Realm
 from manilla.people.sign_in import NeedsCode
 from manilla.settings import BadConfiguration, Mode, Settings
@@ -103,22 +103,6 @@ async def test_members_are_added_and_listed(
         (owner.email, "owner"),
         (new, "finance"),
     ]
-
-
-async def test_an_existing_user_is_added_only_with_their_own_password(
-    db: Database, accounts: Accounts, command: InProcessCommand
-) -> None:
-    owner, other = await accounts.owner(), await accounts.owner()
-    words = ("add", "--merchant", str(owner.merchant_id), "--role", "owner", "--email", other.email)
-    chosen = ("--name", "Ife", "--password-stdin")
-    text = await command.refused(*words, *chosen, given="the operator chose this")
-    assert "already has an account with another password" in text
-    held = await members.merchants_of(db, other.visitor.person_id)
-    assert [each.merchant_id for each in held] == [other.merchant_id]
-    added = await command.printed(*words, *chosen, given=PASSWORD)
-    assert (added["id"], added["name"]) == (other.visitor.person_id, other.visitor.name)
-    held = await members.merchants_of(db, other.visitor.person_id)
-    assert {each.merchant_id for each in held} == {owner.merchant_id, other.merchant_id}
 
 
 async def test_a_reset_link_is_printed_and_sent_and_works_once(
