@@ -173,6 +173,18 @@ async def test_a_killed_run_is_continued(archive: Archive, tmp_path: Path, point
     await archive.assert_sound()
 
 
+async def test_a_gap_in_the_ids_of_postings_does_not_stop_the_archive(archive: Archive) -> None:
+    """Rolled back transactions leave gaps, and a link of the chain can lie within a gap."""
+    await chain.extend(archive.story.db)
+    await archive.owner.value(
+        "SELECT setval('posting_id_seq', nextval('posting_id_seq') + $1)", 2 * chain.IDS_MAX
+    )
+    await archive.story.take_payment()
+    [result] = await archive.run()
+    assert result.removed == 1
+    await archive.assert_sound()
+
+
 async def test_a_second_process_does_not_archive_at_the_same_time(archive: Archive) -> None:
     async with archive.owner.connection() as connection:
         await connection.value(f"SELECT pg_advisory_lock({archiving.LOCK})")

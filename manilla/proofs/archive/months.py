@@ -114,7 +114,8 @@ async def next_due(db: Database, before: datetime) -> DueMonth | None:
         f"""
         SELECT min(posted_at) FROM posting p
          WHERE id > $1 AND id <= (
-               SELECT last_id FROM posting_chain WHERE number >= $2 AND merchant_id IS NULL
+               SELECT last_id FROM posting_chain
+                WHERE number >= $2 AND merchant_id IS NULL AND postings > 0
                 ORDER BY number LIMIT 1)
            AND {_NUMBERED_HERE}""",
         *(after_id, first_link),
