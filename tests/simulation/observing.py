@@ -26,6 +26,8 @@ from tests.simulation.shops import MerchantWorld, Shop, decoded, minor_of
 
 OURS = "TXN"  # The references that Manilla creates start with this text.
 EVENTS = "/api/v1/events?limit=100"
+# The ledger's name of a refund's final status at the provider.
+IN_LEDGER = {"success": "completed", "failed": "failed"}
 NEWEST = 1000  # The control API lists at most this many objects.
 # The simulator leaves transfers to this account open.
 OPEN = "0000000003"
@@ -54,6 +56,8 @@ class Observer:
         self._events: list[Notice] = []
         # The ids of the merchants' refunds, by rail and the provider's own number.
         self._refunds: dict[tuple[str, int], str] = {}
+        # The refunds without a number that were found by payment and amount during this look.
+        self._guessed: set[str] = set()
         self._last_event: dict[int, str] = {}
 
     def forget(self, kind: str, rail: str) -> None:
@@ -79,6 +83,7 @@ class Observer:
 
     async def read_providers(self) -> None:
         """Reads the newest records of all providers."""
+        self._guessed.clear()
         for kind, objects in self._objects.items():
             for rail in self._rails:
                 listed = await self.world.control(f"{rail}/{kind}?limit={NEWEST}")
@@ -119,25 +124,30 @@ class Observer:
         """Returns the id of the merchant's refund, if the provider has only its own number.
 
         The ledger knows the provider's number, unless the provider's response was lost. Then the
-        refund is one with the same payment and amount that has no number yet.
+        refund is one with the same payment and amount that has no number yet. If there are several,
+        nobody can tell them apart, so this returns one that agrees with the provider's status.
         """
         key, number = (rail, refund["id"]), str(refund["id"])
-        if key not in self._refunds:
-            payment, amount = refund["payment_reference"].rpartition("-")[0], refund["amount"]
-            for db in self.world.databases:
-                records = await db.records(
-                    """
-                    SELECT trx_id FROM refund
-                     WHERE provider = $1 AND (provider_reference = $2 OR provider_reference IS NULL
-                       AND payment_trx_id = $3 AND amount_minor = $4 AND trx_id <> ALL($5))
-                     ORDER BY provider_reference IS NULL LIMIT 1""",
-                    *(BY_RAIL[rail].provider, number, payment, minor_of(amount)),
-                    list(self._refunds.values()),
-                )
-                if records:
-                    self._refunds[key] = records[0]["trx_id"]
-                    break
-        return self._refunds.get(key, number)
+        if key in self._refunds:
+            return self._refunds[key]
+        payment, amount = refund["payment_reference"].rpartition("-")[0], refund["amount"]
+        for db in self.world.databases:
+            records = await db.records(
+                """
+                SELECT trx_id, provider_reference IS NOT NULL AS has_number FROM refund
+                 WHERE provider = $1 AND (provider_reference = $2 OR provider_reference IS NULL
+                   AND payment_trx_id = $3 AND amount_minor = $4 AND trx_id <> ALL($5))
+                 ORDER BY provider_reference IS NULL, status = $6 DESC LIMIT 1""",
+                *(BY_RAIL[rail].provider, number, payment, minor_of(amount)),
+                *(list(self._guessed), IN_LEDGER.get(refund["status"], "pending")),
+            )
+            for trx_id, has_number in records:
+                if has_number:
+                    self._refunds[key] = trx_id
+                else:
+                    self._guessed.add(trx_id)
+                return str(trx_id)
+        return number
 
     async def _observe_shop(self, shop: Shop, seen: Observation) -> None:
         reply = await self._get(shop, "/api/v1/balance")
