@@ -162,11 +162,13 @@ class QuietMoment(Observer):
 
         Some refunds are never sent again, and the rejection of a refund that was sent again is not
         conclusive. The platform leaves such a refund to an administrator after three days.
+
+        A second send can be earlier than the first, if PostgreSQL's clock was wrong at the first.
         """
         stuck = await self.world.live.db.records(
             "SELECT trx_id, provider, charge_reference, amount_minor FROM refund"
             " WHERE trx_id = ANY($1) AND status = 'pending'"
-            " AND (sent_at IS NOT NULL AND provider = ANY($2) OR sent_at > first_sent_at)",
+            " AND (sent_at IS NOT NULL AND provider = ANY($2) OR sent_at <> first_sent_at)",
             *([job.rpartition(" ")[2] for job in waiting], REFUNDS_NOT_RESENT),
         )
         for record in stuck:
