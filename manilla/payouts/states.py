@@ -136,7 +136,7 @@ async def settle_within(
         await reports.report(
             connection, payout, CaseKind.CONTRADICTION, contradiction(payout, event.event)
         )
-    await _report_contradicting_webhooks(connection, payout)
+    await report_contradicting_webhooks(connection, payout)
     return status is not None
 
 
@@ -192,14 +192,14 @@ async def _judged(
     return msgspec.structs.replace(event, event=judged)
 
 
-async def _report_contradicting_webhooks(connection: Connection, payout: Payout) -> None:
+async def report_contradicting_webhooks(db: Database | Connection, payout: Payout) -> None:
     """Opens a case for each signed webhook that contradicts the payout's status. Moves no money."""
-    said = await reports.claims_about(connection, EventKind.TRANSFER, payout)
+    said = await reports.claims_about(db, EventKind.TRANSFER, payout)
     for status in sorted({claim.status for claim in said if claim.status}):
         if not fits(payout, TransferStatus(status)):
             detail = f"The payout is {payout.status}; a signed webhook says {status}."
-            await reports.report(connection, payout, CaseKind.CONTRADICTION, detail)
-    await reports.report_disagreement(connection, payout, said)
+            await reports.report(db, payout, CaseKind.CONTRADICTION, detail)
+    await reports.report_disagreement(db, payout, said)
 
 
 async def _change(

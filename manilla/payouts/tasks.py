@@ -167,7 +167,7 @@ class PayoutTasks:
             case Completed():
                 return RunEnd.DELETED
             case Ended():
-                pass  # only the hourly reconciliation queries payouts with a final status
+                await states.report_contradicting_webhooks(self._db, payout)
             case NoStatusQuery(detail):
                 await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
         return None

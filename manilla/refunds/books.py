@@ -3,6 +3,7 @@
 from manilla.kit.db import Connection
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.kit.sessions.rows import RowSource
 from manilla.ledger import posting
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.merchants.outgoing import OutgoingHold
@@ -49,9 +50,9 @@ async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> Non
     await _post(connection, refund, PostingKind.REFUND_PAID, 0, paid_by)
 
 
-async def is_from_bank(connection: Connection, refund: Refund) -> bool:
+async def is_from_bank(db: RowSource, refund: Refund) -> bool:
     """Whether a completed refund was paid from our bank instead of by the provider."""
-    return await connection.has_row(
+    return await db.has_row(
         """
         SELECT true FROM posting g
           JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id

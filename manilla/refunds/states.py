@@ -17,7 +17,7 @@ from manilla.payments import store as payments
 from manilla.payments.payment import Payment
 from manilla.providers import claims
 from manilla.providers.claims import Claimed
-from manilla.providers.port import EventKind
+from manilla.providers.port import EventKind, ReportedRefundStatus
 from manilla.refunds import books, store
 from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers import conclusive, reports
@@ -28,6 +28,11 @@ NEXT: dict[tuple[RefundStatus, TransferEvent], RefundStatus] = {
     (RefundStatus.PENDING, TransferEvent.DELIVERED): RefundStatus.COMPLETED,
     (RefundStatus.PENDING, TransferEvent.FAILED): RefundStatus.FAILED,
     (RefundStatus.PENDING, TransferEvent.REJECTED): RefundStatus.FAILED,
+}
+# The status in a signed webhook that contradicts each final status of a refund.
+CONTRADICTED_BY = {
+    RefundStatus.COMPLETED: ReportedRefundStatus.FAILED,
+    RefundStatus.FAILED: ReportedRefundStatus.PAID,
 }
 
 
@@ -53,6 +58,7 @@ async def settle(
         status = NEXT.get((current.status, event.event))
         if status is None:
             await _report_contradiction(connection, current, event)
+            await report_contradicting_webhook(connection, current)
             return False
         if holder is not None and not await jobs.is_held(connection, holder):
             return False
@@ -61,6 +67,10 @@ async def settle(
         if conclusive.doubts(event, await _claims(connection, current, event)):
             return False
         await _change(connection, payment, current, status, event)
+        # `_change` has deleted the job, so a webhook that arrives from now on adds a new job, which
+        # queries the provider. This check finds the webhooks that have arrived before.
+        after = msgspec.structs.replace(current, status=status)
+        await report_contradicting_webhook(connection, after)
         crash.point("before_refund_commit")
     return True
 
@@ -122,7 +132,7 @@ async def _change(
     await add_to_timeline(connection, payment, status, refund, detail)
     # If an administrator paid a refund that was also sent, keep the job that queries the provider.
     if not (is_paid and by_administrator and refund.sent_at):
-        await jobs.delete(connection, refund.merchant_id, SEND, refund.trx_id)
+        await jobs.delete_unless_changed(connection, refund.merchant_id, SEND, refund.trx_id)
     if by_administrator:
         await record(connection, "refund.confirm" if is_paid else "refund.reject", refund, detail)
 
@@ -148,6 +158,18 @@ async def _report_contradiction(
         is_contradicted = said is RefundStatus.COMPLETED
     if is_contradicted:
         await reports.report(connection, refund, CaseKind.CONTRADICTION, detail)
+
+
+async def report_contradicting_webhook(db: Database | Connection, refund: Refund) -> None:
+    """Opens a case if a signed webhook contradicts the refund's final status. Moves no money."""
+    opposite = CONTRADICTED_BY.get(refund.status)
+    detail = f"The refund is {refund.status}; a signed webhook says {opposite}. Nothing was moved."
+    if refund.status is RefundStatus.COMPLETED and await books.is_from_bank(db, refund):
+        opposite = ReportedRefundStatus.PAID
+        detail = "The refund was paid from our bank, and a signed webhook says paid."
+    said = await reports.claims_about(db, EventKind.REFUND, refund)
+    if opposite is not None and any(claim.status == opposite for claim in said):
+        await reports.report(db, refund, CaseKind.CONTRADICTION, detail)
 
 
 async def change_refunded(connection: Connection, payment: Payment, minor: int) -> None:

@@ -93,8 +93,10 @@ class RefundTasks:
                 is_settled = await self._settle(refund, event)
                 return self.machine.after_settle(refund, is_settled=is_settled)
             case Ended():
+                await states.report_contradicting_webhook(self._db, refund)
                 return _watch_seconds(refund)
             case NoStatusQuery(detail):
+                await states.report_contradicting_webhook(self._db, refund)
                 await self._leave_to_administrator(refund, detail)
         return None
 

@@ -117,6 +117,19 @@ async def delete(connection: Connection, merchant_id: int, kind: str, subject: s
     )
 
 
+async def delete_unless_changed(
+    connection: Connection, merchant_id: int, kind: str, subject: str
+) -> None:
+    """Deletes a job, unless an event has arrived since a worker or an administrator claimed it."""
+    await connection.execute(
+        """
+        DELETE FROM job
+         WHERE merchant_id = $1 AND kind = $2 AND subject = $3
+           AND (lease IS NULL OR lease = fence)""",
+        *(merchant_id, kind, subject),
+    )
+
+
 async def wake(connection: Connection, merchant_id: int, kinds: Sequence[str]) -> None:
     """Makes a merchant's jobs due now, because the condition that the jobs waited for has changed.
 
