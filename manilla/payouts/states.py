@@ -128,6 +128,7 @@ async def settle_within(
     if status is not None:
         metrics.payouts_decided.labels(event.event).inc()
         payout = await _change(connection, payout, status, event)
+        await _check_left_rails(connection, payout)
     elif (payout.status, event.event) in AGREES:
         await store.add_reported(connection, payout, event.state)
     elif event.source is not Source.ADMINISTRATOR:
@@ -267,6 +268,16 @@ def detail_of(event: SettlementEvent) -> str:
 async def _forget_jobs(connection: Connection, payout: Payout) -> None:
     for kind in (SEND, COMPLETE_IN_SANDBOX):
         await jobs.delete(connection, payout.merchant_id, kind, payout.trx_id)
+
+
+async def _check_left_rails(connection: Connection, payout: Payout) -> None:
+    """Adds a job if a previous rail reports the transfer, because it may have paid it too.
+
+    The rail's webhook may have arrived after the worker had checked the previous rails.
+    """
+    key = payout.merchant_id, payout.trx_id
+    if payout.is_routed and await conclusive.left_rail_that_has_it(connection, *key):
+        await jobs.put(connection, payout.merchant_id, SEND, payout.trx_id)
 
 
 def contradiction(payout: Payout, said: str) -> str:

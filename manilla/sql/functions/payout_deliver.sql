@@ -3,6 +3,7 @@
 -- cases:
 --   - the payout has ended, or is on another rail
 --   - a signed webhook contradicts the delivery, its amount or its currency
+--   - another rail sent a signed webhook that does not report a failure, so it may have paid too
 --   - the provider's references have changed, so the notification would lack the new references
 --
 -- Payouts are locked in sorted order, so statements cannot deadlock. A payout's job is deleted only if
@@ -63,10 +64,12 @@ BEGIN
        AND NOT EXISTS (
            SELECT FROM webhook w
             WHERE w.merchant_id = g.merchant_id AND w.reference = g.trx_id
-              AND w.provider = g.provider AND w.kind = 'transfer'
-              AND (coalesce(w.claimed_status, 'delivered') <> 'delivered'
-                   OR coalesce(w.claimed_amount, g.amount) <> g.amount
-                   OR coalesce(w.claimed_currency, p.currency) <> p.currency));
+              AND w.kind = 'transfer'
+              AND CASE WHEN w.provider <> g.provider
+                       THEN w.claimed_status IS DISTINCT FROM 'failed'
+                       ELSE coalesce(w.claimed_status, 'delivered') <> 'delivered'
+                            OR coalesce(w.claimed_amount, g.amount) <> g.amount
+                            OR coalesce(w.claimed_currency, p.currency) <> p.currency END);
     IF undisputed IS NULL THEN
         RETURN;
     END IF;
