@@ -1,5 +1,7 @@
 """Moves a payout to another rail if its current rail will not pay."""
 
+from functools import partial
+
 from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
@@ -7,7 +9,9 @@ from manilla.payouts import attempts
 from manilla.payouts.attempts import AttemptEnd, Death
 from manilla.payouts.payout import Payout
 from manilla.providers.port import RefusalCode, Refused, Unknown
+from manilla.providers.slots import ProviderSlots
 from manilla.routing.router import PayoutTarget, Router
+from manilla.transfers.refusals import ProviderBusy
 
 # These errors mean that every rail would reject the transfer.
 ABOUT_THE_BENEFICIARY = (RefusalCode.INVALID_BENEFICIARY,)
@@ -19,11 +23,19 @@ class Failover:
         self._router = router
 
     async def move(
-        self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
+        self,
+        payout: Payout,
+        answer: Refused | Unknown,
+        job: Job,
+        slots: ProviderSlots,
+        *,
+        was_sent: bool,
     ) -> bool:
         """Moves the payout to another rail. Returns False if the payout stays on its rail.
 
-        `answer` must be the response to the first transfer request, unless none was sent.
+        `answer` must be the response to the first transfer request, unless none was sent. Takes a
+        place of the other rail's provider. If an unsent payout gets none, raises `ProviderBusy`. A
+        rejected payout cannot wait: it would be returned to the merchant's wallet.
         """
         if isinstance(answer, Refused) and answer.code in ABOUT_THE_BENEFICIARY:
             return False
@@ -37,8 +49,11 @@ class Failover:
                 environment=payout.environment,
                 account_names=tuple(name for name in resolved if name),
             )
-            route = await self._router.route(target, {each.provider for each in tried})
-        except Refusal:
+            hold_place = partial(slots.hold, is_urgent=was_sent)
+            route = await self._router.route(target, {each.provider for each in tried}, hold_place)
+        except Refusal as refusal:
+            if isinstance(refusal, ProviderBusy) and not was_sent:
+                raise
             return False
         return await attempts.move(self._db, payout, _death(answer, was_sent), route, job)
 

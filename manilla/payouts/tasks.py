@@ -57,6 +57,7 @@ from manilla.transfers.machine import (
     Wait,
     WillNotPay,
 )
+from manilla.transfers.refusals import ProviderBusy
 from manilla.transfers.sending import PAYOUTS
 
 # After the last step, a case is opened for a payout that is still open. Status queries continue.
@@ -147,8 +148,11 @@ class PayoutTasks:
         if not await self.check_left(payout) and is_unsent(payout):
             return await self._wait(payout, self.machine.wait(payout, LEFT_RAIL_MAY_PAY))
         obstacle = self.machine.obstacle(payout)
-        if obstacle and await self._is_moved(payout, obstacle, job, was_sent=False):
-            return 0
+        try:
+            if obstacle and await self._is_moved(payout, obstacle, job, was_sent=False):
+                return 0
+        except ProviderBusy:
+            return self.machine.slots.busy_seconds(payout.provider or "")
         task = TransferTask(job, payout, self._order(payout), payout.known_as)
         return await self._apply(payout, await self.machine.advance(task), job)
 
@@ -248,7 +252,9 @@ class PayoutTasks:
     ) -> bool:
         if not payout.is_routed:
             return False
-        is_moved = await self._failover.move(payout, answer, job, was_sent=was_sent)
+        is_moved = await self._failover.move(
+            payout, answer, job, self.machine.slots, was_sent=was_sent
+        )
         if is_moved and was_sent:
             match answer:
                 case Refused(code, guidance):

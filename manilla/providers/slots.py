@@ -26,6 +26,7 @@ class ProviderSlots:
     """Divides the places of one kind of job among the providers.
 
     A provider that responds can use three quarters of the places, and a stalled one a quarter.
+    Only urgent calls to a stalled provider can use the other half.
     """
 
     def __init__(self, concurrency: int, now: Callable[[], float] = time.monotonic) -> None:
@@ -38,14 +39,16 @@ class ProviderSlots:
         )
 
     @asynccontextmanager
-    async def hold(self, provider: str) -> AsyncIterator[bool]:
+    async def hold(self, provider: str, *, is_urgent: bool = False) -> AsyncIterator[bool]:
         """Holds a place for a call to the provider. Yields False if the provider has none left.
 
         Waits briefly for a provider that responds. The job of a provider without a place must be
-        put off by `busy_seconds`.
+        put off by `busy_seconds`. `is_urgent`: the job cannot be put off, so it also gets a place
+        of a stalled provider.
         """
         calls = self._calls[provider]
-        if self._is_stalled(calls) or not await _acquired(calls.places):
+        is_stalled = not is_urgent and self._is_stalled(calls)
+        if is_stalled or not await _acquired(calls.places):
             yield False
             return
         number = next(self._numbers)

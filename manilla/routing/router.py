@@ -1,7 +1,9 @@
 """Finds a rail for a payout. Verifies the account on the best rail, or else on the next rail."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
@@ -22,6 +24,13 @@ from manilla.routing.choice import RailSnapshot, RouteDecision, RoutingSnapshot,
 from manilla.routing.deliveries import Deliveries
 from manilla.routing.funds import ProviderFunds
 from manilla.transfers import refusals
+
+# Yields whether the provider in the argument may be called. See `ProviderSlots.hold`.
+HoldPlace = Callable[[str], AbstractAsyncContextManager[bool]]
+
+
+def _without_limit(_provider: str) -> AbstractAsyncContextManager[bool]:
+    return contextlib.nullcontext(enter_result=True)
 
 
 class PayoutTarget(msgspec.Struct, frozen=True):
@@ -62,11 +71,20 @@ class Router:
         self._funds = funds
         self._deliveries = deliveries
 
-    async def route(self, target: PayoutTarget, tried: Collection[str] = ()) -> PayoutRoute:
-        """Returns a rail that can send the payout, and the account that this rail resolved."""
+    async def route(
+        self,
+        target: PayoutTarget,
+        tried: Collection[str] = (),
+        hold_place: HoldPlace = _without_limit,
+    ) -> PayoutRoute:
+        """Returns a rail that can send the payout, and the account that this rail resolved.
+
+        Skips a rail for whose provider `hold_place` has no place. If no other rail can send the
+        payout, raises `ProviderBusy`.
+        """
         try:
             async with asyncio.timeout(time_limits.current.route_seconds):
-                return await self._route(target, tried)
+                return await self._route(target, tried, hold_place)
         except TimeoutError:
             raise refusals.ProviderUnavailable from None
 
@@ -91,13 +109,19 @@ class Router:
         await self._request_lists(self._catalogue.rails(currency))
         return self.bank(code)
 
-    async def _route(self, target: PayoutTarget, tried: Collection[str]) -> PayoutRoute:
-        snapshot = await self._snapshot(target, tried)
+    async def _route(
+        self, target: PayoutTarget, tried: Collection[str], hold_place: HoldPlace
+    ) -> PayoutRoute:
+        snapshot, is_busy = await self._snapshot(target, tried), False
         while True:
             decision = choose(snapshot)
             if decision.provider is None:
-                raise _refusal(decision, target)
-            found = await self._prepare(target, decision)
+                raise refusals.ProviderBusy if is_busy else _refusal(decision, target)
+            async with hold_place(decision.provider) as has_place:
+                is_busy |= not has_place
+                found: PayoutRoute | SkipReason = SkipReason.UNVERIFIED
+                if has_place:
+                    found = await self._prepare(target, decision)
             if isinstance(found, PayoutRoute):
                 return found
             snapshot = snapshot.with_problem(decision.provider, found)

@@ -143,7 +143,7 @@ class TransferMachine:
         self._direction = direction
         self._complete = complete
         self._claims = claims
-        self._slots = ProviderSlots(concurrency)
+        self.slots = ProviderSlots(concurrency)
         self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
 
     def obstacle(self, transfer: Transfer) -> Unknown | None:
@@ -163,12 +163,12 @@ class TransferMachine:
         """Sends the transfer, or queries its status."""
         provider, adapter = task.transfer.provider or "", self._adapter(task.transfer)
         if adapter is None:
-            seconds = self._slots.busy_seconds(provider, RAIL_DOWN_SECONDS)
+            seconds = self.slots.busy_seconds(provider, RAIL_DOWN_SECONDS)
             return self.wait(task.transfer, UNAVAILABLE, seconds)
-        async with self._slots.hold(provider) as has_place:
+        async with self.slots.hold(provider) as has_place:
             if has_place:
                 return await self._send_or_query(adapter, task)
-        return Wait(self._slots.busy_seconds(provider))
+        return Wait(self.slots.busy_seconds(provider))
 
     async def _send_or_query(self, adapter: Adapter, task: TransferTask) -> Step:
         transfer = task.transfer

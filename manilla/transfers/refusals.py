@@ -74,6 +74,10 @@ class ProviderUnavailable(Refusal):
         super().__init__(message, retry_after_seconds=PROVIDER_RETRY_SECONDS)
 
 
+class ProviderBusy(ProviderUnavailable):
+    """A provider that could send the payout has too many calls in progress."""
+
+
 class InvalidBeneficiary(Refusal):
     code = PayoutErrorCode.INVALID_BENEFICIARY
     message = "The beneficiary could not be verified."

@@ -77,3 +77,16 @@ async def test_jobs_of_a_busy_provider_come_back_one_after_another() -> None:
     assert waits[-1] == slots.BUSY_SECONDS_MAX
     clock.seconds += 3600
     assert places.busy_seconds("a", 3.0) == 3.0
+
+
+async def test_an_urgent_call_gets_a_place_of_a_stalled_provider_but_no_place_of_others() -> None:
+    clock = Clock()
+    async with AsyncExitStack() as stack:
+        places = ProviderSlots(CONCURRENCY, clock)
+        assert await _held(stack, places, "a", 2) == 2
+        clock.seconds += slots.STALLED_SECONDS + 1
+        assert await _held(stack, places, "a", 1) == 0
+        with limited(host_wait_seconds=0):
+            urgent = [places.hold("a", is_urgent=True) for _ in range(5)]
+            assert sum([await stack.enter_async_context(each) for each in urgent]) == 4
+        assert await _held(stack, places, "b", 2) == 2
