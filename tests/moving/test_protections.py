@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from manilla.cells.moving import move as moves
-from manilla.cells.moving.checks import CannotMove
+from manilla.cells.moving.fence import CannotMove
 from manilla.cells.moving.move import Step
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring

@@ -3,7 +3,7 @@
 import pytest
 
 from manilla.cells.moving import fence
-from manilla.cells.moving.checks import CannotMove
+from manilla.cells.moving.fence import CannotMove
 from manilla.cells.moving.move import Step
 from tests.moving.movers import Mover
 

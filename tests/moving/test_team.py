@@ -2,7 +2,7 @@
 
 import pytest
 
-from manilla.cells.moving.checks import CannotMove
+from manilla.cells.moving.fence import CannotMove
 from manilla.cells.moving.move import Step
 from manilla.people import invitations, members, passwords, persons, resets
 from manilla.people.roles import Realm, Role

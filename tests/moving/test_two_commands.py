@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from manilla.cells.moving import fence
-from manilla.cells.moving.fence import FenceChanged
-from manilla.cells.moving.move import Overtaken, Step
+from manilla.cells.moving.fence import Overtaken
+from manilla.cells.moving.move import Step
 from tests.moving.movers import Mover
 
 
@@ -66,7 +66,7 @@ async def test_the_second_cell_starts_only_if_the_first_is_fenced(mover: Mover) 
     await mover.move_until(Step.DISCONNECT)
     await mover.owners["lagos"].execute("UPDATE merchant_fence SET state = 'closing'")
     await mover.owners["lagos"].execute("UPDATE merchant_move SET step = 'disconnect'")
-    with pytest.raises(FenceChanged):
+    with pytest.raises(Overtaken):
         await mover.resume()
     assert await fence.state(mover.owners["abuja"], mover.merchant_id) == "arriving"
     await mover.abort()

@@ -5,10 +5,10 @@ from typing import Any
 
 from manilla.cells import directory, registry
 from manilla.cells.moving import fence, team
+from manilla.cells.moving.fence import CannotMove
 from manilla.cells.moving.tables import COPIED, REPLICATED, key_of
 from manilla.kit.crypto import HEAD_BYTES, Keyring, SealError
 from manilla.kit.db import Connection, Database
-from manilla.kit.errors import Refusal
 from manilla.merchants import queries as merchants
 from manilla.platform import master_key
 from manilla.providers import credentials
@@ -17,11 +17,6 @@ _METHOD = (
     *("id", "kind", "code", "provider", "flow", "currency", "active", "min_minor", "max_minor"),
     *("fee_fixed_minor", "fee_percent", "fee_minimum_minor", "fee_maximum_minor"),
 )
-
-
-class CannotMove(Refusal):
-    status, code = 409, "CANNOT_MOVE"
-    message = "The merchant cannot be moved."
 
 
 async def check(

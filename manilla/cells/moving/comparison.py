@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from manilla.cells.moving.checks import CannotMove
+from manilla.cells.moving.fence import CannotMove
 from manilla.kit.db import Database
 from manilla.proofs import verify
 

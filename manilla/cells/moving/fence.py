@@ -30,12 +30,13 @@ class LocksTaken(Refusal):
     )
 
 
-class FenceChanged(Refusal):
+class CannotMove(Refusal):
     status, code = 409, "CANNOT_MOVE"
-    message = (
-        "The merchant's fence has another state than this step expects, because another command has"
-        " continued or aborted the move. This command has stopped."
-    )
+    message = "The merchant cannot be moved."
+
+
+class Overtaken(CannotMove):
+    message = "Another command has continued or aborted the move. This command has stopped."
 
 
 async def pass_copy(connection: Connection, merchant_id: int) -> None:
@@ -110,7 +111,7 @@ async def put(
             *(merchant_id, cell, new),
         )
     if not found:
-        raise FenceChanged
+        raise Overtaken
 
 
 async def remove(connection: Connection, merchant_id: int, *, after: tuple[str, ...]) -> None:
@@ -121,7 +122,7 @@ async def remove(connection: Connection, merchant_id: int, *, after: tuple[str, 
         *(merchant_id, list(after)),
     )
     if await state(connection, merchant_id) is not None:
-        raise FenceChanged
+        raise Overtaken
 
 
 async def take_jobs(db: Database, merchant_id: int, *, with_held: bool) -> int:

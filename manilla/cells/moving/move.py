@@ -20,8 +20,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.cells import registry
 from manilla.cells.moving import checks, comparison, fence, replication, rows, team
-from manilla.cells.moving.checks import CannotMove
-from manilla.cells.moving.fence import retry
+from manilla.cells.moving.fence import CannotMove, retry
 from manilla.kit import changes, ids
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
@@ -79,10 +78,6 @@ class TooLate(CannotMove):
 
 class IsTakenBack(CannotMove):
     message = "The move is being taken back. Finish that with --abort."
-
-
-class Overtaken(CannotMove):
-    message = "Another command has continued or aborted the move. This command has stopped."
 
 
 class StoredMove(msgspec.Struct, frozen=True):
@@ -165,7 +160,7 @@ async def _store_step(source: Database, move: StoredMove, previous: Step, step: 
         " WHERE id = $1 AND step = $2 AND ended_at IS NULL RETURNING true",
         *(move.id, previous, step, step is STEPS[-1]),
     ):
-        raise Overtaken
+        raise fence.Overtaken
 
 
 async def _lock_open(connection: Connection, move: StoredMove, step: str) -> None:
@@ -177,7 +172,7 @@ async def _lock_open(connection: Connection, move: StoredMove, step: str) -> Non
         "SELECT true FROM merchant_move WHERE id = $1 AND step = $2 AND ended_at IS NULL FOR SHARE",
         *(move.id, step),
     ):
-        raise Overtaken
+        raise fence.Overtaken
 
 
 async def _check_in_target(target: Database, move: StoredMove) -> None:
@@ -222,7 +217,7 @@ async def _abort(cells: Cells, move: StoredMove) -> None:
     source, target, merchant_id = cells.source, cells.target, move.merchant_id
     current = await find_open(source, merchant_id)
     if current is None or current.id != move.id:
-        raise Overtaken
+        raise fence.Overtaken
     await _store_move(target, move)  # so that a command that was overtaken does not store it later
     async with target.transaction() as connection:
         # The lock waits for an activation that has not been committed.
@@ -483,7 +478,7 @@ class _Runner:
                 return  # an earlier run has committed this transaction
             # An abort opens this fence only after it has marked the move, which is locked here.
             if await fence.state(source, merchant_id) != "leaving":
-                raise fence.FenceChanged
+                raise fence.Overtaken
             await rows.copy_small_tables(source, connection, merchant_id)
             await team.copy(source, connection, self._cells.keyring, merchant_id)
             jobs = await source.value(
