@@ -1,5 +1,7 @@
 """Claims jobs, renews their leases, and records how they ended."""
 
+import functools
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -12,6 +14,7 @@ FAILURES_MAX = 12
 FAILURE_WAIT_SECONDS_MAX = 300
 HELD_AT_MOST = timedelta(seconds=90)
 
+KIND = re.compile(r"[a-z]+(\.[a-z]+)?")
 _IS_FREE = "parked_at IS NULL AND (leased_until IS NULL OR leased_until <= now())"
 _READ_MAX = 16  # a claim reads at most this many merchants for each free slot
 # Updates the rows that `due` has locked. Finding them by ctid is fast for any number of jobs.
@@ -53,50 +56,56 @@ async def claim_fairly(
 ) -> tuple[list[Job], int | None]:
     """Claims an equal share of due jobs for each merchant, starting after `after_merchant`.
 
+    Also returns the last merchant that was read, or None if no merchants remain.
+    """
+    records = await db.records_by_key(_fair_claim(kind), limit, after_merchant, _lease())
+    last_merchant: int | None = records[0]["last_merchant"]
+    # The columns after the first one are the fields of a job.
+    return [Job(*record[1:]) for record in records if record["subject"] is not None], last_merchant
+
+
+@functools.cache
+def _fair_claim(kind: str) -> str:
+    """Returns the SQL that claims $1 jobs from the merchants after $2.
+
     The query reads as many merchants with due jobs as there are free slots, and only the oldest
     jobs of each merchant, so a merchant's long queue does not make it slower. If the share is one,
     the query claims the merchant's first job, which it has already found. It searches for another
-    job only if the first job is locked or leased.
-
-    Also returns the last merchant that was read, or None if no merchants remain. The kind is part
-    of the SQL text because the partial index covers only that kind.
+    job only if the first job is locked or leased. The kind is part of the SQL text because the
+    partial indexes cover only some kinds.
     """
-    assert kind.isidentifier()
+    assert KIND.fullmatch(kind)
     waits = f"kind = '{kind}' AND parked_at IS NULL"
-    records = await db.records_by_key(
-        f"""
+    first_after = f"""
+                SELECT merchant_id, ctid AS head, due_at <= now() AS is_due FROM job
+                 WHERE {waits} AND merchant_id > %s
+                 ORDER BY merchant_id, due_at LIMIT 1"""
+    free = f"""
+                SELECT ctid AS place FROM job
+                 WHERE {waits} AND due_at <= now() AND {_IS_FREE} AND %s
+                   FOR UPDATE SKIP LOCKED"""
+    head = free % "ctid = turn.head AND (SELECT jobs FROM share) = 1"
+    # In the order of the merchant's part of the index, so without reading other merchants' jobs.
+    behind = free % (
+        "merchant_id BETWEEN turn.merchant_id AND turn.merchant_id"
+        " ORDER BY merchant_id, due_at LIMIT (SELECT jobs FROM share)"
+    )
+    return f"""
         WITH RECURSIVE turn AS (
-            (SELECT merchant_id, ctid AS head, due_at <= now() AS is_due, 1 AS read,
-                    (due_at <= now())::integer AS number FROM job
-              WHERE {waits} AND merchant_id > $2
-              ORDER BY merchant_id, due_at LIMIT 1)
+            SELECT first.*, 1 AS read, first.is_due::integer AS number
+              FROM ({first_after % "$2"}) AS first
             UNION ALL
-            SELECT next.merchant_id, next.head, next.is_due, turn.read + 1,
-                   turn.number + next.is_due::integer
-              FROM turn
-             CROSS JOIN LATERAL (
-                   SELECT merchant_id, ctid AS head, due_at <= now() AS is_due FROM job
-                    WHERE {waits} AND merchant_id > turn.merchant_id
-                    ORDER BY merchant_id, due_at LIMIT 1) AS next
+            SELECT next.*, turn.read + 1, turn.number + next.is_due::integer
+              FROM turn CROSS JOIN LATERAL ({first_after % "turn.merchant_id"}) AS next
              WHERE turn.number < $1 AND turn.read < {_READ_MAX} * $1),
         share AS (
             SELECT greatest(1, $1 / greatest(1, count(*))) AS jobs FROM turn WHERE is_due),
         due AS (
             SELECT mine.place FROM (SELECT * FROM turn WHERE is_due) AS turn
              CROSS JOIN LATERAL (
-                   SELECT place FROM (
-                          SELECT ctid AS place FROM job
-                           WHERE ctid = turn.head AND (SELECT jobs FROM share) = 1
-                             AND {waits} AND due_at <= now() AND {_IS_FREE}
-                             FOR UPDATE SKIP LOCKED) AS head
+                   SELECT place FROM ({head}) AS head
                     UNION ALL
-                   SELECT place FROM (
-                          SELECT ctid AS place FROM job
-                           WHERE merchant_id BETWEEN turn.merchant_id AND turn.merchant_id
-                             AND {waits} AND due_at <= now() AND {_IS_FREE}
-                           -- The order of `job_turns` alone: not through other merchants' jobs.
-                           ORDER BY merchant_id, due_at LIMIT (SELECT jobs FROM share)
-                             FOR UPDATE SKIP LOCKED) AS behind
+                   SELECT place FROM ({behind}) AS behind
                     LIMIT (SELECT jobs FROM share)) AS mine
              LIMIT $1),
         claimed AS (
@@ -105,12 +114,7 @@ async def claim_fairly(
           FROM (SELECT CASE WHEN max(number) = $1 OR max(read) = {_READ_MAX} * $1
                             THEN max(merchant_id) END AS merchant_id
                   FROM turn) AS last
-          LEFT JOIN claimed ON true""",
-        *(limit, after_merchant, _lease()),
-    )
-    last_merchant: int | None = records[0]["last_merchant"]
-    # The columns after the first one are the fields of a job.
-    return [Job(*record[1:]) for record in records if record["subject"] is not None], last_merchant
+          LEFT JOIN claimed ON true"""
 
 
 def keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[int]]:
