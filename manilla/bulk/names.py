@@ -36,7 +36,7 @@ class NameTasks:
         self._previews = previews
 
     def works(self) -> dict[str, Work]:
-        return {CHECK: Work(self.advance, concurrency=CONCURRENCY)}
+        return {CHECK: Work(self.advance, concurrency=CONCURRENCY, is_fair=True)}
 
     async def advance(self, job: Job) -> float | None:
         batch = await store.batch(self._db, job.merchant_id, job.subject)

@@ -52,7 +52,7 @@ class BulkPayoutTasks:
         self._initiation = initiation
 
     def works(self) -> dict[str, Work]:
-        return {batches.PAY: Work(self.advance, concurrency=CONCURRENCY)}
+        return {batches.PAY: Work(self.advance, concurrency=CONCURRENCY, is_fair=True)}
 
     async def advance(self, job: Job) -> float | None:
         batch = await store.batch(self._db, job.merchant_id, job.subject)

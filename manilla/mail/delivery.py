@@ -49,7 +49,7 @@ class MailDelivery:
     def works(self) -> dict[str, Work]:
         return {
             JobKind.MAIL: Work(self.deliver, concurrency=CONCURRENCY),
-            JobKind.RECEIPT_MAIL: Work(self.deliver, concurrency=CONCURRENCY),
+            JobKind.RECEIPT_MAIL: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True),
         }
 
     async def deliver(self, job: Job) -> float | None:

@@ -43,8 +43,8 @@ class Work(msgspec.Struct, frozen=True):
 
     handler: Handler
     concurrency: int
-    # If True, merchants take turns, no matter how many jobs of each merchant are waiting.
-    # If False, jobs run in order of their due time.
+    # If True, merchants take turns, no matter how many jobs of each merchant are waiting. The kind
+    # needs an index by merchant and due time. If False, jobs run in order of their due time.
     is_fair: bool = False
 
 

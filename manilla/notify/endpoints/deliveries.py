@@ -116,7 +116,7 @@ class ResendTasks:
         self._db = db
 
     def works(self) -> dict[str, Work]:
-        return {JobKind.RESEND: Work(self.resend, concurrency=RESEND_CONCURRENCY)}
+        return {JobKind.RESEND: Work(self.resend, concurrency=RESEND_CONCURRENCY, is_fair=True)}
 
     async def resend(self, job: Job) -> NextRun:
         """Schedules the next deliveries, oldest first, and replaces the job with one for the rest.
