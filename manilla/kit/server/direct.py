@@ -207,6 +207,11 @@ class Protocol(LimitedProtocol):
             )
         )
         cycle.response_started = cycle.response_complete = True
+        # The connection may stay open for a long time, so free the request's memory.
+        del cycle.request
+        cycle.body = bytearray()
+        if not self._in_message:
+            self.headers = []
         if not keep_alive:
             self.transport.close()
         self.on_response_complete()

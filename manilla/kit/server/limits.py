@@ -49,6 +49,10 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
         super().connection_lost(exc)
+        # These objects refer to the connection. Otherwise only a full garbage collection, which is
+        # rare and slow, would free the memory of closed connections.
+        self.flow.stop()
+        self.cycle = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         self._active_at = self.loop.time()

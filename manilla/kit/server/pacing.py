@@ -51,6 +51,11 @@ class PacedFlow(FlowControl):
         self._schedule()
         self._update()
 
+    def stop(self) -> None:
+        """Drops the input of a closed connection, and the reference to the connection."""
+        self._held = memoryview(b"")
+        self._parse = _ignore
+
     def _schedule(self) -> None:
         if self._held and not self.read_paused and not self._is_scheduled:
             self._is_scheduled = True
@@ -75,3 +80,7 @@ class PacedFlow(FlowControl):
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+
+def _ignore(_data: bytes) -> None:
+    pass
