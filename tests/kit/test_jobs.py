@@ -13,6 +13,7 @@ from manilla.kit.jobs import Job, RunEnd, Work, claims
 from manilla.kit.jobs import runner as runner_module
 from manilla.kit.jobs.runner import Runner
 from tests.timeouts import TIMEOUT_SECONDS
+from tests.waiting import until_true
 
 _numbers = itertools.count()
 
@@ -193,6 +194,7 @@ async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If there are as many merchants as slots, the next round starts with the first one again."""
+    monkeypatch.setattr(jobs, "SHARED_BELOW", 0)  # the kind has its own claims
     stop, done = asyncio.Event(), []
 
     async def do(job: Job) -> None:
@@ -217,6 +219,7 @@ async def test_a_runner_pauses_only_after_finding_no_job_of_any_kind(
 async def test_a_merchants_long_queue_does_not_delay_other_merchants(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(jobs, "SHARED_BELOW", 0)  # the kind has its own claims
     stop, order = asyncio.Event(), list[int]()
 
     async def do(job: Job) -> None:
@@ -239,6 +242,38 @@ async def test_a_merchants_long_queue_does_not_delay_other_merchants(
     # The first four jobs are the oldest ones. From then on, the merchants have equal shares.
     assert order.index(2) < 8
     assert [merchant for merchant in order[:20] if merchant == 2] == [2, 2, 2]
+
+
+async def test_kinds_with_shared_claims_let_merchants_take_turns_while_more_is_due(
+    db: Database,
+) -> None:
+    stop, order, others = asyncio.Event(), list[int](), list[str]()
+
+    async def do(job: Job) -> None:
+        order.append(job.merchant_id)
+
+    async def do_other(job: Job) -> None:
+        others.append(job.subject)
+
+    for number in range(100):
+        await jobs.put(db, 1, "small", f"old{number}")
+    for number in range(3):
+        await jobs.put(db, 2, "small", f"new{number}")
+        await jobs.put(db, 2, "other", f"other{number}")
+    works = {
+        "small": Work(do, concurrency=4, is_fair=True),
+        "other": Work(do_other, concurrency=4),
+    }
+    running = asyncio.create_task(Runner(db, works).run(stop))
+    await until_true(lambda: len(order) == 103)
+    assert order.index(2) < 8
+    assert [merchant for merchant in order[:20] if merchant == 2] == [2, 2, 2]
+    assert len(others) == 3
+    # After its turns, the kind is claimed together with the others again.
+    await jobs.put(db, 1, "small", "later")
+    await until_true(lambda: len(order) == 104)
+    stop.set()
+    await running
 
 
 async def test_a_job_that_its_handler_has_ended_is_left_alone(db: Database, kind: str) -> None:

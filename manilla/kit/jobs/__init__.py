@@ -38,6 +38,10 @@ NextRun = float | RunEnd | None
 Handler = Callable[[Job], Awaitable[NextRun]]
 
 
+# Kinds with less concurrency share their claims, because each claim takes CPU time.
+SHARED_BELOW = 16
+
+
 class Work(msgspec.Struct, frozen=True):
     """The handler for one kind of job, and how many such jobs a worker runs concurrently."""
 
@@ -46,6 +50,11 @@ class Work(msgspec.Struct, frozen=True):
     # If True, merchants take turns, no matter how many jobs of each merchant are waiting. The kind
     # needs an index by merchant and due time. If False, jobs run in order of their due time.
     is_fair: bool = False
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the kind is claimed together with other kinds while few of its jobs are due."""
+        return self.concurrency < SHARED_BELOW
 
 
 def put_from(rows: str) -> str:

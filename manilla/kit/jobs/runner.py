@@ -40,11 +40,10 @@ class Runner:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        by_time = [kind for kind, work in self._works.items() if not work.is_fair]
-        lanes = [self._run_by_time(by_time, stop)] if by_time else []
-        lanes += [
-            self._run_fairly(kind, stop) for kind, work in self._works.items() if work.is_fair
-        ]
+        large = [kind for kind, work in self._works.items() if work.is_fair and not work.is_small]
+        shared = [kind for kind in self._works if kind not in large]
+        lanes = [self._run_together(shared, stop)] if shared else []
+        lanes += [self._run_fairly(kind, stop) for kind in large]
         renewing = asyncio.create_task(self._renew())
         try:
             await asyncio.gather(*lanes)
@@ -54,18 +53,36 @@ class Runner:
         finally:
             renewing.cancel()
 
-    async def _run_by_time(self, kinds: Sequence[str], stop: asyncio.Event) -> None:
+    async def _run_together(self, kinds: Sequence[str], stop: asyncio.Event) -> None:
+        """Runs due jobs of all these kinds in the order of their due times, with shared claims.
+
+        A fair kind leaves the shared claims while more of its jobs are due than can run.
+        """
         freed = asyncio.Event()
         self._freed |= dict.fromkeys(kinds, freed)
+        fair: dict[str, asyncio.Task[None]] = {}
         while not stop.is_set():
-            free = {kind: limit for kind in kinds if (limit := self._free(kind))}
+            for kind in [kind for kind, task in fair.items() if task.done()]:
+                fair.pop(kind).result()
+                self._freed[kind] = freed
+            shared = [kind for kind in kinds if kind not in fair]
+            free = {kind: limit for kind in shared if (limit := self._free(kind))}
             claimed = await self._claimed(claims.claim(self._db, free)) if free else []
             by_kind = {kind: sum(job.kind == kind for job in claimed) for kind in free}
+            for kind, limit in free.items():
+                if self._works[kind].is_fair and by_kind[kind] == limit:
+                    self._freed[kind] = asyncio.Event()
+                    fair[kind] = asyncio.create_task(self._take_turns(kind, stop))
+            shared = [kind for kind in shared if kind not in fair]
             freed.clear()
-            self._full.difference_update(kinds)
-            self._full.update(kind for kind in kinds if not self._free(kind))
-            if all(by_kind[kind] < limit or kind in self._full for kind, limit in free.items()):
+            self._full.difference_update(shared)
+            self._full.update(kind for kind in shared if not self._free(kind))
+            if all(
+                kind in fair or kind in self._full or by_kind[kind] < limit
+                for kind, limit in free.items()
+            ):
                 await _pause(freed, POLL_SECONDS)
+        await asyncio.gather(*fair.values())
 
     async def _run_fairly(self, kind: str, stop: asyncio.Event) -> None:
         """Runs all due jobs, or gives each merchant its turn while more are due than can run."""
