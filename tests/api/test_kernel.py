@@ -296,6 +296,11 @@ async def test_every_response_has_a_request_id_and_the_rate_limit(caller: Mercha
         # Two lengths could end the request at different places in the proxy and in the API.
         b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nContent-Length: 5\r\n"
         b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        # The API would take the compressed bytes for the body.
+        b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\n"
+        b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nTransfer-Encoding: gzip\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"GET /api/v1/order HTTP/1.1\r\nHost: m\r\nX-Big: " + b"x" * 100_000 + b"\r\n\r\n",
         b"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n",
         b"POST /api/v1/order HTTP/1.1\r\nHost: m\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"

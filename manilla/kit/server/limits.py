@@ -158,6 +158,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._hosts += 1
         elif name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
+        elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            # The parser decodes only chunked. With `gzip, chunked`, the body would stay compressed.
+            self._problem = "The only supported transfer coding is chunked."
+            raise ValueError
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
