@@ -26,13 +26,14 @@ from manilla.proofs import chain, verify
 from manilla.proofs.archive import archiving
 
 MERCHANTS = 1_000
+EACH = "interval '10 ms'"  # the time between two transactions
 PAID, SENT, FEE, PROVIDER_FEE = 30_000, 10_000, 1_000, 500
-# A merchant's transactions are payments and payouts in turn, one transaction per 10 ms.
+# A merchant's transactions are payments and payouts in turn.
 # `place` is the transaction's position in the merchant's history, starting with 0.
 MADE = f"""
     SELECT t, 1 + t % {MERCHANTS} AS merchant_id, t / {MERCHANTS} AS place,
            t / {MERCHANTS} % 2 = 0 AS is_payment, 'TXN' || lpad(t::text, 30, '0') AS trx_id,
-           3 * t + 1 AS posting_id, timestamptz '{{moment}}' + t * interval '10 ms' AS moment
+           3 * t + 1 AS posting_id, timestamptz '{{moment}}' + t * {EACH} AS moment
       FROM generate_series({{first}}::bigint, {{last}}::bigint) AS t"""
 # The wallet's balance after the transaction.
 BALANCE = f"{PAID} * (place / 2 + 1) - {SENT + FEE} * ((place + 1) / 2)"
@@ -136,12 +137,25 @@ async def load(server: Server, first: int, last: int, moment: str) -> None:
     await server.execute(NAME, "CHECKPOINT")
 
 
+async def measure_kept(folder: Path, transactions: int, rounds: int) -> None:
+    """Measures packs of the database in a folder, which the first run with the folder creates."""
+    async with private_server(folder) as server:
+        if not await server.value("SELECT EXISTS (SELECT FROM posting)", NAME):
+            await server.execute(NAME, MERCHANT_ROWS)
+            moment: str = await server.value(f"SELECT (now() - {transactions} * {EACH})::text")
+            await load(server, 0, transactions - 1, moment)
+        db = await Database.open(server.url(), size=2, name="bench")
+        await _extend(server, db, transactions)
+        await db.close()
+        full = await _prove(server, rounds)
+        await _prove(server, rounds, "--seal", str(full / "seal.json"))
+        await _verify(server, full, rounds)
+
+
 async def measure(transactions: int, more: int, rounds: int) -> None:
     async with private_server() as server:
         await server.execute(NAME, MERCHANT_ROWS)
-        moment: str = await server.value(
-            f"SELECT (now() - {transactions + more} * interval '10 ms')::text"
-        )
+        moment: str = await server.value(f"SELECT (now() - {transactions + more} * {EACH})::text")
         began = time.monotonic()
         await load(server, 0, transactions - 1, moment)
         print(f"loaded {transactions:,} transactions in {time.monotonic() - began:.0f} s")
@@ -244,5 +258,9 @@ if __name__ == "__main__":
     parser.add_argument("--transactions", type=int, default=1_000_000)
     parser.add_argument("--more", type=int, default=10_000, help="transactions after the seal")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="the folder of a database that is not removed")
     options = parser.parse_args()
-    asyncio.run(measure(options.transactions, options.more, options.rounds))
+    if options.folder is None:
+        asyncio.run(measure(options.transactions, options.more, options.rounds))
+    else:
+        asyncio.run(measure_kept(options.folder, options.transactions, options.rounds))

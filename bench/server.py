@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ RELOAD_SECONDS = 0.1  # an idle connection reloads the configuration with its ne
 
 
 class Server(msgspec.Struct, frozen=True):
-    folder: Path  # the folder for all files of this run; it is removed at the end
+    folder: Path  # the folder for all files of this run
     cluster: Cluster
     supervisor: Supervisor
 
@@ -142,10 +142,19 @@ class Server(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def private_server() -> AsyncIterator[Server]:
-    """Starts and migrates the server. At the end, stops every program given to the supervisor."""
-    with tempfile.TemporaryDirectory(prefix="manilla-bench-") as name:
-        folder, supervisor = Path(name), Supervisor()
+async def private_server(kept: Path | None = None) -> AsyncIterator[Server]:
+    """Starts and migrates the server. At the end, stops every program given to the supervisor.
+
+    `kept`: the folder of a server that is not removed, so that another run can use its databases.
+    """
+    with ExitStack() as stack:
+        if kept is None:
+            temporary = tempfile.TemporaryDirectory(prefix="manilla-bench-")
+            folder = Path(stack.enter_context(temporary))
+        else:
+            folder = kept
+            folder.mkdir(parents=True, exist_ok=True)
+        supervisor = Supervisor()
         named = os.environ.get("MANILLA_POSTGRES_BIN")
         cluster = postgres.prepare(folder, Path(named) if named else None)
         with (cluster.folder / "manilla.conf").open("a") as configuration:
@@ -158,8 +167,9 @@ async def private_server() -> AsyncIterator[Server]:
             )
             await migrate.upgrade(cluster.url(OWNER), cluster.url(APPLICATION))
             server = Server(folder, cluster, supervisor)
-            await server.execute("postgres", "CREATE EXTENSION pg_stat_statements")
-            await server.add_empty_database(BASELINE_DATABASE)
+            await server.execute("postgres", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+            if BASELINE_DATABASE not in await server.databases():
+                await server.add_empty_database(BASELINE_DATABASE)
             yield server
         finally:
             await supervisor.stop()
