@@ -4,7 +4,7 @@ Each text here is a part of a `WITH` clause. It defines a name that hides the ta
 name, so that the SQL of a rule stays the same for all rows and for new rows.
 """
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -17,6 +17,16 @@ from manilla.proofs.verify import Account, Seal
 
 # A transaction that was open when the seal was made can have rows with an earlier time.
 OVERLAP = timedelta(hours=1)
+
+# If more than a tenth of the transactions are new, reading all rows takes less time than looking up
+# each new row. A small number is always looked up, because estimates of the tables' sizes may not
+# exist yet. $1: time; $2: the number that is always looked up; $3: the divisor for the share.
+LOOKED_UP = 1_000, 10
+FEW_CHANGES = """
+    SELECT (SELECT count(*) FROM (SELECT FROM timeline WHERE at >= $1 LIMIT most + 1) AS c) <= most
+      FROM (SELECT greatest($2, sum(reltuples) / $3)::bigint AS most FROM pg_class
+             WHERE oid IN ('payment'::regclass, 'payout'::regclass, 'refund'::regclass)) AS share"""
+FIRST_POSTING = "SELECT min(posted_at) FROM posting WHERE id > $1"
 
 # Selects transactions with a new status, new transactions, and the transactions of new postings.
 # $1: time; $2: the lowest new transaction id; $3: the last sealed posting id.
@@ -85,7 +95,7 @@ _LINKS = f"""{_NEW},
         SELECT t.* FROM public.payment_link t
          WHERE (t.merchant_id, t.id) IN (SELECT p.merchant_id, p.link_id FROM public.payment p
                                            JOIN new USING (merchant_id, trx_id)))"""
-# A day that has new postings is listed as a whole.
+# A day that has new postings is listed as a whole, and so are the days after it.
 _DAYS = f"posting AS (SELECT t.* FROM public.posting t WHERE t.posted_at >= $1), {_ENTRIES}"
 
 # These rules compare sums of all entries. The independent program has recomputed the sums.
@@ -137,6 +147,7 @@ class NewTransactions(msgspec.Struct, frozen=True):
     trx_ids: list[str]
     last_id: int  # the last posting that the seal covers
     since: datetime
+    first_day: date | None  # the day of the first new posting, or None if no posting is new
 
     def limit(self, name: str) -> RowLimit:
         """Returns the limit for the rule or list with this name."""
@@ -148,17 +159,29 @@ class NewTransactions(msgspec.Struct, frozen=True):
 
     @property
     def days(self) -> RowLimit:
-        return RowLimit(_DAYS, (start_of_day(self.since.astimezone(LAGOS).date()),))
+        """Returns the limit for a list of days: the days with new postings."""
+        first = None if self.first_day is None else start_of_day(self.first_day)
+        return RowLimit(_DAYS, (first,))
 
 
 async def find(connection: Connection, seal: Seal) -> NewTransactions | None:
-    """Returns the new transactions, or None if the seal is not that of a pack."""
+    """Returns the new transactions, or None if all rows must be read.
+
+    All rows must be read if the seal is not that of a pack, or if many transactions are new.
+    """
     if seal.checked_at is None:
         return None
     since = seal.checked_at - OVERLAP
+    if not await connection.value(FEW_CHANGES, since, *LOOKED_UP):
+        return None
+    first = await connection.value(FIRST_POSTING, seal.last_id)
     found = await connection.records(NEW_TRANSACTIONS, *(since, TRX_IDS.floor(since), seal.last_id))
     elsewhere = set(await merchants_elsewhere(connection))
     rows = [row for row in found if row["merchant_id"] not in elsewhere]
     return NewTransactions(
-        [row["merchant_id"] for row in rows], [row["trx_id"] for row in rows], seal.last_id, since
+        [row["merchant_id"] for row in rows],
+        [row["trx_id"] for row in rows],
+        seal.last_id,
+        since,
+        None if first is None else first.astimezone(LAGOS).date(),
     )

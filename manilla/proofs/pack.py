@@ -48,6 +48,7 @@ PROGRAM = Path(verify.__file__)
 
 # One session for the recomputation, and two for the SQL checks.
 SESSIONS = 3
+BY_INDEX = "SET LOCAL enable_seqscan = off"  # finds new rows by index
 DAYS_MAX = 100_000  # more than the days of all providers in a lifetime
 
 Rows = list[dict[str, Any]]
@@ -140,10 +141,12 @@ async def collect(url: str, options: PackOptions, *, standby_url: str | None = N
         connection = connections[0]
         now = await connection.value("SELECT now()")
         moment = min(now, options.until or now)
+        new = None
         if options.seal is not None:
-            for each in connections:
-                await each.execute("SET LOCAL enable_seqscan = off")  # finds new rows by index
-        new = None if options.seal is None else await new_rows.find(connection, options.seal)
+            await connection.execute(BY_INDEX)
+            new = await new_rows.find(connection, options.seal)
+        for each in connections:
+            await each.execute("SET LOCAL enable_seqscan = DEFAULT" if new is None else BY_INDEX)
         audited, audit_head = await _verify_audit_log(connection, options)
         verifying = asyncio.create_task(
             verify.verify(
@@ -187,8 +190,10 @@ async def _snapshot(url: str, standby_url: str | None) -> AsyncIterator[list[Any
                 snapshot = await raw.fetchval("SELECT pg_export_snapshot()")
             else:
                 await raw.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+            # The sessions run in parallel, so parallel workers would only add overhead.
             await raw.execute(
                 "SET LOCAL jit = off; SET LOCAL work_mem = '128MB';"
+                "SET LOCAL max_parallel_workers_per_gather = 0;"
                 "SET LOCAL timezone = 'UTC'; SET LOCAL search_path = public"
             )
             sessions.append(raw)

@@ -193,6 +193,38 @@ async def test_a_sealed_run_checks_new_transactions_only(
         assert (await prover.run("--seal", str(seal))).printed["broken"] == [CREDITED]
 
 
+async def test_a_sealed_run_with_many_new_transactions_checks_all_transactions(
+    prover: Prover,
+    db: Database,
+    owner: Database,
+    story: LedgerStory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    earlier = await db.value("SELECT min(trx_id) FROM payment WHERE status = 'success'")
+    seal = (await prover.run()).out / "seal.json"
+    await owner.execute("ANALYZE")
+    monkeypatch.setattr(new_rows, "LOOKED_UP", (0, 10))
+    async with changed_payment(owner, earlier):
+        proved = await prover.run("--seal", str(seal))
+    assert proved.printed["broken"] == [CREDITED]
+    assert proved.report["postings_verified"] == 0
+
+
+async def test_a_sealed_run_lists_the_days_of_new_postings(
+    prover: Prover, db: Database, story: LedgerStory
+) -> None:
+    full = await prover.run()
+    seal = str(full.out / "seal.json")
+    assert full.rows("days_without_statement") != []
+    unchanged = await prover.run("--seal", seal)
+    assert not (unchanged.out / "days_without_statement.csv").exists()
+    await story.take_payment()
+    await chain.extend(db)
+    await story.report_balance()
+    sealed, again = await prover.run("--seal", seal), await prover.run()
+    assert sealed.rows("days_without_statement") == again.rows("days_without_statement") != []
+
+
 @asynccontextmanager
 async def changed_payment(owner: Database, trx_id: str) -> AsyncIterator[None]:
     """Changes the payment's amount until the end of the `with` block."""
