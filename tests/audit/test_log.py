@@ -28,6 +28,7 @@ async def newest(db: Database) -> int:
 
 
 async def test_an_entry_records_who_did_what_to_which_object(db: Database) -> None:
+    before = await db.value("SELECT clock_timestamp()")
     with acting(ADA):
         async with db.transaction() as connection:
             await audit.record(
@@ -37,6 +38,7 @@ async def test_an_entry_records_who_did_what_to_which_object(db: Database) -> No
     [line] = await audit.list_entries(db, AuditFilter(action="test.say"))
     assert (line.actor, line.subject, line.merchant_id) == (ADA, "thing:1", 3)
     assert line.detail == {"amount": "1500.50 NGN"}
+    assert before <= line.at <= await db.value("SELECT clock_timestamp()")
 
 
 async def test_a_failed_change_leaves_no_entry_and_no_gap(db: Database) -> None:

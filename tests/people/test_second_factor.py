@@ -78,7 +78,7 @@ async def test_adjacent_time_steps_are_accepted_and_earlier_ones_are_not(
 ) -> None:
     owner = await accounts.owner()
     app, _ = await accounts.turn_on_totp(owner.visitor)
-    for far in (-4, 4):
+    for far in (-2, 4):
         with pytest.raises(CodeRefused):
             await accounts.try_sign_in(owner.email, code=code_of(app, far))
     now, after = code_of(app), code_of(app, 1)
