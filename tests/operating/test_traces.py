@@ -18,7 +18,9 @@ from manilla.lookup import traces
 from manilla.payments.checkout import SandboxOutcome
 from manilla.people.tasks import ResetTasks
 from manilla.providers.port import ChargeState, ReportedChargeStatus
+from manilla.refunds import initiate, states
 from manilla.services import Services
+from manilla.transfers.events import SettlementEvent, Source, TransferEvent
 from tests.client import Merchant, Site, new_merchant
 from tests.notify.receiver import Receiver, receiving
 from tests.payments.orders import INITIATE, order
@@ -146,6 +148,21 @@ async def test_a_shared_credit_is_a_step_of_the_trace(shop: Shop, collector: Col
     with tracing.export("tests", collector.url), tracing.begin("job charge", PARENT):
         assert await shop.services.charges._credited.credit(charge, paid)
     [job], [settle] = collector.named("job charge"), collector.named("settle")
+    assert settle.parent_id == job.span_id
+
+
+async def test_the_result_of_a_refund_is_a_step_of_the_trace(
+    shop: Shop, collector: Collector
+) -> None:
+    started = await shop.start()
+    await shop.pay(await shop.choose(started, "providera-ngn"))
+    await shop.until(started, "success")
+    db = shop.services.db
+    refund = await initiate.start(db, started.trx_id, None, "Returned goods")
+    refused = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
+    with tracing.export("tests", collector.url), tracing.begin("job refund", PARENT):
+        assert await states.settle(db, refund, refused)
+    [job], [settle] = collector.named("job refund"), collector.named("settle")
     assert settle.parent_id == job.span_id
 
 

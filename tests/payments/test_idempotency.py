@@ -51,7 +51,9 @@ async def test_the_same_key_and_body_replay_the_first_response_byte_for_byte(
     first = await steps.initiate(caller, body, Idempotency_Key=key)
     assert is_fresh(first)
     for _ in range(2):
-        assert is_replay_of(first, await steps.initiate(caller, body, Idempotency_Key=key))
+        replay = await steps.initiate(caller, body, Idempotency_Key=key)
+        assert is_replay_of(first, replay)
+        assert replay.headers["x-transaction-id"] == first.headers["x-transaction-id"]
 
 
 async def test_a_replay_returns_the_original_state(merchant: Merchant, services: Services) -> None:

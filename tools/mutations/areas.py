@@ -94,6 +94,7 @@ AREAS = {
             "manilla/payments/states.py",
             ("tests/payments/test_completion.py", "tests/payments/test_late_and_wrong_payments.py"),
             (
+                "tests/payments/payment_links/test_paying.py",
                 "tests/payments/test_wrong_amounts.py",
                 "tests/payments/test_declines.py",
                 "tests/payments/test_overdue.py",

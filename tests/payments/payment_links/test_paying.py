@@ -164,6 +164,21 @@ async def test_a_sandbox_link_for_a_single_payment_credits_one(sandbox_shop: Sho
     assert (await current(shop, link)).paid_minor == AMOUNT_MINOR
 
 
+async def test_a_late_sandbox_payment_through_a_used_link_is_not_credited(
+    sandbox_shop: Shop,
+) -> None:
+    shop = sandbox_shop
+    link, merchant_id = await new_link(shop, single_use=True), shop.merchant.new.id
+    late = await start(shop, link)
+    await states.expire(shop.services.db, merchant_id, late.trx_id)
+    second = await start(shop, link)
+    for each in (second, late):
+        paid = states.PaymentEvent.PAID
+        await states.settle_in_sandbox(shop.services.db, merchant_id, each.trx_id, paid)
+    assert await statuses(shop, late, second) == [PaymentStatus.FAILED, PaymentStatus.SUCCESS]
+    assert (await current(shop, link)).paid_minor == AMOUNT_MINOR
+
+
 async def test_a_sandbox_link_creates_sandbox_payments(sandbox_shop: Shop) -> None:
     link = await new_link(sandbox_shop)
     payment = await sandbox_shop.payment(await start(sandbox_shop, link))
