@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import resource
+import shutil
 import statistics
 import sys
 import time
@@ -184,6 +185,7 @@ async def _prove(server: Server, rounds: int, *options: str) -> Path:
     url, cost = server.cluster.url(postgres.APPLICATION), Cost()
     for number in range(rounds):
         out = server.folder / f"pack{len(options)}-{number}"
+        shutil.rmtree(out, ignore_errors=True)  # from an earlier run with the same folder
         words = ["prove", "--out", str(out), "--json", "--database-url", url, *options]
         with cost.measured(server):
             printed = json.loads(await _run("-m", "manilla", *words))
