@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from manilla.cells.moving import move as moves
-from manilla.cells.moving import replication
-from manilla.cells.moving.move import Cells, OnStep, Step, StoredMove
+from manilla.cells.moving import replication, stored, taking_back
+from manilla.cells.moving.move import OnStep
+from manilla.cells.moving.stored import Cells, Step, StoredMove
 from manilla.kit.db import Database
 from manilla.kit.embedded.postgres import HERE, Cluster
 from manilla.kit.environment import Environment
@@ -112,11 +113,11 @@ class Mover:
         await self.pair.look()
 
     async def abort(self, to: str = "abuja") -> None:
-        await moves.abort(self.cells(to), await self._open(to))
+        await taking_back.abort(self.cells(to), await self._open(to))
         await self.pair.look()
 
     async def _open(self, to: str) -> StoredMove:
-        found = await moves.find_open(self.cells(to).source, self.merchant_id)
+        found = await stored.find_open(self.cells(to).source, self.merchant_id)
         assert found is not None
         return found
 

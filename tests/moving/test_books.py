@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from manilla.cells.moving.move import Step
+from manilla.cells.moving.stored import Step
 from manilla.proofs import pack, verify
 from manilla.proofs.pack import PackOptions
 from tests.moving.movers import Mover

@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from manilla.cells.moving.move import Step
+from manilla.cells.moving.stored import Step
 from manilla.kit.jobs import claims
 from manilla.kit.money import Money
 from manilla.merchants import wallets

@@ -2,12 +2,11 @@
 
 import pytest
 
-from manilla.cells.moving import move as moves
-from manilla.cells.moving.move import MoveIsOpen, Step, TooLate
+from manilla.cells.moving.stored import STEPS, MoveIsOpen, Step, TooLate
 from tests.moving.movers import Mover
 
-REVERSIBLE = moves.STEPS[: moves.STEPS.index(Step.ACTIVATE)]
-FINAL = moves.STEPS[moves.STEPS.index(Step.ACTIVATE) :]
+REVERSIBLE = STEPS[: STEPS.index(Step.ACTIVATE)]
+FINAL = STEPS[STEPS.index(Step.ACTIVATE) :]
 
 
 async def _prepare(mover: Mover) -> tuple[str, str]:
@@ -57,7 +56,7 @@ async def test_a_move_is_taken_back_under_the_fence(mover: Mover) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("step", moves.STEPS[1:])
+@pytest.mark.parametrize("step", STEPS[1:])
 async def test_a_move_continues_after_every_step(mover: Mover, step: Step) -> None:
     await _continue_after(mover, step)
 

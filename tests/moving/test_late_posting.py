@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manilla.cells.moving import rows
-from manilla.cells.moving.move import Step
+from manilla.cells.moving.stored import Step
 from manilla.kit.db import Connection
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money

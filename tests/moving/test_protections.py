@@ -5,7 +5,7 @@ import pytest
 
 from manilla.cells.moving import move as moves
 from manilla.cells.moving.fence import CannotMove
-from manilla.cells.moving.move import Step
+from manilla.cells.moving.stored import Step
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manilla.cells.moving.move import Step
+from manilla.cells.moving.stored import Step
 from tests.moving.movers import Mover
 
 

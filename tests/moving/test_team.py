@@ -3,7 +3,7 @@
 import pytest
 
 from manilla.cells.moving.fence import CannotMove
-from manilla.cells.moving.move import Step
+from manilla.cells.moving.stored import Step
 from manilla.people import invitations, members, passwords, persons, resets
 from manilla.people.roles import Realm, Role
 from manilla.people.sign_in import NeedsCode, SignInRefused

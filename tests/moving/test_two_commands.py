@@ -6,7 +6,7 @@ import pytest
 
 from manilla.cells.moving import fence
 from manilla.cells.moving.fence import Overtaken
-from manilla.cells.moving.move import Step
+from manilla.cells.moving.stored import Step
 from tests.moving.movers import Mover
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from manilla.cells.moving import move as moves
-from manilla.cells.moving.move import Cells, NoMove, Step, StoredMove
+from manilla.cells.moving import stored, taking_back
+from manilla.cells.moving.stored import Cells, NoMove, Step, StoredMove
 from manilla.cli.cells.options import CellName
 from manilla.cli.instance import STATEMENT_SECONDS, InstanceRefusal, Tools, command
 from manilla.cli.options import MerchantId
@@ -66,7 +67,7 @@ async def move(
         else:
             found = await _open_move(cells, merchant_id, to)
         if abort:
-            await moves.abort(cells, found)
+            await taking_back.abort(cells, found)
             tools.print_fields(
                 {"merchant_id": merchant_id, "cell": found.from_cell, "moved": False}
             )
@@ -91,7 +92,7 @@ async def move(
 
 
 async def _open_move(cells: Cells, merchant_id: int, to: str) -> StoredMove:
-    found = await moves.find_open(cells.source, merchant_id)
+    found = await stored.find_open(cells.source, merchant_id)
     if found is None or found.to_cell != to:
         raise NoMove(f"Merchant {merchant_id} is not being moved to {to}.")
     return found

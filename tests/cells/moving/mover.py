@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from manilla.cells.moving.move import STEPS, Step, TooLate
+from manilla.cells.moving.stored import STEPS, Step, TooLate
 from tests.cells.moving.cell import Cell
 from tests.cells.moving.world import CellWorld
 from tests.instance import MANILLA
