@@ -18,7 +18,7 @@ COPIES = ("left", "partial")
 TRIES, PAUSE_SECONDS = 20, 0.05
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 # Emails are sent by the cell that has written them.
-_MOVES = "merchant_id = $1 AND kind NOT IN ('mail', 'person.reset')"
+_MOVES = "merchant_id = $1 AND kind NOT IN ('mail', 'mail.receipt', 'person.reset')"
 _FREE = "(leased_until IS NULL OR leased_until <= now())"
 _JOB = "merchant_id, kind, subject, due_at, attempts, failures, parked_at, last_error"
 
