@@ -163,7 +163,9 @@ class Mover:
         remaining, chance = self._chance.choice(KILLS), self._chance
         options: list[str] = []
         for _ in range(ATTEMPTS_MAX):
-            kill_after = chance.choice(command.open_steps) if remaining else None
+            # No step is open if the command was killed after its last step.
+            kills = remaining and command.open_steps
+            kill_after = chance.choice(command.open_steps) if kills else None
             delay_seconds = chance.uniform(0, chance.choice(DELAYS_SECONDS))
             if await command.run(options, kill_after, delay_seconds) or command.has_moved:
                 return
