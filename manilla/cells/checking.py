@@ -76,7 +76,10 @@ def _find_disputes(reports: Sequence[CellReport]) -> Iterator[str]:
             claims[merchant.id].append(cell.name)
     for merchant_id, cells in claims.items():
         if len(cells) > 1:
-            yield f"Merchant {merchant_id} is in several cells: {', '.join(cells)}."
+            yield (
+                f"Merchant {merchant_id} is in several cells: {', '.join(cells)}. If one of them"
+                " was recovered to a moment before a move, run `manilla cell depart` there."
+            )
     for cell in reports:
         lost = {number for number, home in cell.moves.items() if number not in claims}
         for merchant_id in sorted(lost):

@@ -1,9 +1,14 @@
-"""`manilla cell move` moves a merchant, and the maps lead to its new cell."""
+"""The commands that move a merchant, or repair a recovered cell. The maps lead to the new cell."""
+
+import json
+from pathlib import Path
 
 from manilla.cli.cells import cell
+from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
 from tests.moving.movers import Mover, replication_url
+from tests.moving.recovery import CellRecovery
 
 
 def _commands(mover: Mover, settings: Settings, first: str, second: str) -> InProcessCommand:
@@ -16,6 +21,28 @@ def _commands(mover: Mover, settings: Settings, first: str, second: str) -> InPr
         "MANILLA_REPLICATION_URL": replication_url(mover.urls[first]),
     }
     return InProcessCommand(cell.app, environment)
+
+
+async def test_a_command_lists_what_only_a_recovered_cell_knows(
+    mover: Mover, settings: Settings, cluster: Cluster, tmp_path: Path
+) -> None:
+    recovery = CellRecovery(cluster, mover, "lagos")
+    await recovery.save()
+    await mover.move()
+    await recovery.recover()
+    trx_id = await mover.payers["lagos"].pay_out()
+    commands, merchant = _commands(mover, settings, "lagos", "abuja"), str(mover.merchant_id)
+    done = await commands.run("depart", merchant, "abuja")
+    assert done.exit_code == 1
+    [listed] = json.loads(done.stdout.splitlines()[-1])
+    assert (listed["reference"], listed["status_there"]) == (trx_id, None)
+    decided = tmp_path / "decided.txt"
+    decided.write_text(f"{trx_id}\n")
+    departed = await commands.printed("depart", merchant, "abuja", "--decided", str(decided))
+    assert departed == {"merchant_id": mover.merchant_id, "cell": "abuja", "departed": True}
+    await mover.pair.look()
+    homes = {row["id"]: row["cell"] for row in await commands.printed("list", "--merchants")}
+    assert homes[mover.merchant_id] == "abuja"
 
 
 async def test_a_command_moves_a_merchant_and_reports_the_gap(

@@ -91,6 +91,46 @@ async def _problems(
 async def _cell_problems(
     source: Database, target: Database, merchant_id: int, to: str, is_copied: bool
 ) -> AsyncIterator[str]:
+    async for problem in wrong_databases(source, target, to):
+        yield problem
+    this = await registry.required_this(source)
+    home = (await directory.load(source)).home_of(merchant_id)
+    if await merchants.merchant(source, merchant_id) is None:
+        yield "There is no such merchant in this cell."
+    elif home != this:
+        yield f"It lives in {home.name if home else 'no cell'}: run the command there."
+    else:
+        states = ("arriving",) if is_copied else fence.COPIES
+        found = await find_arrival_problem(target, merchant_id, this.name, states)
+        if found is not None:
+            yield found
+        elif not is_copied and not await _has_same_postings(source, target, merchant_id):
+            yield (
+                "The copy in the second cell has other postings than this cell, because the second"
+                " cell was recovered and has posted since. The merchant cannot return there."
+            )
+
+
+async def _has_same_postings(source: Database, target: Database, merchant_id: int) -> bool:
+    """Returns whether the first cell has all postings that the second cell keeps."""
+    last_id = await target.value(
+        "SELECT max(posting_id) FROM entry WHERE merchant_id = $1", merchant_id
+    )
+    digests = [
+        await db.value(
+            """
+            SELECT (count(*), sum(hashtextextended(concat_ws(' ', posting_id, line, environment,
+                    currency, account, amount_minor, balance_minor), 0)))::text
+              FROM entry WHERE merchant_id = $1 AND posting_id <= $2""",
+            *(merchant_id, last_id),
+        )
+        for db in (source, target)
+    ]
+    return last_id is None or digests[0] == digests[1]
+
+
+async def wrong_databases(source: Database, target: Database, to: str) -> AsyncIterator[str]:
+    """Returns why the databases are not those of this cell and of the cell `to`."""
     this, other = await registry.required_this(source), await registry.get(source, to)
     found = await registry.this(target)
     if other.is_this:
@@ -100,16 +140,18 @@ async def _cell_problems(
         yield f"The target's database belongs to {name}."
     elif this.name not in {cell.name for cell in await registry.list_cells(target)}:
         yield f"{to} does not know {this.name}: run `manilla cell add {this.name}` there."
-    home = (await directory.load(source)).home_of(merchant_id)
-    if await merchants.merchant(source, merchant_id) is None:
-        yield "There is no such merchant in this cell."
-    elif home != this:
-        yield f"It lives in {home.name if home else 'no cell'}: run the command there."
-    else:
-        states = ("arriving",) if is_copied else fence.COPIES
-        problem = await find_arrival_problem(target, merchant_id, this.name, states)
-        if problem is not None:
-            yield problem
+    async for problem in _version_problems(source, target):
+        yield problem
+
+
+async def _version_problems(source: Database, target: Database) -> AsyncIterator[str]:
+    version = "SELECT version_num FROM alembic_version"
+    if await source.value(version) != await target.value(version):
+        yield "The cells have different versions: run `manilla migrate` in both."
+    owner = "SELECT tableowner = current_user FROM pg_tables WHERE tablename = 'posting'"
+    for db, name in ((source, "MANILLA_MIGRATION_URL"), (target, "MANILLA_TARGET_DATABASE_URL")):
+        if not await db.value(owner):
+            yield f"{name} must connect as the owner of the tables."
 
 
 async def find_arrival_problem(
@@ -126,7 +168,8 @@ async def find_arrival_problem(
     if home is not None and home.is_this:
         return (
             f"{home.name} says that the merchant lives there. A move would delete what the merchant"
-            " has done there."
+            " has done there. If this cell's database was recovered to an earlier moment, run"
+            " `manilla cell depart`."
         )
     if home is None or home.name != from_cell:
         return (
@@ -146,9 +189,6 @@ async def find_arrival_problem(
 
 
 async def _database_problems(source: Database, target: Database) -> AsyncIterator[str]:
-    version = "SELECT version_num FROM alembic_version"
-    if await source.value(version) != await target.value(version):
-        yield "The cells have different versions: run `manilla migrate` in both."
     if await source.value("SHOW wal_level") != "logical":
         yield "The first cell's PostgreSQL needs `wal_level = logical`, and a restart."
     may = "rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"
@@ -164,10 +204,6 @@ async def _database_problems(source: Database, target: Database) -> AsyncIterato
             "The owner of the second cell's database needs a right: `GRANT pg_create_subscription"
             f" TO {await target.value('SELECT current_user')}`."
         )
-    owner = "SELECT tableowner = current_user FROM pg_tables WHERE tablename = 'posting'"
-    for db, name in ((source, "MANILLA_MIGRATION_URL"), (target, "MANILLA_TARGET_DATABASE_URL")):
-        if not await db.value(owner):
-            yield f"{name} must connect as the owner of the tables."
 
 
 async def _sealed_problems(
@@ -212,12 +248,17 @@ async def _merchant_problems(
         "SELECT true FROM posting WHERE merchant_id = $1 AND trx_id = 'carried_forward'",
         merchant_id,
     ):
-        yield "It has archived transactions, which cannot be moved."
+        yield (
+            "It has archived transactions, which cannot be moved. Leave the merchant in this cell."
+        )
     waiting = await source.number(
         "SELECT count(*) FROM approval WHERE merchant_id = $1 AND status = 'waiting'", merchant_id
     )
     if waiting:
-        yield f"{waiting} changes wait for a second administrator: decide on them first."
+        yield (
+            f"{waiting} changes wait for a second administrator. `manilla approval list` shows"
+            " them: approve or refuse each of them, and then repeat the move."
+        )
 
 
 async def _provider_problems(

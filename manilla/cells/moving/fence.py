@@ -1,6 +1,7 @@
 """The fence in the database: which merchants no process of a cell can act for."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from manilla.kit.jobs import put_from
 # The states in which a cell only has a copy of the merchant's rows, which another move can replace.
 COPIES = ("left", "partial")
 TRIES, PAUSE_SECONDS = 20, 0.05
+DRAIN_SECONDS, POLL_SECONDS = 2.0, 0.05
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 # Emails are sent by the cell that has written them.
 _MOVES = "merchant_id = $1 AND kind NOT IN ('mail', 'mail.receipt', 'person.reset')"
@@ -146,6 +148,15 @@ async def take_jobs(db: Database, merchant_id: int, *, with_held: bool) -> int:
             *(merchant_id, with_held),
         )
         return await connection.number(f"SELECT count(*) FROM job WHERE {_MOVES}", merchant_id)
+
+
+async def drain(db: Database, merchant_id: int) -> None:
+    """Takes waiting jobs away, and lets workers finish the jobs that they hold."""
+    ends = time.monotonic() + DRAIN_SECONDS
+    while await take_jobs(db, merchant_id, with_held=False):
+        if time.monotonic() > ends:
+            return  # the fence stops the worker, and the second cell queries the outcome
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def return_jobs(connection: Connection, merchant_id: int) -> None:

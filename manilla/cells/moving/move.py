@@ -84,7 +84,7 @@ async def _check_in_target(target: Database, move: StoredMove) -> None:
         raise CannotMove(
             f"{move.to_cell} acts for the merchant since {row['activated_at']:%Y-%m-%d %H:%M:%S},"
             f" but this cell's database only knows its step {move.step}. It was recovered to an"
-            " earlier moment, so the move cannot continue."
+            " earlier moment, so the move cannot continue. Run `manilla cell depart`."
         )
 
 

@@ -1,7 +1,6 @@
 """The steps of a move. Each step can run again, so a move continues after a crash."""
 
 import asyncio
-import time
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +25,6 @@ from manilla.ledger import clearing
 from manilla.proofs import chain
 from manilla.proofs.verify import HIGHEST_ID
 
-DRAIN_SECONDS = 2.0
 POLL_SECONDS = 0.05
 POSTING_MARGIN = 1_000_000
 
@@ -178,11 +176,7 @@ class StepRunner:
 
     async def _drain(self) -> None:
         """Takes waiting jobs away, and lets workers finish the jobs that they hold."""
-        ends = time.monotonic() + DRAIN_SECONDS
-        while await fence.take_jobs(self._source, self._merchant_id, with_held=False):
-            if time.monotonic() > ends:
-                return  # the fence stops the worker, and the second cell queries the outcome
-            await asyncio.sleep(POLL_SECONDS)
+        await fence.drain(self._source, self._merchant_id)
 
     async def _fence(self) -> None:
         await retry(self._leave)

@@ -1,14 +1,17 @@
-"""`manilla cell move`: moves a merchant to another cell."""
+"""`manilla cell move` moves a merchant. `manilla cell depart` repairs a recovered cell."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
+from manilla.cells.moving import departing, stored, taking_back
 from manilla.cells.moving import move as moves
-from manilla.cells.moving import stored, taking_back
+from manilla.cells.moving.move import OnStep
 from manilla.cells.moving.stored import Cells, NoMove, Step, StoredMove
 from manilla.cli.cells.options import CellName
 from manilla.cli.instance import STATEMENT_SECONDS, InstanceRefusal, Tools, command
@@ -18,6 +21,15 @@ from manilla.kit.db import Database
 app = typer.Typer()
 
 CONNECTIONS = 4
+
+TargetDatabase = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The other cell's database. Other users can see it in the list of processes, so"
+        " prefer MANILLA_TARGET_DATABASE_URL.",
+    ),
+]
 
 
 class NoTarget(InstanceRefusal):
@@ -45,14 +57,7 @@ async def move(
             help="Invite the members whose email address has another account in the other cell.",
         ),
     ] = False,
-    target_database: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="The other cell's database. Other users can see it in the list of processes, so"
-            " prefer MANILLA_TARGET_DATABASE_URL.",
-        ),
-    ] = None,
+    target_database: TargetDatabase = None,
 ) -> None:
     """Move a merchant from this cell to another one.
 
@@ -73,11 +78,7 @@ async def move(
             )
             return
 
-        async def report(step: Step, seconds: float) -> None:
-            if not tools.as_json:
-                print(f"{step}: {seconds:.2f} s", flush=True)
-
-        await moves.run_steps(cells, found, report)
+        await moves.run_steps(cells, found, _report(tools))
         gap = await moves.gap_seconds(cells.source, cells.target, found)
         invited = await moves.invited_emails(cells.target, found)
     tools.print_fields(
@@ -89,6 +90,50 @@ async def move(
             "invited": invited,
         }
     )
+
+
+@command(app)
+async def depart(
+    tools: Tools,
+    merchant_id: MerchantId,
+    to: CellName,
+    decided: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file with the references of listed differences that you have decided on, one"
+            " per line.",
+        ),
+    ] = None,
+    target_database: TargetDatabase = None,
+) -> None:
+    """Record that a merchant lives in another cell, after this cell's database was recovered.
+
+    If this cell knows transactions of the merchant that the other cell does not know, the command
+    lists them and exits with 1. The merchant is then fenced in this cell, but has not departed.
+    """
+    references = set(decided.read_text().split()) if decided is not None else set()
+    async with _opened(tools, target_database) as cells:
+        undecided = await departing.depart(cells, merchant_id, to, references, _report(tools))
+    if undecided is None:
+        tools.print_fields({"merchant_id": merchant_id, "cell": to, "departed": True})
+        return
+    tools.print_rows([msgspec.structs.asdict(each) for each in undecided.listed])
+    if not tools.as_json:
+        print(
+            f"{to} does not know what this cell has done for {len(undecided.listed)} references"
+            " since its recovery. The merchant is fenced in this cell. Decide on each reference,"
+            " and run the command again with --decided."
+        )
+    raise typer.Exit(1)
+
+
+def _report(tools: Tools) -> OnStep:
+    async def report(step: Step, seconds: float) -> None:
+        if not tools.as_json:
+            print(f"{step}: {seconds:.2f} s", flush=True)
+
+    return report
 
 
 async def _open_move(cells: Cells, merchant_id: int, to: str) -> StoredMove:
