@@ -138,7 +138,7 @@ async def test_the_command_continues_after_a_crash(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("step", [Step.CHECK, Step.COPY, Step.CATCH_UP, Step.ACTIVATE])
+@pytest.mark.parametrize("step", [Step.VERIFY, Step.COPY, Step.CATCH_UP, Step.ACTIVATE])
 async def test_a_cell_that_was_recovered_to_a_step_of_the_move_lets_the_merchant_go(
     mover: Mover, cluster: Cluster, step: Step
 ) -> None:

@@ -1,0 +1,146 @@
+"""A move is continued or taken back after a crash of PostgreSQL. Both cells are on one server.
+
+The replication slot survives, because the same server starts again. A failover to a standby would
+lose it.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from manilla.cells.moving import fence
+from manilla.cells.moving.stored import Step
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
+from manilla.kit.embedded.process import Supervisor
+from manilla.kit.errors import Refusal
+from manilla.settings import Settings
+from tests import template
+from tests.moving.movers import Mover, two_cells
+from tests.timeouts import TIMEOUT_SECONDS
+
+pytestmark = pytest.mark.long
+
+SLOTS = "SELECT count(*) FROM pg_replication_slots WHERE invalidation_reason IS NULL"
+
+
+@pytest.fixture(scope="module")
+async def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """A server that only these tests use. The supervisor starts it again after a crash."""
+    folder = tmp_path_factory.mktemp("crashing") / "data"
+    await asyncio.to_thread(template.copy_migrated, folder)
+    cluster = await asyncio.to_thread(postgres.prepare, folder)
+    supervisor = Supervisor()
+    await supervisor.start(cluster.program(folder / "postgres.log"))
+    try:
+        await postgres.wait_until_ready(cluster)
+        yield cluster
+    finally:
+        await supervisor.stop()
+
+
+@pytest.fixture
+async def crashing(own_cluster: Cluster, settings: Settings) -> AsyncIterator[Mover]:
+    async with two_cells(own_cluster, settings) as both:
+        yield both
+
+
+def _server_pid(cluster: Cluster) -> int | None:
+    file: Path = cluster.folder / "postmaster.pid"
+    with contextlib.suppress(OSError, IndexError):
+        return int(file.read_text().split()[0])
+    return None
+
+
+async def _crash(mover: Mover, cluster: Cluster) -> None:
+    """Kills the server, and waits until it has started again."""
+    killed = _server_pid(cluster)
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        while _server_pid(cluster) in (None, killed):
+            await asyncio.sleep(0.05)
+    await postgres.wait_until_ready(cluster)
+    for cell in ("lagos", "abuja"):
+        await mover.db(cell).reconnect()
+        await mover.owners[cell].reconnect()
+    await mover.pair.look()
+
+
+async def _prepare(mover: Mover) -> tuple[str, str]:
+    """Returns a completed payout and a payout that is not sent yet."""
+    done = await mover.payers["lagos"].pay_out()
+    await mover.payers["lagos"].until(done, "completed")
+    return done, await mover.payers["lagos"].pay_out()
+
+
+async def _check(mover: Mover, cell: str, payouts: tuple[str, str]) -> None:
+    for trx_id in payouts:
+        await mover.payers[cell].until(trx_id, "completed")
+    assert len(await mover.payers["lagos"].transfers()) == len(payouts)
+    for name in ("lagos", "abuja"):
+        assert await mover.broken(name) == []
+    assert await mover.is_clean()
+
+
+@pytest.mark.parametrize(
+    ("step", "slots"),
+    [
+        (Step.PREPARE, 0),
+        (Step.PUBLISH, 1),
+        (Step.COPY, 1),
+        (Step.CLOSE, 1),
+        (Step.FENCE, 1),
+        (Step.CATCH_UP, 1),
+        (Step.DISCONNECT, 0),
+        (Step.ACTIVATE, 0),
+    ],
+)
+async def test_a_move_continues_after_a_crash_of_the_database(
+    crashing: Mover, own_cluster: Cluster, step: Step, slots: int
+) -> None:
+    payouts = await _prepare(crashing)
+    await crashing.move_until(step)
+    await _crash(crashing, own_cluster)
+    assert await crashing.owners["lagos"].number(SLOTS) == slots
+    await crashing.resume()
+    await _check(crashing, "abuja", payouts)
+
+
+@pytest.mark.parametrize("step", [Step.PUBLISH, Step.COPY, Step.FENCE, Step.DISCONNECT])
+async def test_a_move_is_taken_back_after_a_crash_of_the_database(
+    crashing: Mover, own_cluster: Cluster, step: Step
+) -> None:
+    payouts = await _prepare(crashing)
+    await crashing.move_until(step)
+    await _crash(crashing, own_cluster)
+    await crashing.abort()
+    await _check(crashing, "lagos", payouts)
+
+
+@pytest.mark.parametrize("step", [Step.COPY, Step.CATCH_UP, Step.ACTIVATE])
+async def test_the_database_crashes_while_a_step_runs(
+    crashing: Mover, own_cluster: Cluster, step: Step
+) -> None:
+    """The command repeats the step, or stops with an error and can be continued."""
+    payouts = await _prepare(crashing)
+    crash: asyncio.Task[None] | None = None
+
+    async def crash_before(ended: Step, _seconds: float) -> None:
+        nonlocal crash
+        if [*Step].index(ended) + 1 == [*Step].index(step) and crash is None:
+            crash = asyncio.create_task(_crash(crashing, own_cluster))
+
+    with contextlib.suppress(Refusal):
+        await crashing.move("abuja", crash_before)
+    assert crash is not None
+    await crash
+    if await fence.state(crashing.owners["lagos"], crashing.merchant_id) != "left":
+        await crashing.resume()
+    await crashing.pair.look()
+    await _check(crashing, "abuja", payouts)
