@@ -349,3 +349,17 @@ def test_books_are_kept_for_at_least_seven_years() -> None:
         platform.parse("book_retention_years", "6")
     assert platform.parse("book_retention_years", "7") == 7
     assert months.limit(datetime(2026, 11, 18, tzinfo=UTC), 7) == datetime(2019, 11, 18, tzinfo=UTC)
+
+
+def test_each_merchants_transactions_are_removed_in_the_order_of_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise, each payment before a payout would leave a carried posting until the payout."""
+    monkeypatch.setattr(archiving, "BATCH", 2)
+    payments, payouts = [(1, "T1"), (2, "T2"), (1, "T4")], [(1, "T3"), (2, "T5")]
+    lines = [
+        json.dumps({"trx_id": trx_id, "merchant_id": merchant_id, "ids": [trx_id]}).encode()
+        for merchant_id, trx_id in payments + payouts
+    ]
+    batches = list(archiving._batches(lines))
+    assert batches == [(1, ["T1", "T3"]), (1, ["T4"]), (2, ["T2", "T5"])]

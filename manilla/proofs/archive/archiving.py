@@ -3,11 +3,9 @@
 Each step can be repeated. A run that was interrupted is continued by the next run.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -25,6 +23,16 @@ log = structlog.get_logger(__name__)
 
 BATCH = 1_000
 LOCK = "hashtext('archive')"
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The start of a line of a month's transactions."""
+
+    merchant_id: int
+    trx_id: str
+
+
+_HEAD = msgspec.json.Decoder(_Head)
 
 
 class ArchiveResult(msgspec.Struct, frozen=True):
@@ -77,15 +85,14 @@ async def _remove(db: Database, archive: Path, month: StoredMonth) -> ArchiveRes
     """Verifies the month's files again, and removes its transactions from the database."""
     await check(db, archive, month)
     removed = 0
-    for batch in _batches(read_transactions(archive / month.name)):
-        for merchant_id, ids in sorted(_by_merchant(batch).items()):
-            async with db.transaction() as connection:
-                gone = await connection.value(
-                    "SELECT archive_remove($1, $2, $3, $4)",
-                    *(merchant_id, ids, month.last_id, month.until),
-                )
-            crash.point("after_archive_removal")
-            removed += len(gone)
+    for merchant_id, ids in _batches(read_transactions(archive / month.name)):
+        async with db.transaction() as connection:
+            gone = await connection.value(
+                "SELECT archive_remove($1, $2, $3, $4)",
+                *(merchant_id, ids, month.last_id, month.until),
+            )
+        crash.point("after_archive_removal")
+        removed += len(gone)
     await db.execute("UPDATE archive_month SET removed_at = now() WHERE month = $1", month.month)
     log.info("month_archived", month=month.name, removed=removed)
     return ArchiveResult(month.name, month.transactions, removed)
@@ -102,15 +109,19 @@ async def check(db: Database, archive: Path, month: StoredMonth) -> None:
     await months.save_check(db, month, None)
 
 
-def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    iterator = iter(lines)
-    while batch := list(islice(iterator, BATCH)):
-        yield batch
+def _batches(lines: Iterable[bytes]) -> Iterator[tuple[int, list[str]]]:
+    """Yields each merchant with ids of its transactions, up to `BATCH` at a time.
 
-
-def _by_merchant(lines: Iterable[bytes]) -> dict[int, list[str]]:
-    ids: dict[int, list[str]] = defaultdict(list)
+    A merchant's payments and payouts are in the order of their ids, and therefore of their time. If
+    all payments were removed first, each of them would leave a carried posting, because the wallet
+    entries of payouts are between them, and each removal replaces all of the merchant's carried
+    postings. The ids of a month take about 100 bytes of memory each.
+    """
+    merchants: dict[int, list[str]] = defaultdict(list)
     for line in lines:
-        content = json.loads(line)
-        ids[content["merchant_id"]].append(content["trx_id"])
-    return ids
+        head = _HEAD.decode(line)
+        merchants[head.merchant_id].append(head.trx_id)
+    for merchant_id in sorted(merchants):
+        ids = sorted(merchants[merchant_id])
+        for start in range(0, len(ids), BATCH):
+            yield merchant_id, ids[start : start + BATCH]

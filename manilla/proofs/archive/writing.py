@@ -5,10 +5,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.ledger import trx_ids
@@ -18,6 +20,8 @@ from manilla.proofs.verify import ENTRIES_FILE, MANIFEST, POSTINGS_FILE, Archive
 
 TRANSACTIONS_FILE = "transactions.jsonl.gz"
 BATCH = 500
+# Level 9 makes these files less than 1% smaller, and takes three times the CPU time.
+COMPRESSION_LEVEL = 6
 TABLES = ("payment", "payout")
 
 
@@ -28,7 +32,9 @@ class _File:
         self._raw = path.open("xb")
         self._digest = hashlib.sha256()
         # The compressed bytes do not depend on the time, so that equal rows make equal files.
-        self._compressed = gzip.GzipFile(filename="", mode="wb", fileobj=self, mtime=0)
+        self._compressed = gzip.GzipFile(
+            filename="", mode="wb", compresslevel=COMPRESSION_LEVEL, fileobj=self, mtime=0
+        )
         self._lines = 0
 
     def write(self, data: bytes) -> int:
@@ -39,10 +45,9 @@ class _File:
     def flush(self) -> None:
         self._raw.flush()
 
-    def add(self, lines: Iterable[bytes]) -> None:
-        for line in lines:
-            self._compressed.write(line + b"\n")
-            self._lines += 1
+    def add(self, lines: Sequence[bytes]) -> None:
+        self._compressed.write(b"".join(line + b"\n" for line in lines))
+        self._lines += len(lines)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -125,25 +130,27 @@ async def _write_postings(db: Database, folder: Path, due: DueMonth) -> dict[str
 async def _write_transactions(db: Database, folder: Path, due: DueMonth) -> dict[str, Any]:
     with _File(folder / TRANSACTIONS_FILE) as file:
         for table in TABLES:
-            async for line in _transactions(db, table, due):
-                file.add([line])
+            async for lines in _transactions(db, table, due):
+                file.add(lines)
     return file.facts
 
 
-async def _transactions(db: Database, table: str, due: DueMonth) -> AsyncIterator[bytes]:
-    """Yields each transaction that can be archived, with all its rows, as a line of JSON."""
+async def _transactions(db: Database, table: str, due: DueMonth) -> AsyncIterator[list[bytes]]:
+    """Yields batches of the transactions that can be archived, each as a line of JSON."""
     last = ""
     while True:
         async with db.by_key() as connection:
             rows = await _batch(connection, table, due, last)
-        for row in rows:
-            if row["ids"] is not None:
-                head = {"trx_id": row["trx_id"], "merchant_id": row["merchant_id"]}
-                content = {**head, "ids": row["ids"], "rows": json.loads(row["content"])}
-                yield json.dumps(content, separators=(",", ":")).encode()
+        yield [_line(row) for row in rows if row["ids"] is not None]
         if len(rows) < BATCH:
             return
         last = rows[-1]["trx_id"]
+
+
+def _line(row: Any) -> bytes:
+    head = {name: row[name] for name in ("trx_id", "merchant_id", "ids")}
+    # The database has formatted the transaction's rows as JSON.
+    return msgspec.json.encode({**head, "rows": msgspec.Raw(row["content"].encode())})
 
 
 async def _batch(connection: Connection, table: str, due: DueMonth, last: str) -> list[Any]:

@@ -9,6 +9,7 @@ CREATE OR REPLACE FUNCTION archivable(
 RETURNS text[]
 LANGUAGE plpgsql STABLE
 SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan  -- see `archive_rows`
 AS $$
 DECLARE
     v_ids text[];

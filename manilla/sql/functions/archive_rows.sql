@@ -4,6 +4,8 @@ CREATE OR REPLACE FUNCTION archive_rows(p_merchant_id bigint, p_ids text[])
 RETURNS jsonb
 LANGUAGE sql STABLE
 SET enable_seqscan = off
+-- Planning the statement for each transaction takes longer than executing it.
+SET plan_cache_mode = force_generic_plan
 AS $$
     WITH posted AS MATERIALIZED (
         SELECT * FROM posting WHERE merchant_id = p_merchant_id AND trx_id = ANY (p_ids))
