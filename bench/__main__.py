@@ -6,15 +6,16 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
 
-from bench import cpu, previous, report
+from bench import cpu, grown, previous, report
 from bench.frame import Measured, Plan, measure
+from bench.history import LARGE, SMALL
 from bench.rows import GROWTH, LONG, ROWS
 from bench.server import Server, private_server
 from bench.stage import BASELINE_PYTHON, prepared
@@ -22,18 +23,20 @@ from bench.stage import BASELINE_PYTHON, prepared
 FULL = Plan(rounds=9, block_seconds=0.8, warm_seconds=1.0, clients=(1, 2, 4, 8, 16))
 QUICK = Plan(rounds=5, block_seconds=0.2, warm_seconds=0.2, clients=(1, 8), overload_seconds=10)
 ROW_SECONDS_MAX, GROWTH_SECONDS_MAX = 600, 3 * 3600
+# Longer blocks, because the differences are small.
+GROWN = Plan(rounds=11, block_seconds=1.2, warm_seconds=1.0, clients=(1,))
 LOOK_SECONDS = 0.5
 FILE_WIDTH = 130
 
 
 def main() -> None:
     options = _options()
-    plan = QUICK if options.quick else FULL
+    plan = QUICK if options.quick else GROWN if options.growth else FULL
     names = options.only or _names(options)
     if not GROWTH.keys() >= set(names) and not BASELINE_PYTHON.exists():
         raise SystemExit("The baseline is not installed: run `make bench` once.")
     try:
-        found = asyncio.run(_run(names, plan, options.release))
+        found = asyncio.run(_run(names, plan, options))
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise SystemExit("Stopped. All processes have been ended.") from None
     if options.json is not None:
@@ -64,11 +67,16 @@ def _options() -> argparse.Namespace:
         metavar="VERSION",
         help="store this run's ratios, which the next release is compared with",
     )
+    parser.add_argument(
+        "--store",
+        action="store_true",
+        help="store the results of --growth, from which `make docs` writes a table",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE")
     return parser.parse_args()
 
 
-async def _run(names: Sequence[str], plan: Plan, release: str | None) -> dict[str, Any]:
+async def _run(names: Sequence[str], plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -76,11 +84,19 @@ async def _run(names: Sequence[str], plan: Plan, release: str | None) -> dict[st
     busy = cpu.busy_share(LOOK_SECONDS)
     console = Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
     async with private_server() as server:
-        rows = await _measure(server, names, plan, console)
+        rows = []
+        async for row in _measure(server, names, plan, console):
+            rows.append(row)
+            if options.store and row.row.name in GROWTH:
+                # A long run may be interrupted, so each row is stored at once.
+                grown.save([row], SMALL, LARGE, busy)
         used = _memory(server)
-    report.print_slower(console, rows, previous.load())
-    if release is not None:
-        previous.save(release, rows)
+    if long := [row for row in rows if row.row.name in GROWTH]:
+        grown.print_all(console, long)
+    else:
+        report.print_slower(console, rows, previous.load())
+    if options.release is not None:
+        previous.save(options.release, rows)
     console.print(
         f"  PostgreSQL: {used['processes']} processes, {used['bytes'] // report.MEBIBYTE} MiB."
         f" The run: {time.monotonic() - began:.0f} seconds."
@@ -91,9 +107,8 @@ async def _run(names: Sequence[str], plan: Plan, release: str | None) -> dict[st
 
 async def _measure(
     server: Server, names: Sequence[str], plan: Plan, console: Console
-) -> list[Measured]:
+) -> AsyncIterator[Measured]:
     """Measures the rows, and prints each row when it has been measured."""
-    rows = []
     async with prepared(server, plan, has_baseline=not GROWTH.keys() >= set(names)) as stage:
         for name in names:
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
@@ -101,13 +116,14 @@ async def _measure(
             try:
                 async with asyncio.timeout(seconds_max), {**ROWS, **GROWTH}[name](stage) as row:
                     await server.analyze()
-                    rows.append(await measure(row, plan, server))
-                report.print_row(console, rows[-1])
+                    measured = await measure(row, plan, server)
             except Exception as error:
                 # The other rows can still be measured.
                 server.show_logs()
                 traceback.print_exception(error)
-    return rows
+                continue
+            report.print_row(console, measured)
+            yield measured
 
 
 def _memory(server: Server) -> dict[str, int]:

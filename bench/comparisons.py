@@ -58,11 +58,27 @@ def growth(name: str, small: str, large: str, target: Target | None = None) -> l
     """Compares a request's duration and database CPU time on a large and on a small database."""
     return [
         Comparison(f"time: {name}", _rate(small, large), target),
-        Comparison(
-            f"database CPU: {name}",
-            lambda blocks: blocks[large].database_us / blocks[small].database_us,
-        ),
+        database_cpu(name, large, small),
     ]
+
+
+def database_cpu(name: str, one: str, other: str) -> Comparison:
+    return Comparison(
+        f"database CPU: {name}",
+        lambda blocks: blocks[one].database_us / blocks[other].database_us,
+    )
+
+
+def buffers(name: str, one: str, other: str) -> Comparison:
+    """Divides the number of buffers that the statements touch, which no other load changes."""
+
+    def value(blocks: Round) -> float:
+        many, few = blocks[one].buffers, blocks[other].buffers
+        assert many is not None, "the row does not count buffers"
+        assert few is not None
+        return many / few
+
+    return Comparison(f"buffers: {name}", value)
 
 
 def _rate(one: str, other: str) -> Callable[[Round], float]:

@@ -7,18 +7,22 @@ than the absolute numbers. Using the median of the rounds discards a disturbed r
 
 import asyncio
 import statistics
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 
 import msgspec
 
 from bench import cpu
-from bench.server import Server
+from bench.server import Counted, Server
 
 SETTLE_SECONDS = 0.05
 WARM_UP_TRIES = 20
 MICROSECONDS = 1_000_000
 
 PRODUCT, PGBENCH, BASELINE = "product", "pgbench", "baseline"
+
+
+Counting = Callable[[], Awaitable[Counted]]
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -39,11 +43,14 @@ class Contender(msgspec.Struct, frozen=True):
 class Block(msgspec.Struct, frozen=True):
     """The result of one contender in one round."""
 
+    done: int
     rate: float  # operations per second of wall-clock time
     program_us: float  # CPU microseconds per operation
     database_us: float
     wal_bytes: float  # bytes of write-ahead log per operation
     details: Mapping[str, float] = {}
+    statements: float | None = None  # per operation, if the row counts them in its rounds
+    buffers: float | None = None  # pages in the database's cache that an operation reads or changes
 
     @property
     def total_us(self) -> float:
@@ -82,6 +89,9 @@ class Row(msgspec.Struct, frozen=True):
     # For a row whose blocks take long: runs this many rounds, and is warm when it is opened.
     rounds: int | None = None
     cpus: int = 1  # how many CPUs the measured programs may use
+    # Counts statements and buffers in the rounds. Otherwise, statements are counted in separate
+    # blocks, because counting uses some of the server's CPU time.
+    counted: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -103,10 +113,13 @@ class Measured(msgspec.Struct, frozen=True):
     def typical(self, name: str) -> Block:
         blocks = [blocks[name] for blocks in self.rounds]
         return Block(
+            sum(block.done for block in blocks),
             statistics.median(block.rate for block in blocks),
             statistics.median(block.program_us for block in blocks),
             statistics.median(block.database_us for block in blocks),
             statistics.median(block.wal_bytes for block in blocks),
+            statements=_median(block.statements for block in blocks),
+            buffers=_median(block.buffers for block in blocks),
         )
 
     def values(self, comparison: Comparison) -> list[float]:
@@ -114,6 +127,11 @@ class Measured(msgspec.Struct, frozen=True):
 
     def median(self, comparison: Comparison) -> float:
         return statistics.median(self.values(comparison))
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
 
 
 async def measure(row: Row, plan: Plan, server: Server) -> Measured:
@@ -124,7 +142,11 @@ async def measure(row: Row, plan: Plan, server: Server) -> Measured:
         # Warms up all contenders at once, which is faster.
         await asyncio.gather(*(_warm_up(each, plan.warm_seconds) for each in row.contenders))
     numbers = range(1 if row.once else row.rounds or plan.rounds)
-    rounds = [await _round(row, number, plan, server) for number in numbers]
+    async with AsyncExitStack() as stack:
+        counted = None
+        if row.counted:
+            counted = await stack.enter_async_context(server.counted_statements())
+        rounds = [await _round(row, number, plan, server, counted) for number in numbers]
     memory = {name: cpu.resident_bytes(pid) for name, pid in pids.items()}
     return Measured(row, rounds, memory, await _statements(row, plan, server))
 
@@ -136,26 +158,42 @@ async def _warm_up(contender: Contender, seconds: float) -> None:
             return
 
 
-async def _round(row: Row, number: int, plan: Plan, server: Server) -> Round:
+async def _round(
+    row: Row, number: int, plan: Plan, server: Server, counted: Counting | None
+) -> Round:
     if row.together:
         return await _blocks(row.contenders, plan.block_seconds, server)
     # Each round starts with a different contender, so the order varies.
     start = number % len(row.contenders)
     blocks: dict[str, Block] = {}
     for contender in [*row.contenders[start:], *row.contenders[:start]]:
-        blocks |= await _blocks([contender], plan.block_seconds, server)
+        before = await counted() if counted else None
+        found = await _blocks([contender], plan.block_seconds, server)
+        if counted and before:
+            found = _with_counts(found, before, await counted())
+        blocks |= found
     return blocks
+
+
+def _with_counts(blocks: dict[str, Block], before: Counted, after: Counted) -> dict[str, Block]:
+    [(name, block)] = blocks.items()
+    block = msgspec.structs.replace(
+        block,
+        statements=(after.statements - before.statements) / block.done,
+        buffers=(after.buffers - before.buffers) / block.done,
+    )
+    return {name: block}
 
 
 async def _statements(row: Row, plan: Plan, server: Server) -> dict[str, float]:
     """Counts statements in separate blocks, because counting uses some of the server's CPU time."""
-    if row.once or row.together:
+    if row.once or row.together or row.counted:
         return {}
     counts = {}
     for contender in row.contenders:
         async with server.counted_statements() as counted:
             work = await contender.run(plan.block_seconds)
-            counts[contender.name] = await counted() / work.done
+            counts[contender.name] = (await counted()).statements / work.done
     return counts
 
 
@@ -173,6 +211,7 @@ async def _blocks(
     wal_bytes = [await server.wal_bytes() - wal_before, *(0 for _ in contenders[1:])]
     return {
         contender.name: Block(
+            work.done,
             work.done / work.seconds,
             (end - begin) * MICROSECONDS / work.done,
             database * MICROSECONDS / work.done,

@@ -58,27 +58,49 @@ def _base32(number: str, characters: int) -> str:
 
 
 RANDOM_DIGITS = 6  # enough for 10⁹ rows
-MICROSECONDS = "(extract(epoch FROM moment) * 1000000)::bigint"
 
 
-def _id(kind: TimedIds, digit: str) -> str:
-    """Returns SQL for the id of transaction `n`. The digit distinguishes payments and payouts."""
-    moment = f"({MICROSECONDS} / {kind.unit_microseconds})"
-    return f"""
-    '{kind.prefix}' || {_base32(moment, kind.time_characters)}
-    || {_base32("owner", OWNER_CHARACTERS)}
-    || {digit} || '{"0" * (RANDOM_CHARACTERS - RANDOM_DIGITS - 1)}'
-    || {_base32("n", RANDOM_DIGITS)}"""
+def _time(kind: TimedIds) -> str:
+    """Returns SQL for the prefix and the time of an id."""
+    moment = f"((extract(epoch FROM moment) * 1000000)::bigint / {kind.unit_microseconds})"
+    return f"'{kind.prefix}' || {_base32(moment, kind.time_characters)}"
 
 
-PAYMENT_ID, PAYOUT_ID = (_id(TRX_IDS, digit) for digit in ("'0'", "'1'"))
-# One payment per second, up to the current time. Its payout takes the same amount from the wallet.
+# An id is its time, its owner, a digit that distinguishes payments and payouts, and the number.
+PARTS = f"""
+           {_time(TRX_IDS)} AS trx_time,
+           {_time(NOTIFICATION_IDS)} AS notification_time,
+           {_base32("owner", OWNER_CHARACTERS)} AS of_owner,
+           '{"0" * (RANDOM_CHARACTERS - RANDOM_DIGITS - 1)}' || {_base32("n", RANDOM_DIGITS)}
+           AS number"""
+# All tables are filled from this one, so that each id is computed only once. There is one payment
+# per second, up to the current time. Its payout takes the same amount from the wallet.
 NUMBERED = f"""
-    (SELECT n, owner, timestamptz '{{now}}' - ({{number}} - n) * interval '1 second' AS moment,
-            11000 + n * 37 % {AMOUNTS} * 100 AS minor
-       FROM (SELECT n, {{merchant}}::bigint
-                    + CASE WHEN n % 3 = 0 THEN 1 + n % {OTHERS} ELSE 0 END AS owner
-               FROM generate_series(1, {{number}}::bigint) AS n) AS owned) AS numbered"""
+    CREATE SCHEMA loading;
+    CREATE UNLOGGED TABLE loading.numbered AS
+    SELECT n, owner, moment, 11000 + n * 37 % {AMOUNTS} * 100 AS minor,
+           {{first_posting}} + 3 * n AS posting_id,
+           trx_time || of_owner || '0' || number AS payment_id,
+           trx_time || of_owner || '1' || number AS payout_id,
+           notification_time || of_owner || '0' || number AS payment_notification_id,
+           notification_time || of_owner || '1' || number AS payout_notification_id
+      FROM (SELECT n, owner, moment, {PARTS}
+              FROM (SELECT n, {{merchant}}::bigint
+                           + CASE WHEN n % 3 = 0 THEN 1 + n % {OTHERS} ELSE 0 END AS owner,
+                           timestamptz '{{now}}' - ({{number}} - n) * interval '1 second' AS moment
+                      FROM generate_series(1, {{number}}::bigint) AS n) AS owned
+            OFFSET 0) AS parts;
+    -- The type is that of `entry.account`, so that the accounts are not checked once per row.
+    -- An amount is a multiple of the payment's amount plus a multiple of the fee.
+    CREATE UNLOGGED TABLE loading.line (
+        place integer, line integer, account ledger_account, times integer, fees integer,
+        left_times integer);
+    INSERT INTO loading.line VALUES
+           (0, 1, 'wallet', 1, 0, 1), (0, 2, 'clearing:providera', -1, 0, NULL),
+           (1, 1, 'wallet', -1, 0, 0), (1, 2, 'in_flight', 1, -1, NULL),
+           (1, 3, 'payout_fee', 0, 1, NULL), (2, 2, 'in_flight', -1, 1, NULL),
+           (2, 3, 'clearing:providera', 1, -1, NULL);
+    ANALYZE loading.numbered, loading.line"""
 
 PAYMENTS = f"""
     INSERT INTO payment (
@@ -86,20 +108,20 @@ PAYMENTS = f"""
            commission_minor, commission_bearer, description, customer_name, customer_email,
            ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
            remarks, created_at, updated_at, expires_at)
-    SELECT owner, {PAYMENT_ID}, 'sandbox', 'order-' || md5(n::text), 'success', 'NGN',
+    SELECT owner, payment_id, 'sandbox', 'order-' || md5(n::text), 'success', 'NGN',
            minor, 0, 'customer', 'Two chairs and a table', 'Ada Obi',
            'customer' || n % ({{number}} / {PAYMENTS_OF_CUSTOMER}) || '@example.com',
            'https://shop.example/ipn', 'https://shop.example/thanks?order=7',
            'https://shop.example/cart', '{{{{}}}}', false,
            'SANDBOX_TRANSACTION', moment, moment, moment + interval '30 minutes'
-      FROM {NUMBERED}"""
+      FROM loading.numbered"""
 PAYOUTS = f"""
     INSERT INTO payout (
            merchant_id, trx_id, environment, ref_trx, status, currency, amount_minor, fee_minor,
            method_id, method_code, method_name, provider, beneficiary, account_name, description,
            ipn_url, remarks, session_id, provider_reference, began_at, accepted_at, accepted_note,
            created_at, updated_at)
-    SELECT owner, {PAYOUT_ID}, 'sandbox', 'payout-' || md5(n::text), 'completed',
+    SELECT owner, payout_id, 'sandbox', 'payout-' || md5(n::text), 'completed',
            'NGN', minor - {FEE}, {FEE}, 6, 'providera_ngn_transfer',
            'Provider A bank transfer', 'providera',
            jsonb_build_object('bank_code', '058', 'account_number',
@@ -107,54 +129,55 @@ PAYOUTS = f"""
            'SANDBOX BENEFICIARY', 'Two chairs and a table', 'https://shop.example/ipn',
            'SANDBOX_TRANSACTION', lpad(n::text, 30, '0'), 'TRF_' || md5(n::text), moment, moment,
            'To SANDBOX BENEFICIARY, bank 058, account …6789.', moment, moment
-      FROM {NUMBERED}"""
-
-
-def _posted(values: str, columns: str) -> str:
-    """Returns SQL for the rows of each number's postings: payment, payout, and its delivery."""
-    return f"""
-      FROM (SELECT numbered.*, {{first_posting}} + 3 * n AS posting_id FROM {NUMBERED}) AS numbered
-     CROSS JOIN LATERAL (VALUES {values}) AS posted ({columns})"""
-
-
-POSTINGS = f"""
+      FROM loading.numbered"""
+# Each number has three postings: of the payment, of the payout, and of its delivery.
+POSTINGS = """
     INSERT INTO posting (merchant_id, id, environment, currency, kind, trx_id, posted_at)
            OVERRIDING SYSTEM VALUE
     SELECT owner, posting_id + place, 'sandbox', 'NGN', kind,
-           CASE kind WHEN 'payment' THEN {PAYMENT_ID} ELSE {PAYOUT_ID} END, moment
-    {_posted("(0, 'payment'), (1, 'payout'), (2, 'payout_delivered')", "place, kind")}"""
-_LINES = f"""
-           (0, 1, 'wallet', minor, minor), (0, 2, 'clearing:providera', -minor, 0),
-           (1, 1, 'wallet', -minor, 0), (1, 2, 'in_flight', minor - {FEE}, 0),
-           (1, 3, 'payout_fee', {FEE}, 0), (2, 2, 'in_flight', {FEE} - minor, 0),
-           (2, 3, 'clearing:providera', minor - {FEE}, 0)"""
+           CASE kind WHEN 'payment' THEN payment_id ELSE payout_id END, moment
+      FROM loading.numbered
+     CROSS JOIN (VALUES (0, 'payment'), (1, 'payout'), (2, 'payout_delivered'))
+           AS posted (place, kind)"""
 ENTRIES = f"""
     INSERT INTO entry (merchant_id, posting_id, line, environment, currency, account, amount_minor,
                        balance_minor)
-    SELECT owner, posting_id + place, line, 'sandbox', 'NGN', account, amount_minor,
-           CASE WHEN account = 'wallet' THEN wallet.balance_minor + left_minor END
-    {_posted(_LINES, "place, line, account, amount_minor, left_minor")}
+    SELECT owner, posting_id + place, line, 'sandbox', 'NGN', account,
+           times * minor + fees * {FEE}, wallet.balance_minor + left_times * minor
+      FROM loading.numbered
+     CROSS JOIN loading.line
       JOIN wallet ON wallet.merchant_id = owner AND wallet.environment = 'sandbox'"""
 # Each number has two transactions that have ended.
-ENDED = f"""
-      FROM {NUMBERED}
-     CROSS JOIN LATERAL (VALUES
-           ('0', 'payment', 'payment.success', 'paid', 'success', {PAYMENT_ID}),
-           ('1', 'payout', 'payout.completed', 'delivered', 'completed', {PAYOUT_ID}))
-           AS ended (digit, event, type, step, status, trx_id)"""
-TIMELINE = f"""
+TIMELINE = """
     INSERT INTO timeline (merchant_id, trx_id, number, at, event, from_status, to_status)
-    SELECT owner, trx_id, 1, moment, step, 'pending', ended.status {ENDED}"""
-NOTIFICATIONS = f"""
+    SELECT owner, CASE step WHEN 'paid' THEN payment_id ELSE payout_id END, 1, moment, step,
+           'pending', ended.status
+      FROM loading.numbered
+     CROSS JOIN (VALUES ('paid', 'success'), ('delivered', 'completed')) AS ended (step, status)"""
+NOTIFICATIONS = """
     INSERT INTO notification (
            merchant_id, id, environment, trx_id, event, type, status, url, body, state, attempts,
            created_at, decided_at)
-    SELECT owner, {_id(NOTIFICATION_IDS, "digit")}, 'sandbox',
-           trx_id, event, type, 'completed', 'https://shop.example/ipn',
-           convert_to('{{{{"data":{{{{"amount":1000.00,"currency_code":"NGN"}}}},'
-                      '"message":"Payout completed","status":"completed"}}}}', 'utf8'),
-           'delivered', 1, moment, moment {ENDED}"""
-
+    SELECT owner, CASE event WHEN 'payment' THEN payment_notification_id
+                             ELSE payout_notification_id END, 'sandbox',
+           CASE event WHEN 'payment' THEN payment_id ELSE payout_id END, event, type, 'completed',
+           'https://shop.example/ipn', body, 'delivered', 1, moment, moment
+      FROM loading.numbered
+     CROSS JOIN (VALUES ('payment', 'payment.success'), ('payout', 'payout.completed'))
+           AS ended (event, type)
+     CROSS JOIN (SELECT convert_to('{{"data":{{"amount":1000.00,"currency_code":"NGN"}},'
+                                   '"message":"Payout completed","status":"completed"}}', 'utf8')
+                        AS body) AS sent"""
+# The largest tables first, so that both connections end at about the same time.
+FILLED = {
+    "entry": ENTRIES,
+    "notification": NOTIFICATIONS,
+    "payout": PAYOUTS,
+    "payment": PAYMENTS,
+    "posting": POSTINGS,
+    "timeline": TIMELINE,
+}
+CONNECTIONS = 2
 
 FINISH = "SELECT setval('posting_id_seq', (SELECT max(id) FROM posting))"
 
@@ -191,10 +214,10 @@ async def _create(stage: Stage, number: int) -> History:
     await server.execute(database, MERCHANTS)
     url = server.cluster.url(SUPERUSER, database)
     first_posting: int = await server.value("SELECT max(id) FROM posting", database)
-    await fill_all(url, number, merchant.id, first_posting)
-    await server.execute(database, FINISH)
-    await server.execute(database, "VACUUM (FREEZE, ANALYZE)")
-    await server.execute(database, "CHECKPOINT")
+    async with server.loading():
+        await fill_all(url, number, merchant.id, first_posting)
+        await server.execute(database, FINISH)
+        await server.execute(database, "VACUUM (FREEZE, ANALYZE)")
     print(f"created in {time.monotonic() - began:.0f} seconds", file=sys.stderr, flush=True)
     return History(database, number, Seeded(merchant.id, stage.merchant.sandbox), notified)
 
@@ -206,16 +229,20 @@ async def fill_all(url: str, number: int, merchant_id: int, first_posting: int) 
         "first_posting": first_posting,
         "now": datetime.now(UTC).isoformat(),
     }
-    written = [
-        {"payment": PAYMENTS, "payout": PAYOUTS, "timeline": TIMELINE},
-        {"entry": ENTRIES, "posting": POSTINGS, "notification": NOTIFICATIONS},
-    ]
-    await asyncio.gather(
-        *(
-            fill(url, {table: sql.format(**names) for table, sql in inserts.items()})
-            for inserts in written
-        )
-    )
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(NUMBERED.format(**names))
+        waiting = list(FILLED.items())
+
+        async def fill_next() -> None:
+            while waiting:
+                table, sql = waiting.pop(0)
+                await fill(url, {table: sql.format(**names)})
+
+        await asyncio.gather(*(fill_next() for _ in range(CONNECTIONS)))
+        await connection.execute("DROP SCHEMA loading CASCADE")
+    finally:
+        await connection.close()
 
 
 INDEXES = """
@@ -240,14 +267,16 @@ async def fill(url: str, inserts: Mapping[str, str]) -> None:
     try:
         await connection.execute(
             "SET session_replication_role = replica; SET synchronous_commit = off;"
-            "SET maintenance_work_mem = '512MB'"
+            "SET maintenance_work_mem = '1GB'; SET max_parallel_maintenance_workers = 0"
         )
         for table, sql in inserts.items():
+            began = time.monotonic()
             definitions = await connection.fetch(INDEXES, table)
             for each in definitions:
                 await connection.execute(each["drop"])
             await connection.execute(sql)
             for each in definitions:
                 await connection.execute(each["create"])
+            print(f"filled {table}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     finally:
         await connection.close()

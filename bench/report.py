@@ -14,6 +14,7 @@ from bench.frame import Comparison, Contender, Measured, Target
 from bench.previous import ReleaseRatios
 
 MEBIBYTE = 1024 * 1024
+NUMBERS = ("a second", "program", "database", "WAL bytes", "statements", "buffers", "RSS MiB")
 
 
 def print_row(console: Console, measured: Measured) -> None:
@@ -39,7 +40,7 @@ def _numbers(measured: Measured) -> Table:
     """Shows the medians of the rounds, which are not comparable between machines."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("medians; CPU time in µs per operation", no_wrap=True)
-    for heading in ("a second", "program", "database", "WAL bytes", "statements", "RSS MiB"):
+    for heading in NUMBERS:
         table.add_column(heading, justify="right")
     table.add_row(f"[bold]{measured.row.name}[/] {measured.row.title}")
     for contender in measured.row.contenders:
@@ -50,7 +51,7 @@ def _numbers(measured: Measured) -> Table:
 def _number_cells(measured: Measured, contender: Contender) -> list[str]:
     block = measured.typical(contender.name)
     resident = measured.memory.get(contender.name)
-    statements = measured.statements.get(contender.name)
+    statements = measured.statements.get(contender.name, block.statements)
     return [
         "  " + ", ".join(filter(None, (contender.name, contender.detail))),
         f"{block.rate:,.0f}",
@@ -58,6 +59,7 @@ def _number_cells(measured: Measured, contender: Contender) -> list[str]:
         f"{block.database_us:,.0f}",
         f"{block.wal_bytes:,.0f}",
         "" if statements is None else f"{statements:.3f}",
+        "" if block.buffers is None else f"{block.buffers:,.1f}",
         "" if resident is None else f"{resident / MEBIBYTE:,.0f}",
     ]
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,29 @@ COUNTING = """
 shared_preload_libraries = 'pg_stat_statements'
 pg_stat_statements.track = none
 """
+COUNTED = f"""
+    SELECT coalesce(sum(calls), 0)::bigint,
+           coalesce(sum(shared_blks_hit + shared_blks_read), 0)::bigint
+      FROM pg_stat_statements WHERE userid = '{APPLICATION}'::regrole"""
 # The conditions under which a row runs its contenders, with the duration that is added to commits.
 SLOW = ", 10 ms commits"
 COMMITS = {"": 0, SLOW: 10_000}  # in microseconds
+# The settings while a long history is loaded.
+LOADING = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "wal_compression": "off",
+    "autovacuum": "off",
+    "max_wal_size": "'32GB'",
+}
 RELOAD_SECONDS = 0.1  # an idle connection reloads the configuration with its next statement
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What programs have used since the counting started."""
+
+    statements: int
+    buffers: int  # pages of 8 KB in the server's cache that were read or changed
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -77,8 +96,28 @@ class Server(msgspec.Struct, frozen=True):
 
     async def _set_commit_delay(self, microseconds: int) -> None:
         siblings = 0 if microseconds else 5
-        for setting in (f"commit_delay = {microseconds}", f"commit_siblings = {siblings}"):
-            await self.execute("postgres", f"ALTER SYSTEM SET {setting}")
+        settings = (f"commit_delay = {microseconds}", f"commit_siblings = {siblings}")
+        await self._set(f"ALTER SYSTEM SET {setting}" for setting in settings)
+
+    @asynccontextmanager
+    async def loading(self) -> AsyncIterator[None]:
+        """Makes loading data fast. A crash of the machine would destroy the data."""
+        async with self.settings(LOADING):
+            yield
+        await self.execute("postgres", "CHECKPOINT")
+
+    @asynccontextmanager
+    async def settings(self, lines: Mapping[str, str]) -> AsyncIterator[None]:
+        """Changes settings of the server for a while."""
+        try:
+            await self._set(f"ALTER SYSTEM SET {name} = {value}" for name, value in lines.items())
+            yield
+        finally:
+            await self._set(f"ALTER SYSTEM RESET {name}" for name in lines)
+
+    async def _set(self, statements: Iterable[str]) -> None:
+        for statement in statements:
+            await self.execute("postgres", statement)
         await self.execute("postgres", "SELECT pg_reload_conf()")
         await asyncio.sleep(RELOAD_SECONDS)
 
@@ -100,16 +139,18 @@ class Server(msgspec.Struct, frozen=True):
             await connection.close()
 
     @asynccontextmanager
-    async def counted_statements(self) -> AsyncIterator[Callable[[], Awaitable[int]]]:
-        """Counts the statements that programs send, but not those inside stored functions."""
+    async def counted_statements(self) -> AsyncIterator[Callable[[], Awaitable[Counted]]]:
+        """Counts the statements that programs send, and the buffers that the statements touch.
 
-        async def counted() -> int:
-            number: int = await self.value(
-                f"""
-                SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
-                 WHERE userid = '{APPLICATION}'::regrole"""
-            )
-            return number
+        Statements inside stored functions are not counted, but the buffers that they touch are.
+        """
+
+        async def counted() -> Counted:
+            connection = await asyncpg.connect(self.cluster.url(SUPERUSER, "postgres"))
+            try:
+                return Counted(*await connection.fetchrow(COUNTED))
+            finally:
+                await connection.close()
 
         try:
             await self._track("top")
@@ -118,9 +159,7 @@ class Server(msgspec.Struct, frozen=True):
             await self._track("none")
 
     async def _track(self, which: str) -> None:
-        await self.execute("postgres", f"ALTER SYSTEM SET pg_stat_statements.track = {which}")
-        await self.execute("postgres", "SELECT pg_reload_conf()")
-        await asyncio.sleep(RELOAD_SECONDS)
+        await self._set([f"ALTER SYSTEM SET pg_stat_statements.track = {which}"])
         await self.execute("postgres", "SELECT pg_stat_statements_reset()")
 
     async def execute(self, database: str, sql: str) -> None:

@@ -1,13 +1,14 @@
 """Compares the CPU time of each operation on a short and on a long history. It must not grow."""
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from bench import history, merchants, worker
-from bench.comparisons import cost, growth
-from bench.frame import Contender, Row
+from bench.comparisons import buffers, cost, database_cpu
+from bench.frame import Contender, Row, Work
 from bench.history import LARGE, SMALL, History
+from bench.load import load
 from bench.rows import (
     disburse,
     initiate_payment,
@@ -25,6 +26,9 @@ from manilla.kit.environment import Environment
 from manilla.people.roles import Realm
 
 COST_MAX = 1.1
+QUIET = {"autovacuum": "off"}  # vacuuming at random times would change the result
+WITHOUT_IMAGES = {"full_page_writes": "off"}
+CALLERS = 8  # with more callers, a busy machine rejects requests, and batches vary in size
 PAYING = 200  # number of merchants with pending payouts
 SETTLEMENT_ACCOUNT = """
     INSERT INTO settlement_account (merchant_id, environment, currency, method_code, beneficiary,
@@ -38,17 +42,27 @@ Measured = Callable[[Stage, History, str], AbstractAsyncContextManager[Contender
 
 
 def _row(
-    operation: str, measured: Measured, *, once: bool = False
+    operation: str, measured: Measured, *, once: bool = False, images: bool = True
 ) -> Callable[[Stage], AbstractAsyncContextManager[Row]]:
+    """Returns a row that starts right after a checkpoint.
+
+    The first change of each page after a checkpoint writes an image of the whole page to the WAL.
+    In a long history, an operation that writes to indexes in random order changes more pages that
+    were not changed before. Without the images, the row shows the other reasons for growth.
+    """
+    settings = QUIET if images else QUIET | WITHOUT_IMAGES
+
     @asynccontextmanager
     async def opened(stage: Stage) -> AsyncIterator[Row]:
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(stage.server.settings(settings))
             few, many = [
                 await stack.enter_async_context(
                     measured(stage, await history.prepared(stage, number), f"after {number:,}")
                 )
                 for number in (SMALL, LARGE)
             ]
+            await stage.server.execute("postgres", "CHECKPOINT")
             shown = f"{LARGE:,} / {SMALL:,}"
             yield Row(
                 name=f"growth-{operation}",
@@ -56,9 +70,11 @@ def _row(
                 contenders=[few, many],
                 comparisons=[
                     cost(shown, many.name, few.name, COST_MAX),
-                    *growth(shown, few.name, many.name),
+                    database_cpu(shown, many.name, few.name),
+                    buffers(shown, many.name, few.name),
                 ],
                 once=once,
+                counted=True,
             )
 
     return opened
@@ -67,7 +83,11 @@ def _row(
 @asynccontextmanager
 async def _initiate_payment(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
     served = await stage.product(past.database)
-    yield initiate_payment.orders(name, served, [past.merchant.credentials])
+    yield initiate_payment.orders(name, served, [past.merchant.credentials], callers=CALLERS)
+
+
+async def _by_few_callers(port: int, requests: Iterator[bytes], seconds: float) -> Work:
+    return await load(port, requests, CALLERS, seconds)
 
 
 @asynccontextmanager
@@ -75,7 +95,7 @@ async def _initiate_payout(stage: Stage, past: History, name: str) -> AsyncItera
     served = await stage.product(past.database)
     async with _database(stage, past) as db:
         method = await initiate_payout.charged_method(db)
-    yield initiate_payout.orders(name, served, [past.merchant], method)
+    yield initiate_payout.orders(name, served, [past.merchant], method, _by_few_callers)
 
 
 def _verify(table: str, prefix: str) -> Measured:
@@ -85,7 +105,7 @@ def _verify(table: str, prefix: str) -> Measured:
             trx_ids = await _sample(db, past, table, prefix)
         paths = [f"/api/v1/verify-{table}/{trx_id}" for trx_id in trx_ids]
         served = await stage.product(past.database)
-        yield await verify.reader(name, served, {past.merchant: paths})
+        yield await verify.reader(name, served, {past.merchant: paths}, CALLERS)
 
     return contender
 
@@ -108,7 +128,7 @@ def _list(table: str) -> Measured:
     @asynccontextmanager
     async def contender(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
         served = await stage.product(past.database)
-        yield await verify.reader(name, served, {past.merchant: [f"/api/v1/{table}s"]})
+        yield await verify.reader(name, served, {past.merchant: [f"/api/v1/{table}s"]}, CALLERS)
 
     return contender
 
@@ -172,22 +192,32 @@ async def _database(stage: Stage, past: History) -> AsyncIterator[Database]:
         await db.close()
 
 
-OPERATIONS: Mapping[str, Measured] = {
-    "initiate-payment": _initiate_payment,
-    "initiate-payout": _initiate_payout,
+READS: Mapping[str, Measured] = {
     "verify-payment": _verify("payment", "order"),
     "verify-payout": _verify("payout", "payout"),
     "list-payments": _list("payment"),
     "list-payouts": _list("payout"),
     "search-dashboard": _search(Realm.DASHBOARD),
     "search-console": _search(Realm.CONSOLE),
+    "settlement": _settle("offer", _add_settlement_account),
+}
+INITIATING: Mapping[str, Measured] = {
+    "initiate-payment": _initiate_payment,
+    "initiate-payout": _initiate_payout,
+}
+WRITES: Mapping[str, Measured] = {
+    **INITIATING,
     "claim": _claim,
     "notify": _deliver,
     "complete-payout": _settle("deliver", _add_pending_payouts),
-    "settlement": _settle("offer", _add_settlement_account),
 }
 ROWS = {
-    **{f"growth-{name}": _row(name, measured) for name, measured in OPERATIONS.items()},
+    **{f"growth-{name}": _row(name, each, images=False) for name, each in WRITES.items()},
+    **{
+        f"growth-{name}-after-checkpoint": _row(f"{name}-after-checkpoint", each)
+        for name, each in INITIATING.items()
+    },
+    **{f"growth-{name}": _row(name, each) for name, each in READS.items()},
     # The check reads every transaction, so its cost is compared per transaction.
     "growth-ledger-check": _row("ledger-check", _settle("check", _leave), once=True),
     "growth-reconcile": reconcile.grown,

@@ -77,14 +77,18 @@ async def opened(stage: Stage) -> AsyncIterator[Row]:
 
 
 def orders(
-    name: str, served: Served, credentials: Sequence[NewCredentials], detail: str = ""
+    name: str,
+    served: Served,
+    credentials: Sequence[NewCredentials],
+    detail: str = "",
+    callers: int = CALLERS,
 ) -> Contender:
     """Creates a contender that sends requests as randomly chosen merchants."""
     merchants = [payment_orders(each) for each in credentials]
 
     async def run(seconds: float) -> Work:
         requests = (next(random.choice(merchants)) for _ in itertools.count())
-        return await load(served.port, requests, CALLERS, seconds)
+        return await load(served.port, requests, callers, seconds)
 
     return Contender(name, run, served.pid, detail)
 

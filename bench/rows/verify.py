@@ -84,7 +84,12 @@ async def _ids(stage: Stage, table: str, merchant: Seeded) -> list[str]:
     return found
 
 
-async def reader(name: str, served: Served, paths: Mapping[Seeded, Sequence[str]]) -> Contender:
+async def reader(
+    name: str,
+    served: Served,
+    paths: Mapping[Seeded, Sequence[str]],
+    callers: int = CALLERS,
+) -> Contender:
     def requests() -> Iterator[bytes]:
         merchants = list(paths)
         while True:
@@ -92,7 +97,7 @@ async def reader(name: str, served: Served, paths: Mapping[Seeded, Sequence[str]
             yield signed(merchant.credentials, "GET", random.choice(paths[merchant]))
 
     async def run(seconds: float) -> Work:
-        return await load(served.port, requests(), CALLERS, seconds)
+        return await load(served.port, requests(), callers, seconds)
 
     await ask(served.port, next(requests()))
     return Contender(name, run, served.pid)

@@ -13,7 +13,7 @@ from manilla import metrics
 from manilla.platform import settings
 from manilla.platform.settings import ADDRESSES, WEEKDAYS, PlatformSettings
 from manilla.variables import VARIABLES
-from tools import capacity, proof
+from tools import capacity, growth, proof
 from tools.proof import table
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +112,7 @@ MADE = (
     Made("docs/configuration.md", "platform settings", platform_settings),
     Made("docs/operating/monitoring.md", "metrics", metric_table),
     *(Made("docs/operating/capacity.md", name, make) for name, make in capacity.TABLES.items()),
+    Made("docs/operating/growth.md", "growth", growth.operations),
     Made("docs/operating/moving-a-merchant.md", "moves under load", proof.moves),
     *(Made("docs/proof.md", name, make) for name, make in proof.TABLES.items()),
 )
