@@ -27,7 +27,7 @@ from manilla.merchants.merchants import NewMerchant
 
 FOLDER = Path(__file__).parent
 BASELINE_PYTHON = FOLDER.parent / ".venv-baseline" / "bin" / "python"
-READY_SECONDS_MAX = 30
+READY_SECONDS_MAX = 300  # a busy machine may need minutes after a long history was loaded
 
 
 class Served(msgspec.Struct, frozen=True):
