@@ -43,12 +43,12 @@ class Contender(msgspec.Struct, frozen=True):
 class Block(msgspec.Struct, frozen=True):
     """The result of one contender in one round."""
 
-    done: int
     rate: float  # operations per second of wall-clock time
     program_us: float  # CPU microseconds per operation
     database_us: float
     wal_bytes: float  # bytes of write-ahead log per operation
     details: Mapping[str, float] = {}
+    done: int = 0  # number of operations
     statements: float | None = None  # per operation, if the row counts them in its rounds
     buffers: float | None = None  # pages in the database's cache that an operation reads or changes
 
@@ -113,11 +113,11 @@ class Measured(msgspec.Struct, frozen=True):
     def typical(self, name: str) -> Block:
         blocks = [blocks[name] for blocks in self.rounds]
         return Block(
-            sum(block.done for block in blocks),
             statistics.median(block.rate for block in blocks),
             statistics.median(block.program_us for block in blocks),
             statistics.median(block.database_us for block in blocks),
             statistics.median(block.wal_bytes for block in blocks),
+            done=sum(block.done for block in blocks),
             statements=_median(block.statements for block in blocks),
             buffers=_median(block.buffers for block in blocks),
         )
@@ -211,12 +211,12 @@ async def _blocks(
     wal_bytes = [await server.wal_bytes() - wal_before, *(0 for _ in contenders[1:])]
     return {
         contender.name: Block(
-            work.done,
             work.done / work.seconds,
             (end - begin) * MICROSECONDS / work.done,
             database * MICROSECONDS / work.done,
             wal / work.done,
             work.details,
+            work.done,
         )
         for contender, work, begin, end, database, wal in zip(
             contenders, works, before, after, database_seconds, wal_bytes, strict=True
