@@ -28,7 +28,7 @@ OURS = "TXN"  # The references that Manilla creates start with this text.
 EVENTS = "/api/v1/events?limit=100"
 # The ledger's name of a refund's final status at the provider.
 IN_LEDGER = {"success": "completed", "failed": "failed"}
-NEWEST = 1000  # The control API lists at most this many objects.
+PAGE = 1000  # The control API lists at most this many objects at once.
 # The simulator leaves transfers to this account open.
 OPEN = "0000000003"
 # While one of these jobs exists, money or a notification is still on its way.
@@ -74,20 +74,18 @@ class Observer:
     async def settle_open_transfers(self) -> None:
         """The providers decide the transfers that they have left open."""
         for rail in self._rails:
-            listed = await self.world.control(f"{rail}/transfers?limit={NEWEST}")
-            for transfer in listed["transfers"]:
+            for transfer in await self._listed(rail, "transfers"):
                 if transfer["status"] == "processing" and transfer["account_number"] == OPEN:
                     status = "success" if minor_of(transfer["amount"]) % 2 else "failed"
                     path = f"{rail}/transfers/{transfer['reference']}/settle"
                     await self.world.control(path, {"status": status})
 
     async def read_providers(self) -> None:
-        """Reads the newest records of all providers."""
+        """Reads the records of all providers."""
         self._guessed.clear()
         for kind, objects in self._objects.items():
             for rail in self._rails:
-                listed = await self.world.control(f"{rail}/{kind}?limit={NEWEST}")
-                for each in listed[kind]:
+                for each in await self._listed(rail, kind):
                     reference = each["reference"]
                     if kind == "refunds" and not reference.startswith(OURS):
                         reference = await self._refund_of(rail, each)
@@ -119,6 +117,19 @@ class Observer:
             failures = await invariants.check(db, ALL)
             seen.broken += [failure.name for failure in failures if failure.count]
         return seen
+
+    async def _listed(self, rail: str, kind: str) -> list[Any]:
+        """Returns all objects of a kind at a provider, newest first.
+
+        An object that is added meanwhile can repeat another one, but none is left out.
+        """
+        found: list[Any] = []
+        while True:
+            path = f"{rail}/{kind}?limit={PAGE}&offset={len(found)}"
+            page = (await self.world.control(path))[kind]
+            found += page
+            if len(page) < PAGE:
+                return found
 
     async def _refund_of(self, rail: str, refund: Any) -> str:
         """Returns the id of the merchant's refund, if the provider has only its own number.

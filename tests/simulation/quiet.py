@@ -9,7 +9,7 @@ from tests.kinds import BY_RAIL
 from tests.simulation.administrators import decide
 from tests.simulation.faults import DATABASE_ERRORS, FaultSteps
 from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
-from tests.simulation.observing import BLOCKING, MAKE_DUE, NEWEST, Observer
+from tests.simulation.observing import BLOCKING, MAKE_DUE, Observer
 from tests.simulation.operations import balance_of
 from tests.simulation.plan import RAILS
 from tests.simulation.shops import LOST, minor_of
@@ -190,12 +190,9 @@ class QuietMoment(Observer):
         A refund of the same charge and amount may be a different refund. Then this returns True.
         """
         [rail] = [rail for rail, kind in BY_RAIL.items() if kind.provider == refund["provider"]]
-        listed = await self.world.control(f"{rail}/refunds?limit={NEWEST}")
         wanted = refund["charge_reference"], refund["amount_minor"]
-        found = (
-            (each["payment_reference"], minor_of(each["amount"])) for each in listed["refunds"]
-        )
-        return wanted in found
+        listed = await self._listed(rail, "refunds")
+        return wanted in [(each["payment_reference"], minor_of(each["amount"])) for each in listed]
 
     async def _restore_keys(self, shop: TeamShop) -> None:
         """Creates new keys for a merchant that never got the response to its last rotation."""

@@ -112,8 +112,11 @@ async def test_lists_are_newest_first_and_bounded(platform: Platform) -> None:
         await platform.transfer("a", f"TXN{number}")
     listed = (await platform.control("a/transfers?limit=2"))["transfers"]
     assert [item["reference"] for item in listed] == ["TXN4", "TXN3"]
-    reply = await platform.send("GET", "/control/api/a/transfers?limit=5000")
-    assert reply.status == 400
+    listed = (await platform.control("a/transfers?limit=2&offset=4"))["transfers"]
+    assert [item["reference"] for item in listed] == ["TXN0"]
+    for query in ("limit=5000", "limit=0", "offset=-1", "offset=12345678901"):
+        reply = await platform.send("GET", f"/control/api/a/transfers?{query}")
+        assert reply.status == 400
 
 
 async def test_a_reset_clears_all_state(platform: Platform) -> None:

@@ -16,6 +16,7 @@ from manilla_simulator.transfers import NotPossible
 from manilla_simulator.world import World
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
+NUMBER_DIGITS_MAX = 9
 
 Command = TypeVar("Command")
 ProviderHandler = Callable[[Provider, web.Request], Awaitable[Any]]
@@ -127,15 +128,18 @@ async def _send(provider: Provider, request: web.Request) -> Any:
 def _list_of(kind: str) -> ProviderHandler:
     async def answer(provider: Provider, request: web.Request) -> Any:
         listed = views.LISTS[kind](provider, request.query.get("reference"))
-        return {kind: list(islice(listed, _limit(request)))}
+        limit, offset = _number(request, "limit", LIMIT_DEFAULT), _number(request, "offset", 0)
+        if not 1 <= limit <= LIMIT_MAX:
+            raise Invalid(f"limit must be a number from 1 to {LIMIT_MAX}.")
+        return {kind: list(islice(listed, offset, offset + limit))}
 
     return answer
 
 
-def _limit(request: web.Request) -> int:
-    text = request.query.get("limit", str(LIMIT_DEFAULT))
-    if not text.isdecimal() or not 1 <= int(text) <= LIMIT_MAX:
-        raise Invalid(f"limit must be a number from 1 to {LIMIT_MAX}.")
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not text.isdecimal() or len(text) > NUMBER_DIGITS_MAX:
+        raise Invalid(f"{name} must be a number.")
     return int(text)
 
 
