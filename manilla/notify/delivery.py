@@ -6,7 +6,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Generic, NamedTuple, Protocol
 
 from manilla import metrics
@@ -161,8 +161,11 @@ class NotificationDelivery(Generic[Due]):
 def _wait_seconds(due: DueMessage, retry_seconds: Sequence[float]) -> float:
     if due.attempts == 0 or due.ended_at is None:
         return 0
-    next_at = due.ended_at + timedelta(seconds=retry_seconds[due.attempts - 1])
-    return (next_at - datetime.now(UTC)).total_seconds()
+    retry_after = retry_seconds[due.attempts - 1]
+    seconds = (due.ended_at - datetime.now(UTC)).total_seconds() + retry_after
+    # If the last attempt is in the future, the clock of the worker that made it was ahead. Then
+    # only the job's due time is right, because the database sets it.
+    return seconds if seconds <= retry_after + SLACK_SECONDS else 0
 
 
 def _error(status: int | None) -> str | None:

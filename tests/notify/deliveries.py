@@ -62,8 +62,11 @@ class Deliveries:
         runner = Runner(db, works)
         await asyncio.gather(*(runner._do(job) for job in mine))
 
-    async def skip_to_next_attempt(self) -> float:
-        """Makes the next attempt due, and returns how long the worker would have waited for it."""
+    async def skip_to_next_attempt(self, *, hours: int = 1) -> float:
+        """Makes the next attempt due, and returns how long the worker would have waited for it.
+
+        `hours`: how long ago the last attempt was, by the clock of the worker that made it.
+        """
         # Connect as the schema's owner, because the application's role cannot change attempts.
         connection = await connect(self.owner_url)
         try:
@@ -72,10 +75,11 @@ class Deliveries:
             WITH moved AS (
                 UPDATE job SET due_at = now() WHERE merchant_id = $1 AND kind = 'notify'),
             aged AS (
-                UPDATE delivery_attempt SET at = at - interval '1 hour' WHERE merchant_id = $1)
+                UPDATE delivery_attempt SET at = at - interval '1 hour' * $2
+                 WHERE merchant_id = $1)
             SELECT extract(epoch FROM due_at - now())::float8 FROM job
              WHERE merchant_id = $1 AND kind = 'notify'""",
-                self.merchant.new.id,
+                *(self.merchant.new.id, hours),
             )
         finally:
             await connection.close()

@@ -124,6 +124,17 @@ async def test_an_endless_response_is_cut_off(deliveries: Deliveries) -> None:
     assert await deliveries.state(trx_id) == "delivered"
 
 
+async def test_a_retry_does_not_wait_for_the_clock_of_another_worker(
+    deliveries: Deliveries,
+) -> None:
+    deliveries.receiver.answers = [answer(500)]
+    trx_id = await deliveries.finish_payment()
+    await deliveries.deliver()
+    await deliveries.skip_to_next_attempt(hours=-96)  # the other worker's clock was ahead
+    await deliveries.deliver()
+    assert await deliveries.state(trx_id) == "delivered"
+
+
 async def test_notifications_of_a_transaction_are_delivered_in_order(
     deliveries: Deliveries,
 ) -> None:
