@@ -223,6 +223,8 @@ class TeamSteps(MerchantSteps):
 
 async def rotate(world: World, shop: TeamShop, *words: str) -> None:
     new = await world.try_command("merchant", "rotate", str(shop.id), *words)
+    # If the command has failed after its commit, only the ledger knows the new keys.
+    shop.may_lack_new_keys = new is None
     if new is not None:
         shop.main_keys.api_key, shop.main_keys.api_secret = new["api_key"], new["api_secret"]
         world.receiver.secrets[shop.id].add(new["api_secret"])

@@ -63,6 +63,7 @@ class TeamShop(Shop):
     owner: SignedInUser
     finance: SignedInUser
     main_keys: Keys
+    may_lack_new_keys: bool = False  # True if the last rotation of the keys gave no response
     # The payouts of each payout file, in the order of its rows.
     files: dict[str, list[Operation]] = field(default_factory=dict)
     # The settlements that a member ordered and that may exist.
