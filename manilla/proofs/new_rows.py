@@ -26,6 +26,11 @@ FEW_CHANGES = """
     SELECT (SELECT count(*) FROM (SELECT FROM timeline WHERE at >= $1 LIMIT most + 1) AS c) <= most
       FROM (SELECT greatest($2, sum(reltuples) / $3)::bigint AS most FROM pg_class
              WHERE oid IN ('payment'::regclass, 'payout'::regclass, 'refund'::regclass)) AS share"""
+# Rows that have arrived from another cell can be older than the seal, and have lower ids. $1: the
+# seal's last link
+HAVE_ARRIVED = (
+    "SELECT EXISTS (SELECT FROM posting_chain WHERE number > $1 AND merchant_id IS NOT NULL)"
+)
 FIRST_POSTING = "SELECT min(posted_at) FROM posting WHERE id > $1"
 
 # Selects transactions with a new status, new transactions, and the transactions of new postings.
@@ -167,9 +172,10 @@ class NewTransactions(msgspec.Struct, frozen=True):
 async def find(connection: Connection, seal: Seal) -> NewTransactions | None:
     """Returns the new transactions, or None if all rows must be read.
 
-    All rows must be read if the seal is not that of a pack, or if many transactions are new.
+    All rows must be read if the seal is not that of a pack, if a merchant has arrived from another
+    cell since, or if many transactions are new.
     """
-    if seal.checked_at is None:
+    if seal.checked_at is None or await connection.value(HAVE_ARRIVED, seal.number):
         return None
     since = seal.checked_at - OVERLAP
     if not await connection.value(FEW_CHANGES, since, *LOOKED_UP):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from manilla.cells.moving.stored import Step
-from manilla.proofs import pack, verify
+from manilla.proofs import new_rows, pack, verify
 from manilla.proofs.pack import PackOptions
 from tests.moving.movers import Mover
 
@@ -72,6 +72,20 @@ async def test_the_auditors_pack_is_correct_in_both_cells(mover: Mover) -> None:
     for cell in ("lagos", "abuja"):
         assert await mover.broken(cell) == []
         assert await _broken(mover, cell) == []
+
+
+@pytest.mark.long
+async def test_a_pack_with_a_seal_checks_all_transactions_if_a_merchant_has_arrived(
+    mover: Mover,
+) -> None:
+    await _pay(mover, "lagos")
+    packed = await pack.collect(mover.urls["abuja"], PackOptions(is_development=True))
+    seal, db = verify.Seal.read(packed.seal), mover.owners["abuja"]
+    async with db.read_only() as connection:
+        assert await new_rows.find(connection, seal) is not None
+    await mover.move()
+    async with db.read_only() as connection:
+        assert await new_rows.find(connection, seal) is None
 
 
 @pytest.mark.long
