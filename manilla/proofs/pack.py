@@ -1,19 +1,9 @@
 """Collects the contents of an auditor's pack, in one snapshot of the database, and only reads."""
 
 import asyncio
-import dataclasses
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,9 +21,10 @@ from manilla.ledger.invariants import Invariant
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.people.roles import permissions_of
-from manilla.proofs import checks, new_rows, stored_code, verify
+from manilla.proofs import checks, new_rows, recomputed, stored_code, verify
 from manilla.proofs.checks import Listing
 from manilla.proofs.new_rows import ALL_ROWS, NewTransactions, RowLimit
+from manilla.proofs.tables import CheckedRule, ListedRows, PackSection, PackTable, check_of
 from manilla.proofs.verify import Seal, Verification
 from manilla.reconciliation import reports, unmatched
 from manilla.reconciliation.days import DAY
@@ -50,20 +41,6 @@ PROGRAM = Path(verify.__file__)
 SESSIONS = 3
 BY_INDEX = "SET LOCAL enable_seqscan = off"  # finds new rows by index
 DAYS_MAX = 100_000  # more than the days of all providers in a lifetime
-
-Rows = list[dict[str, Any]]
-
-
-class PackSection(StrEnum):
-    BALANCES = "Balances"
-    COMPLETENESS = "Completeness"
-    RECONCILIATION = "Reconciliation"
-    CHAIN = "Hash chain"
-    TRANSFERS = "Transfers"
-    PEOPLE = "People and approvals"
-    COVER = "Cover"
-    CODE = "Version and stored code"
-
 
 LISTS = (
     (PackSection.COMPLETENESS, checks.ARRIVALS),
@@ -89,26 +66,6 @@ class PackOptions(msgspec.Struct, frozen=True):
     @property
     def until(self) -> datetime | None:
         return None if self.day is None else start_of_day(self.day + timedelta(days=1))
-
-
-class PackTable(msgspec.Struct, frozen=True):
-    """Rows of the pack, with the SQL that selects them."""
-
-    section: PackSection
-    name: str
-    description: str  # the rule, or what the rows are
-    rows: Rows
-    sql: str
-
-
-class CheckedRule(PackTable, frozen=True, kw_only=True):
-    """A rule with its violations, up to FINDINGS_MAX. The rule is met if there are none."""
-
-    count: int
-
-
-class ListedRows(PackTable, frozen=True):
-    """Rows that are no findings."""
 
 
 # A step runs in a session and returns its results.
@@ -161,7 +118,7 @@ async def collect(url: str, options: PackOptions, *, standby_url: str | None = N
         tables = await _run_all(steps, connections, verifying)
         verified = verifying.result()
         facts = await _facts(connection, options, verified, now)
-    tables = [*_program_checks(verified), _balances(verified), _links(verified), audited, *tables]
+    tables = [*recomputed.tables(verified), audited, *tables]
     return Pack(
         {**facts, "is_full": new is None and options.seal is None, "audit_head": audit_head},
         [table for table in tables if isinstance(table, CheckedRule)],
@@ -313,7 +270,7 @@ async def _compare_days(
         )
     ]
     return [
-        _result(
+        check_of(
             PackSection.RECONCILIATION,
             "unmatched_items_are_younger_than_a_day",
             "Each movement in the ledger and each line of a provider's statement is explained "
@@ -325,7 +282,7 @@ async def _compare_days(
             ],
             OPEN_SIDES,
         ),
-        _result(
+        check_of(
             PackSection.RECONCILIATION,
             "signed_days_are_unchanged",
             "The figures of a day have not changed since an accountant signed them off.",
@@ -363,7 +320,7 @@ async def _verify_audit_log(
 ) -> tuple[CheckedRule, str]:
     verdict = await audit.verify_in(connection, options.audit_head)
     broken = [] if verdict.is_whole else [{"id": verdict.broken_id, "reason": verdict.reason}]
-    result = _result(
+    result = check_of(
         PackSection.PEOPLE,
         "audit_log_is_whole",
         "No entry of the audit log was changed, removed or inserted.",
@@ -376,7 +333,7 @@ async def _verify_audit_log(
 async def _compare_code(connection: Connection) -> list[PackTable]:
     found = [msgspec.structs.asdict(each) for each in await stored_code.compare(connection)]
     sql = f"{stored_code.FUNCTIONS};\n{stored_code.TRIGGERS}"
-    result = _result(
+    result = check_of(
         PackSection.CODE,
         "stored_code_is_of_this_version",
         "The functions and triggers in the database are those of this version, and no trigger is "
@@ -386,98 +343,6 @@ async def _compare_code(connection: Connection) -> list[PackTable]:
     )
     title = "Functions and triggers in the database, with the SHA-256 of their definitions"
     return [result, ListedRows(PackSection.CODE, "stored_code", title, found, sql)]
-
-
-_ROWS = f"{verify.POSTINGS};\n{verify.ENTRIES}"
-
-# The checks of the independent program: the section, the rule, and the SQL that reads the rows.
-VERIFIED = {
-    "wallet": (
-        PackSection.BALANCES,
-        "Each wallet's balance is the sum of its entries.",
-        verify.WALLETS,
-    ),
-    "history": (
-        PackSection.BALANCES,
-        "Each wallet entry has the balance after it, which is never below zero.",
-        _ROWS,
-    ),
-    "environment": (PackSection.BALANCES, "No posting mixes environments or currencies.", _ROWS),
-    "sum": (
-        PackSection.BALANCES,
-        "The entries of each posting and of all accounts sum to zero.",
-        _ROWS,
-    ),
-    "orphans": (
-        PackSection.COMPLETENESS,
-        "Each entry belongs to a posting.",
-        verify.ENTRY_COUNT,
-    ),
-    "tables": (
-        PackSection.CHAIN,
-        "The tables of the ledger are plain tables.",
-        verify.REPLACED_TABLES,
-    ),
-    "chain": (
-        PackSection.CHAIN,
-        "The links of the chain are complete and follow each other.",
-        verify.LINKS,
-    ),
-    "content": (
-        PackSection.CHAIN,
-        "The postings and entries of each link have its digest.",
-        _ROWS,
-    ),
-    "archive": (
-        PackSection.CHAIN,
-        "The files of archived months are complete and unchanged. The rows that remain of archived "
-        "postings equal the files.",
-        verify.ARCHIVED,
-    ),
-    "carried": (
-        PackSection.BALANCES,
-        "The sums of archived entries were carried forward.",
-        _ROWS,
-    ),
-    "anchor": (
-        PackSection.CHAIN,
-        "The chain contains the links that were anchored before.",
-        verify.LINKS,
-    ),
-}
-
-
-def _program_checks(verified: Verification) -> list[CheckedRule]:
-    return [
-        CheckedRule(
-            section,
-            f"recomputed_{name}",
-            promise,
-            [dataclasses.asdict(each) for each in verified.findings if each.check == name],
-            sql,
-            count=verified.counts[name],
-        )
-        for name, (section, promise, sql) in VERIFIED.items()
-    ]
-
-
-def _balances(verified: Verification) -> ListedRows:
-    at_date = verified.balances_at_date
-    rows = [
-        {
-            **dict(zip(("merchant_id", "environment", "currency", "account"), key, strict=True)),
-            "balance_minor": minor,
-            **({} if at_date is None else {"balance_at_date_minor": at_date.get(key, 0)}),
-        }
-        for key, minor in sorted(verified.balances.items())
-    ]
-    title = "Every account's balance, recomputed from the ledger entries"
-    return ListedRows(PackSection.BALANCES, "balances", title, rows, _ROWS)
-
-
-def _links(verified: Verification) -> ListedRows:
-    title = "The last link of each day. The link's hash covers all earlier postings"
-    return ListedRows(PackSection.CHAIN, "sealed_days", title, verified.sealed_days, verify.LINKS)
 
 
 async def _facts(
@@ -506,10 +371,3 @@ async def _facts(
         "expected": list(options.expected),
         "provider_balances_are_checked": not options.is_development,
     }
-
-
-def _result(
-    section: PackSection, name: str, promise: str, findings: Iterable[Mapping[str, Any]], sql: str
-) -> CheckedRule:
-    rows = [dict(each) for each in findings]
-    return CheckedRule(section, name, promise, rows, sql, count=len(rows))

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from manilla.kit.db import Database
-from manilla.proofs import chain, pack
+from manilla.proofs import chain, pack, tables
 from manilla.proofs.pack import Pack, PackOptions
 from manilla.settings import Settings
 from tests.proofs.ledger_story import PROVIDER, LedgerStory
@@ -26,7 +26,7 @@ def _broken(found: Pack) -> list[str]:
     return [check.name for check in found.checks if check.count]
 
 
-def _rows(found: Pack, name: str) -> pack.Rows:
+def _rows(found: Pack, name: str) -> tables.Rows:
     [table] = [each for each in found.tables if each.name == name]
     return table.rows
 

@@ -20,7 +20,8 @@ from manilla.kit import strict_json
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.sessions.reader import StandbyBehind
 from manilla.proofs import pack
-from manilla.proofs.pack import Pack, PackOptions, PackSection, PackTable
+from manilla.proofs.pack import Pack, PackOptions
+from manilla.proofs.tables import PackSection, PackTable
 from manilla.proofs.verify import Seal
 from manilla.sql import migrate
 
