@@ -10,7 +10,7 @@ from manilla.mail.kinds import RULES, MailKind
 from manilla.mail.queries import find
 from tests.moving.movers import Mover
 
-MIGRATION = "manilla/sql/migrations/0088_receipts_of_moved_merchants.sql"
+MIGRATION = "manilla/sql/migrations/0085_receipts_of_moved_merchants.sql"
 
 
 async def _write(mover: Mover) -> int:
