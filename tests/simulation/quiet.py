@@ -187,12 +187,21 @@ class QuietMoment(Observer):
     async def _is_at_provider(self, refund: Any) -> bool:
         """Looks a refund up at the provider, as an administrator does.
 
-        A refund of the same charge and amount may be a different refund. Then this returns True.
+        The charge can have several refunds with the same amount. The provider has this one if it
+        lists more of them than have been paid.
         """
         [rail] = [rail for rail, kind in BY_RAIL.items() if kind.provider == refund["provider"]]
         wanted = refund["charge_reference"], refund["amount_minor"]
-        listed = await self._listed(rail, "refunds")
-        return wanted in [(each["payment_reference"], minor_of(each["amount"])) for each in listed]
+        listed = [
+            (each["payment_reference"], minor_of(each["amount"]))
+            for each in await self._listed(rail, "refunds")
+        ]
+        paid = await self.world.live.db.number(
+            "SELECT count(*) FROM refund WHERE charge_reference = $1 AND amount_minor = $2"
+            " AND status = 'completed'",
+            *wanted,
+        )
+        return listed.count(wanted) > paid
 
     async def _restore_keys(self, shop: TeamShop) -> None:
         """Creates new keys for a merchant that never got the response to its last rotation."""
