@@ -11,7 +11,7 @@ from manilla.kit.jobs.runner import Runner
 from manilla.payouts.failover import Failover
 from manilla.payouts.payout import Payout
 from manilla.payouts.tasks import PayoutTasks
-from manilla.routing.router import PayoutRoute, PayoutTarget, Router
+from manilla.routing.router import HoldPlace, PayoutRoute, PayoutTarget, Router
 from manilla.services import Services
 from manilla.transfers.events import ProviderAnswer, SettlementEvent
 from tests.timeouts import TIMEOUT_SECONDS
@@ -82,8 +82,10 @@ class _StallingRouter:
     def bank(self, code: str) -> NigerianBank:
         return self._router.bank(code)
 
-    async def route(self, target: PayoutTarget, tried: Collection[str]) -> PayoutRoute:
-        route = await self._router.route(target, tried)
+    async def route(
+        self, target: PayoutTarget, tried: Collection[str], hold_place: HoldPlace
+    ) -> PayoutRoute:
+        route = await self._router.route(target, tried, hold_place)
         await _at(AFTER_ROUTE)
         return route
 
