@@ -10,7 +10,8 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from manilla.job_kinds import JobKind
 from manilla.kit import outbound
 from manilla.kit.db import Database
-from manilla.kit.jobs import RunEnd, claims
+from manilla.kit.jobs import claims
+from manilla.kit.jobs.runner import Runner
 from manilla.notify.endpoints import deliveries
 from manilla.notify.endpoints.deliveries import ResendTasks
 from manilla.payments.checkout import SandboxOutcome
@@ -292,10 +293,26 @@ async def test_a_long_resend_continues_where_the_last_run_ended(
     scheduled = []
     while claimed := await claims.claim(db, {JobKind.RESEND: 100}):
         [job] = claimed
-        assert await tasks.resend(job) is RunEnd.DELETED
+        await tasks.resend(job)
         scheduled.append(await db.number("SELECT count(*) FROM job WHERE kind = 'endpoint'"))
-        assert await tasks.resend(job) is None  # a worker that has lost the job changes nothing
+        await tasks.resend(job)  # a worker that has lost the job changes nothing
     assert scheduled == [2, 4, 5]
+
+
+async def test_a_resend_that_is_requested_again_while_it_runs_runs_again(
+    shop: EndpointMerchant,
+) -> None:
+    created = await shop.create("payment.success")
+    db, tasks = shop.services.db, ResendTasks(shop.services.db)
+    endpoint, since = await shop.endpoint(created["id"]), datetime.now(UTC)
+    await deliveries.resend_since(db, endpoint, since)
+    [job] = await claims.claim(db, {JobKind.RESEND: 100})
+    await deliveries.resend_since(db, endpoint, since)
+    await Runner(db, tasks.works())._do(job)
+    [again] = await claims.claim(db, {JobKind.RESEND: 100})
+    assert again.subject == job.subject
+    await Runner(db, tasks.works())._do(again)
+    assert await claims.claim(db, {JobKind.RESEND: 100}) == []
 
 
 async def test_a_deleted_endpoint_gets_nothing_and_has_no_secret(

@@ -13,7 +13,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit import jobs, strict_json, time_limits
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.kit.jobs import Job, NextRun, RunEnd, Work
+from manilla.kit.jobs import Job, NextRun, Work
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder
 from manilla.kit.sessions.rows import columns
@@ -135,11 +135,11 @@ class ResendTasks:
             if not await jobs.is_held(connection, job):
                 return None  # another worker has claimed the job
             await schedule(connection, endpoint, [id for id, is_wanted in wanted if is_wanted])
-            await jobs.delete(connection, job.merchant_id, job.kind, job.subject)
+            await jobs.delete_unless_changed(connection, job.merchant_id, job.kind, job.subject)
             if len(wanted) == RESEND_ROWS:
                 words = (endpoint_id, since, with_delivered, wanted[-1][0])
                 await jobs.put(connection, job.merchant_id, job.kind, " ".join(words))
-        return RunEnd.DELETED
+        return None  # the same resend, if it was requested again meanwhile, becomes due
 
 
 async def _missed(
