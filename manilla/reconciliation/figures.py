@@ -6,12 +6,13 @@ Sums over many rows are MATERIALIZED, because the planner would otherwise comput
 from manilla.kit.db import Connection
 from manilla.ledger import clearing, posting
 from manilla.providers.checks import references
+from manilla.reconciliation import movements
 from manilla.reconciliation.matching import OPEN_SIDES
 
 # Selects the days of account $1 that were imported in the last 24 hours or have unmatched items.
 # Each row contains the start of the day and the start of the next day.
 DAYS = """
-    SELECT currency, day, kinds, day::timestamp AT TIME ZONE 'Africa/Lagos' AS start,
+    SELECT currency, day, kinds, ledger_at, day::timestamp AT TIME ZONE 'Africa/Lagos' AS start,
            (day + 1)::timestamp AT TIME ZONE 'Africa/Lagos' AS next_start
       FROM statement_day
      WHERE provider = $1
@@ -82,12 +83,19 @@ async def _store_movements(connection: Connection, provider: str) -> None:
 
 
 async def _store_ledger_balance(connection: Connection, provider: str) -> None:
-    """Saves our balance at the end of a day: the current balance minus later postings."""
+    """Saves our balance at the end of a day: the current balance minus later postings.
+
+    A day's balance is final an hour after the day's end, because a posting may commit later than
+    its timestamp. It is not computed again, so that a day with an old unmatched item does not make
+    each comparison read all postings since that day.
+    """
     account = posting.clearing(provider)
     totals = await clearing.totals(connection, account)
     await connection.execute(
         f"""
-        WITH days AS ({DAYS}),
+        WITH days AS (
+            SELECT * FROM ({DAYS}) AS d
+             WHERE ledger_at IS NULL OR ledger_at <= next_start + $5::interval),
         current AS MATERIALIZED (
             SELECT currency, -minor AS minor
               FROM unnest($3::text[], $4::bigint[]) AS total (currency, minor)),
@@ -95,17 +103,21 @@ async def _store_ledger_balance(connection: Connection, provider: str) -> None:
             SELECT e.currency, (p.posted_at AT TIME ZONE 'Africa/Lagos')::date AS day,
                    -sum(e.amount_minor) AS minor
               FROM posting p
-              JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
-               AND e.account = $2
+             CROSS JOIN LATERAL (
+                   SELECT entry.currency, entry.amount_minor FROM entry
+                    WHERE entry.merchant_id = p.merchant_id AND entry.posting_id = p.id
+                      AND entry.account = $2
+                   OFFSET 0) AS e
              WHERE p.posted_at >= (SELECT min(next_start) FROM days)
-               AND p.environment = 'production'
+               AND p.environment = 'production' AND NOT lives_elsewhere(p.merchant_id)
              GROUP BY 1, 2)
         UPDATE statement_day changed
            SET ledger_minor = coalesce((SELECT minor FROM current WHERE currency = d.currency), 0)
                             - coalesce((SELECT sum(minor) FROM posted
-                                         WHERE currency = d.currency AND posted.day > d.day), 0)
+                                         WHERE currency = d.currency AND posted.day > d.day), 0),
+               ledger_at = now()
           FROM days d WHERE {SAME_DAY}""",
-        *(provider, account, list(totals), list(totals.values())),
+        *(provider, account, list(totals), list(totals.values()), movements.OVERLAP),
     )
 
 

@@ -153,6 +153,29 @@ async def test_importing_the_same_lines_again_changes_nothing(account: Account) 
     assert figures.ledger_balance == naira(300)
 
 
+async def test_the_ledger_balance_of_a_day_becomes_final_after_the_day(account: Account) -> None:
+    async def balances() -> list[Money | None]:
+        found = await days.days(account.db, account.name)
+        return [each.ledger_balance for each in found if each.day in (day(3), day(0))]
+
+    await account.post(300)
+    await account.imports(account.line(7), days=(5, 0))  # an unmatched line
+    assert await balances() == [naira(300), naira(300)]
+    await account.post(50, ago=0)
+    await account.compare()
+    assert await balances() == [naira(350), naira(300)]
+    # A posting that commits long after its timestamp does not exist in practice.
+    await account.post(1000, ago=4)
+    await account.compare()
+    assert await balances() == [naira(1350), naira(300)]
+    await account.owner.execute(
+        "UPDATE statement_day SET ledger_at = day + interval '1 day' WHERE provider = $1",
+        account.name,
+    )
+    await account.compare()
+    assert await balances() == [naira(1350), naira(1300)]
+
+
 async def test_a_line_whose_amount_changes_is_compared_again(account: Account) -> None:
     trx_id = await account.post(300)
     await account.imports(account.line(300, reference=trx_id, line_id="1"))

@@ -342,6 +342,7 @@ async def test_comparing_a_statement_does_not_read_earlier_movements(
         await _add_movements(on, rows=POSTING_HISTORY)
         await chain.extend(shop.db)
         await clearing.add_final_postings(shop.db)
+        await importing.compare(shop.db, "providera", datetime.now(UTC), EVERY_MOVEMENT)
         await shop.complete_a_payout()
         start = log.position()
         since = datetime.now(UTC) - timedelta(hours=1)
@@ -373,8 +374,12 @@ async def _add_movements(on: Settings, *, rows: int) -> None:
             SELECT merchant_id, id, 'providera', 'NGN', trx_id, 'charge', posted_at, 1
               FROM posting WHERE trx_id LIKE 'OLD-%';
             INSERT INTO statement_day (provider, currency, day, kinds, imported_at)
-            SELECT 'providera', 'NGN', (now() - interval '30 days')::date, '{{charge}}',
-                   now() - interval '29 days'"""
+            SELECT 'providera', 'NGN', (now() - ago)::date, '{{charge}}', now() - ago
+              FROM unnest('{{0 days,31 days}}'::interval[]) AS ago;
+            -- A line that is still unmatched, from the day before the movements.
+            INSERT INTO statement_line (provider, line_id, booked_at, currency, amount_minor, kind)
+            VALUES ('providera', 'old', now() - interval '31 days', 'NGN', 5, 'other');
+            UPDATE statement_day SET open_lines = 1 WHERE day < (now() - interval '2 days')::date"""
         )
         await owner.execute("VACUUM ANALYZE")
     finally:
