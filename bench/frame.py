@@ -38,6 +38,7 @@ class Contender(msgspec.Struct, frozen=True):
     run: Callable[[float], Awaitable[Work]]  # runs the contender for about this many seconds
     pid: int | None  # the measured process, including its children; None for pgbench
     detail: str = ""
+    prepare: Callable[[], Awaitable[None]] | None = None  # runs before each block, not measured
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -167,6 +168,8 @@ async def _round(
     start = number % len(row.contenders)
     blocks: dict[str, Block] = {}
     for contender in [*row.contenders[start:], *row.contenders[:start]]:
+        if contender.prepare is not None:
+            await contender.prepare()
         before = await counted() if counted else None
         found = await _blocks([contender], plan.block_seconds, server)
         if counted and before:

@@ -98,10 +98,14 @@ async def claims(stage: Stage) -> AsyncIterator[Row]:
         )
 
 
+def database_of(number: int) -> str:
+    return f"notify_{number}"
+
+
 @asynccontextmanager
 async def waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
     """Creates a vacuumed database with waiting notifications, and a worker that claims them."""
-    database = f"notify_{number}"
+    database = database_of(number)
     await stage.server.add_database(database)
     url = stage.server.cluster.url(SUPERUSER, database)
     await fill(url, {"job": WAIT.format(merchants=MERCHANTS, number=number)})

@@ -6,9 +6,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from bench import worker
 from bench.comparisons import buffers, cost, database_cpu, growth
 from bench.frame import Comparison, Contender, Row, Target
-from bench.history import LARGE, fill
+from bench.history import FINISH, LARGE, fill
 from bench.stage import Stage
+from manilla.kit.db import Database
 from manilla.kit.embedded.postgres import SUPERUSER
+from manilla.ledger import clearing
+from manilla.proofs import chain
 
 FEW, MANY = 100_000, 1_000_000
 SHOWN = {FEW: "10⁵", MANY: "10⁶"}
@@ -72,8 +75,8 @@ MATCHED = {
           FROM loading.made WHERE n >= {first}""",
 }
 PROVIDER = "providera"
-# A comparison reads the movements of the day before the statement, in a short history too.
-NEW, SHORT = 20_000, 200_000
+# The short history is longer than the days before the statement whose movements are copied.
+NEW, SHORT = 20_000, 400_000
 
 
 @asynccontextmanager
@@ -87,6 +90,7 @@ async def grown(stage: Stage) -> AsyncIterator[Row]:
             await stage.server.add_database(database)
             async with stage.server.loading():
                 await _load(stage, database, number, {**MOVEMENTS, **MATCHED})
+                await _add_totals(stage, database)
                 await stage.server.execute(database, "VACUUM (ANALYZE)")
             size = {"BENCH_LINES": str(NEW), "BENCH_DAYS": "3"}
             environment = {**stage.environment(database), **size}
@@ -110,6 +114,19 @@ async def grown(stage: Stage) -> AsyncIterator[Row]:
             once=True,
             counted=True,
         )
+
+
+async def _add_totals(stage: Stage, database: str) -> None:
+    """Adds the movements to the hash chain and to the stored totals, as the worker does."""
+    await stage.server.execute(database, FINISH)
+    db = await Database.open(
+        stage.server.url(database), size=2, name="bench", statement_seconds=900
+    )
+    try:
+        await chain.extend(db)
+        await clearing.add_final_postings(db)
+    finally:
+        await db.close()
 
 
 @asynccontextmanager
