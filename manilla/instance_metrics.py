@@ -142,6 +142,8 @@ async def _measure_books(db: Database) -> None:
     metrics.books_broken.set(len(proof.broken))
     if proof.ended_at is not None:
         metrics.books_proved_at.set(proof.ended_at.timestamp())
+    if proof.seconds is not None:
+        metrics.books_proof_seconds.set(proof.seconds)
 
 
 async def _measure_archive(db: Database) -> None:

@@ -136,6 +136,9 @@ books_proved_at = gauge(
     "manilla_books_proved_at_seconds",
     "When the last check of the ledger invariants ended, in Unix seconds.",
 )
+books_proof_seconds = gauge(
+    "manilla_books_proof_seconds", "Duration of the last check of the ledger invariants."
+)
 archive_problems = gauge(
     "manilla_archive_problems", "Archived months whose files were missing or changed when verified."
 )

@@ -123,7 +123,7 @@ async def _forget_documents(services: Services) -> None:
 
 
 async def _prove_books(services: Services) -> None:
-    """Checks the ledger every hour and on request, in only one worker, with a long SQL timeout."""
+    """Checks the ledger when it is due, in only one worker, with a long SQL timeout."""
     if not await proofs.is_mine(services.db):
         return
     async with services.patient(PROOF_SECONDS) as db:

@@ -110,10 +110,17 @@ LEDGER: tuple[Invariant, ...] = (
 )
 
 
-async def check(db: Database, invariants: Sequence[Invariant]) -> list[Finding]:
-    """Checks all invariants in one snapshot, so that concurrent postings cause no false reports."""
+async def check(
+    db: Database, invariants: Sequence[Invariant], *, lock: int | None = None
+) -> list[Finding]:
+    """Checks all invariants in one snapshot, so that concurrent postings cause no false reports.
+
+    Holds the advisory lock `lock` during the check. Other checks do not wait for it.
+    """
     async with db.transaction() as connection:
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        if lock is not None:
+            await connection.value("SELECT pg_try_advisory_xact_lock_shared($1)", lock)
         await connection.execute(f"SET LOCAL work_mem = '{WORK_MEMORY}'")
         return [await find(connection, invariant) for invariant in invariants]
 

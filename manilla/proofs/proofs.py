@@ -19,6 +19,9 @@ log = structlog.get_logger(__name__)
 
 ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS)
 EVERY = timedelta(hours=1)
+# Checks run for at most one twentieth of the time: if a check takes ten minutes, every 200 minutes.
+EVERY_DURATIONS = 20
+RUNNING_LOCK = 0x70726F6F66  # the advisory lock that a session holds during a check
 LONG = timedelta(minutes=30)  # after this time, a check that has not ended counts as aborted
 TOO_LONG = "The database did not respond in time. The next attempt is within the hour."
 
@@ -30,6 +33,13 @@ class Proof(msgspec.Struct, frozen=True):
     findings: list[Finding]
     problem: str | None
     is_coming: bool  # whether a check is requested or running
+
+    @property
+    def seconds(self) -> float | None:
+        """The duration of the last check, or None while a check is running."""
+        if self.began_at is None or self.ended_at is None or self.ended_at < self.began_at:
+            return None
+        return (self.ended_at - self.began_at).total_seconds()
 
     @property
     def broken(self) -> list[Finding]:
@@ -77,20 +87,30 @@ async def ask(db: Database) -> None:
 
 
 async def is_mine(db: Database) -> bool:
-    """Claims a due check, so that no other worker runs it. Returns False if no check is due."""
+    """Claims a due check, so that no other worker runs it.
+
+    Returns False if no check is due, or if a check is running.
+    """
     return await db.has_row(
         """
         UPDATE proof SET began_at = now()
-         WHERE began_at IS NULL OR began_at < now() - $1::interval OR asked_at > began_at
+         WHERE (began_at IS NULL OR asked_at > began_at
+                OR began_at < now() - CASE WHEN problem IS NULL AND ended_at > began_at
+                                           THEN greatest($1::interval, $2 * (ended_at - began_at))
+                                           ELSE $1::interval END)
+           AND NOT EXISTS (
+               SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                WHERE d.datname = current_database() AND l.locktype = 'advisory'
+                  AND (l.classid::bigint << 32 | l.objid::bigint) = $3 AND l.objsubid = 1)
         RETURNING true""",
-        EVERY,
+        *(EVERY, EVERY_DURATIONS, RUNNING_LOCK),
     )
 
 
 async def check_invariants(db: Database) -> None:
     """Checks all ledger invariants. The duration grows with the size of the ledger."""
     try:
-        findings = await check(db)
+        findings = await invariants.check(db, ALL, lock=RUNNING_LOCK)
     except Unavailable:
         await db.execute("UPDATE proof SET problem = $1, ended_at = now()", TOO_LONG)
         raise

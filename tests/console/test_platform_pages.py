@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 import pytest
 from playwright.async_api import Browser
 
-from manilla import worker
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.kit.db import Database
@@ -20,7 +19,6 @@ from manilla.methods.catalogue import MethodUpdate
 from manilla.methods.method import Method, MethodKind
 from manilla.people.roles import ConsoleRole
 from manilla.platform import settings
-from manilla.proofs import proofs
 from manilla.providers import accounts, credentials
 from manilla.providers.kinds import KINDS
 from manilla.providers.port import Direction
@@ -370,40 +368,6 @@ async def _rows(visitor: SignedInUser, **query: str) -> list[list[str]]:
     reply = await visitor.get(f"/transactions?{urlencode({**query, 'format': 'csv'})}")
     assert reply.status == 200, reply.body
     return list(csv.reader(io.StringIO(unchunked(reply).decode())))[1:]
-
-
-async def test_one_worker_checks_the_ledger_on_request(
-    services: Services, visitor: SignedInUser
-) -> None:
-    prove = next(task for task in worker.periodic_tasks(services) if task.name == "prove_books")
-    await prove.run()
-    proved = await proofs.last(services.db)
-    assert proved.is_sound
-    assert not proved.is_coming
-    await prove.run()
-    # The next check of the ledger is due in an hour.
-    assert await proofs.last(services.db) == proved
-
-    assert (await visitor.post("/ledger/proof", {})).status == 303
-    assert b"Checking the ledger" in (await visitor.get("/ledger")).body
-    assert await proofs.is_mine(services.db)
-    # The previous call has claimed the ledger check, so no other worker may run it.
-    assert not await proofs.is_mine(services.db)
-    await visitor.post("/ledger/proof", {})
-    await prove.run()
-    page = (await visitor.get("/ledger/proof")).body.decode()
-    assert "All ledger checks passed" in page
-    assert f"{len(proofs.ALL)} invariants" in page
-
-    broken = '[{"name": "x", "promise": "Two is one.", "count": 2, "examples": [{"a": "<b>"}]}]'
-    await services.db.execute("UPDATE proof SET findings = $1::jsonb", broken)
-    page = (await visitor.get("/ledger")).body.decode()
-    assert "1 ledger invariant violated" in page
-    assert "Two is one." in page
-    assert "<b>" not in page
-    await proofs.ask(services.db)
-    await prove.run()
-    assert (await proofs.last(services.db)).is_sound
 
 
 async def test_the_system_page_shows_api_response_statistics(

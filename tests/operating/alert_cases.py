@@ -100,6 +100,16 @@ CASES = (
         3 * HOUR,
         3 * HOUR + 1,
     ),
+    # After a check that took 12 minutes, the next check starts four hours later.
+    AlertCase(
+        "BooksNotProved",
+        {
+            "manilla_books_proved_at_seconds": f"0x{9 * HOUR}",
+            "manilla_books_proof_seconds": f"720x{9 * HOUR}",
+        },
+        8 * HOUR,
+        8 * HOUR + 1,
+    ),
     # The work alerts
     AlertCase("NoWorker", {"manilla_measured_at_seconds": "0x10"}, 3, 4),
     AlertCase(
