@@ -19,7 +19,7 @@ from manilla.kit.environment import Environment
 
 RATE_MIN = 4500
 MERCHANTS = 200
-NOTIFICATIONS = 40_000  # more than the worker can deliver during the measurement
+NOTIFICATIONS = 80_000  # more than the worker can deliver during the measurement
 FEW, MANY, MOST = 1000, 100_000, 1_000_000
 SHOWN = {FEW: "10³", MANY: "10⁵", MOST: "10⁶"}
 CLAIM_TIME_MAX = 1.2
