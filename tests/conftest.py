@@ -32,7 +32,6 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
-from manilla.kit.embedded.process import Supervisor
 from manilla.kit.server.direct import Protocol
 from manilla.kit.server.draining import Drain
 from manilla.kit.server.request_queue import RequestQueue
@@ -117,16 +116,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    folder = tmp_path_factory.mktemp("postgres") / "data"
-    await asyncio.to_thread(template.copy_migrated, folder)
-    cluster = await asyncio.to_thread(postgres.prepare, folder)
-    supervisor = Supervisor()
-    await supervisor.start(cluster.program(folder / "postgres.log"))
-    try:
-        await postgres.wait_until_ready(cluster)
+    async with template.running_cluster(tmp_path_factory.mktemp("postgres") / "data") as cluster:
         yield cluster
-    finally:
-        await supervisor.stop()
 
 
 @pytest.fixture(scope="session")

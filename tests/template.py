@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import asyncpg
 
 from manilla.cli import instance
 from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.embedded.process import Supervisor
 from manilla.sql import migrate
 
@@ -45,6 +46,20 @@ def shared_folder() -> Iterator[None]:
 
 def copy_migrated(to: Path) -> None:
     _copy("migrated", _migrated, to)
+
+
+@contextlib.asynccontextmanager
+async def running_cluster(folder: Path) -> AsyncIterator[Cluster]:
+    """Runs a migrated server in the folder. The supervisor starts it again after a crash."""
+    await asyncio.to_thread(copy_migrated, folder)
+    cluster = await asyncio.to_thread(postgres.prepare, folder)
+    supervisor = Supervisor()
+    await supervisor.start(cluster.program(folder / "postgres.log"))
+    try:
+        await postgres.wait_until_ready(cluster)
+        yield cluster
+    finally:
+        await supervisor.stop()
 
 
 def copy_with_demo(to: Path, start_and_stop: Callable[[Path], None]) -> None:

@@ -17,7 +17,6 @@ from manilla.cells.moving import fence
 from manilla.cells.moving.stored import Step
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
-from manilla.kit.embedded.process import Supervisor
 from manilla.kit.errors import Refusal
 from manilla.settings import Settings
 from tests import template
@@ -31,17 +30,9 @@ SLOTS = "SELECT count(*) FROM pg_replication_slots WHERE invalidation_reason IS 
 
 @pytest.fixture(scope="module")
 async def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    """A server that only these tests use. The supervisor starts it again after a crash."""
-    folder = tmp_path_factory.mktemp("crashing") / "data"
-    await asyncio.to_thread(template.copy_migrated, folder)
-    cluster = await asyncio.to_thread(postgres.prepare, folder)
-    supervisor = Supervisor()
-    await supervisor.start(cluster.program(folder / "postgres.log"))
-    try:
-        await postgres.wait_until_ready(cluster)
+    """A server that only these tests use."""
+    async with template.running_cluster(tmp_path_factory.mktemp("crashing") / "data") as cluster:
         yield cluster
-    finally:
-        await supervisor.stop()
 
 
 @pytest.fixture
