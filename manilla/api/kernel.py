@@ -25,6 +25,8 @@ from manilla.api.refusals import (
     ValidationFailed,
 )
 from manilla.api.request import NO_ENDPOINT, OF_ADDRESS, ApiRequest, first_lines, read_repeat_key
+from manilla.cells.directory import MerchantMoves
+from manilla.cells.fenced import refused_when_fenced
 from manilla.kit import deadline, http, ids, strict_json, tracing
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket
@@ -121,7 +123,8 @@ class MerchantApi:
 
     async def _answer(self, request: ApiRequest) -> ApiAnswer:
         try:
-            return await self._call(request)
+            with refused_when_fenced(MerchantMoves):
+                return await self._call(request)
         except Refusal as refusal:
             return await self._refuse(request, refusal)
         except Exception:

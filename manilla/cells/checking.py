@@ -53,7 +53,10 @@ def _check_merchant(
         )
     for what, found in routes:
         if found != cell:
-            yield f"Merchant {merchant.id} is in {cell}, but {what} lead to {found or 'no cell'}."
+            yield (
+                f"Merchant {merchant.id} is in {cell}, but the maps send {what}"
+                f" to {found or 'no cell'}."
+            )
 
 
 def _check_accounts(

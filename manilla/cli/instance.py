@@ -17,6 +17,7 @@ import typer
 
 from manilla import secret_sources
 from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.cells.fenced import MerchantElsewhere, refused_when_fenced
 from manilla.cli.output import Json, Output
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
@@ -108,7 +109,8 @@ def run(
 ) -> Result:
     async def with_tools() -> Result:
         async with _opened(data, as_json) as tools:
-            return await work(tools)
+            with refused_when_fenced(MerchantElsewhere):
+                return await work(tools)
 
     with acting(Actor(ActorKind.COMMAND, None, _user_name())):
         return asyncio.run(with_tools())

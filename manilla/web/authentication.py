@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 import structlog
 
 from manilla.audit.actor import Actor, ActorKind, acting, is_unconfirmed
+from manilla.cells.fenced import MerchantElsewhere, refused_when_fenced
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.listing import INTEGER_MAX
@@ -100,7 +101,8 @@ class Authentication:
             request.set_cookie(name, anonymous, ANONYMOUS_SECONDS)
         with acting(_actor(visitor, self._layout), request.address):
             try:
-                return await self._answer(route, request, visitor, binding)
+                with refused_when_fenced(MerchantElsewhere):
+                    return await self._answer(route, request, visitor, binding)
             except _IdentityNotConfirmed as asked:
                 return asked.page
             except _NotSignedIn:

@@ -111,7 +111,7 @@ async def test_a_printed_map_is_complete_until_a_merchant_moves(
 
     await _move(pair, obi)
     text = await pair.lagos.commands.refused("check", *names)
-    assert f"Merchant {obi.id} is in abuja, but transaction ids and payment links lead to" in text
+    assert f"Merchant {obi.id} is in abuja, but the maps send transaction ids and payment" in text
 
     await pair.abuja.commands.printed("map", "--for", proxy, "--out", str(tmp_path))
     assert (await pair.lagos.commands.printed("check", *names))["problems"] == 0
@@ -145,8 +145,8 @@ async def test_check_finds_what_is_missing_or_wrong(pair: CellPair, tmp_path: Pa
         path.write_text(content)
         return text
 
-    assert "lead to no cell" in await problem("keys.map", f"{old.merchant_key} lagos\n", "")
-    assert f"Merchant {ada.id} is in lagos, but logos lead to abuja" in await problem(
+    assert "to no cell" in await problem("keys.map", f"{old.merchant_key} lagos\n", "")
+    assert f"Merchant {ada.id} is in lagos, but the maps send logos to abuja" in await problem(
         "decimals.map", "00000000001 lagos", "00000000001 abuja"
     )
     assert "names the cell kano" in await problem("hosts.map", "localhost abuja", "x kano")

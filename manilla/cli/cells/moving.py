@@ -121,9 +121,9 @@ async def depart(
     tools.print_rows([msgspec.structs.asdict(each) for each in undecided.listed])
     if not tools.as_json:
         print(
-            f"{to} does not know what this cell has done for {len(undecided.listed)} references"
-            " since its recovery. The merchant is fenced in this cell. Decide on each reference,"
-            " and run the command again with --decided."
+            f"References of which {to} does not know what this cell has done since its recovery:"
+            f" {len(undecided.listed)}. The merchant is fenced in this cell. Decide on each"
+            " reference, and run the command again with --decided."
         )
     raise typer.Exit(1)
 

@@ -102,7 +102,7 @@ async def check(
     if not tools.as_json:
         print(*notes, *problems, sep="\n", end="\n" if notes or problems else "")
     if problems:
-        raise MapIncomplete(f"The map is not complete: {len(problems)} problems. {problems[0]}")
+        raise MapIncomplete(f"The map is not complete (problems: {len(problems)}). {problems[0]}")
     count = sum(len(cell.merchants) for cell in reports)
     tools.print_fields({"cells": len(reports), "merchants": count, "problems": 0, "notes": notes})
 
