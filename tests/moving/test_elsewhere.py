@@ -21,7 +21,7 @@ async def test_a_process_that_does_not_know_of_the_move_reports_the_service_as_u
     assert reply.headers["retry-after"] == "1"
 
 
-async def test_an_administrator_of_the_first_cell_is_told_that_the_merchant_lives_elsewhere(
+async def test_the_first_cell_reports_to_an_administrator_that_the_merchant_lives_elsewhere(
     mover: Mover, settings: Settings
 ) -> None:
     await mover.move()
