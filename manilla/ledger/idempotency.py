@@ -2,14 +2,17 @@
 
 import hashlib
 import re
+from datetime import timedelta
 
 import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.kit.ids import ALPHABET
+from manilla.kit.sessions.expiry import delete_older
 from manilla.ledger.scope import Tenant
 from manilla.ledger.trx_ids import TRX_IDS
 
+KEPT = timedelta(hours=24)
 _TRX_ID = re.compile(f"TXN[{ALPHABET}]{{{TRX_IDS.length - 3}}}")
 
 
@@ -80,4 +83,4 @@ async def store_answer(
 
 
 async def delete_old_answers(db: Database) -> None:
-    await db.execute("DELETE FROM idempotency WHERE created_at < now() - interval '24 hours'")
+    await delete_older(db, "idempotency", "created_at", KEPT)

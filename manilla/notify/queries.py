@@ -11,6 +11,7 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import deletion, keys
+from manilla.kit.sessions.expiry import delete_older
 from manilla.kit.sessions.rows import columns
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
@@ -331,4 +332,4 @@ async def backlog(db: Database) -> Backlog:
 
 
 async def delete_old_attempts(db: Database, age: timedelta) -> None:
-    await db.execute("DELETE FROM delivery_attempt WHERE at < now() - $1::interval", age)
+    await delete_older(db, "delivery_attempt", "at", age)

@@ -250,7 +250,7 @@ async def delete_old(db: Database, days: int) -> None:
                AND NOT EXISTS (SELECT FROM operator_case o
                                 WHERE o.merchant_id = w.merchant_id AND o.reference = w.reference
                                   AND o.status = 'open')
-             LIMIT $2),
+             ORDER BY received_at LIMIT $2),
         gone AS (
             DELETE FROM webhook w USING old
              WHERE w.merchant_id = old.merchant_id AND w.provider = old.provider

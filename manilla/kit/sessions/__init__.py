@@ -1,1 +1,0 @@
-"""Opens database sessions, classifies their errors, and limits the number of abandoned sessions."""

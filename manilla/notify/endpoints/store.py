@@ -5,6 +5,7 @@ from datetime import timedelta
 from manilla.kit.db import Connection, Database
 from manilla.kit.listing import Page
 from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder, read_as
+from manilla.kit.sessions.expiry import delete_older
 from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant, scope_conditions
 from manilla.notify.endpoints.endpoint import EndpointNotFound, WebhookEndpoint
@@ -94,6 +95,6 @@ async def mark_deleted(connection: Connection, endpoint: WebhookEndpoint) -> Non
 
 async def delete_old(db: Database, age: timedelta) -> None:
     """Deletes old deliveries, expired secrets, and deleted endpoints without deliveries."""
-    await db.execute("DELETE FROM endpoint_delivery WHERE created_at < now() - $1::interval", age)
+    await delete_older(db, "endpoint_delivery", "created_at", age)
     await db.execute("DELETE FROM endpoint_secret WHERE expires_at < now()")
     await db.execute("DELETE FROM webhook_endpoint WHERE deleted_at < now() - $1::interval", age)
