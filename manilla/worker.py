@@ -28,7 +28,7 @@ from manilla.mail.kinds import MailKind
 from manilla.merchants import api_keys
 from manilla.merchants import queries as merchants
 from manilla.merchants.requests import log as request_log
-from manilla.notify import delivery
+from manilla.notify import delivery, retention
 from manilla.notify import queries as notify
 from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.endpoints import store as endpoint_store
@@ -92,7 +92,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("forget_deliveries", 3600, lambda: deliveries.delete_old(db)),
         PeriodicTask("measure_backlog", 5, lambda: _measure_backlog(services)),
         PeriodicTask("measure", 15, lambda: instance_metrics.measure(db, kinds)),
-        PeriodicTask("forget_attempts", 3600, lambda: _forget_attempts(services)),
+        PeriodicTask("forget_notifications", 3600, lambda: _forget_notifications(services)),
         PeriodicTask(
             "measure_standby", 5, lambda: instance_metrics.measure_standby(services.reads)
         ),
@@ -108,10 +108,13 @@ async def _forget_requests(services: Services) -> None:
     await request_log.delete_old(services.db, services.platform.now.request_log_retention_days)
 
 
-async def _forget_attempts(services: Services) -> None:
-    age = timedelta(days=services.platform.now.delivery_retention_days)
+async def _forget_notifications(services: Services) -> None:
+    settings = services.platform.now
+    age = timedelta(days=settings.delivery_retention_days)
     await notify.delete_old_attempts(services.db, age)
     await endpoint_store.delete_old(services.db, age)
+    days = max(settings.notification_retention_days, settings.delivery_retention_days)
+    await retention.delete_old(services.db, timedelta(days=days))
 
 
 async def _forget_webhooks(services: Services) -> None:

@@ -16,7 +16,7 @@ GROWING = frozenset(
     | {"webhook_endpoint", "endpoint_secret", "dossier_document", "dossier_event"}
     # Tables with a few rows per merchant.
     | {"wallet", "membership", "mail_choice", "merchant_branding", "payout_threshold"}
-    | {"settlement_account", "settlement_plan"}
+    | {"settlement_account", "settlement_plan", "deleted_notifications"}
 )
 
 # The number of rows in these tables does not depend on the number of transactions.

@@ -29,6 +29,7 @@ SHARED = {
     "audit": TableUse("audit", "approvals people"),
     "charge": TableUse("payments", "cells lookup providers reconciliation"),
     "credential": TableUse("merchants", "cli"),
+    "deleted_notifications": TableUse("notify", "payments payouts"),
     "entry": TableUse(
         "ledger", "cells console lookup payments payouts reconciliation refunds resolutions"
     ),

@@ -47,6 +47,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "book_retention_years",
             "request_log_retention_days",
+            "notification_retention_days",
             "delivery_retention_days",
             "webhook_retention_days",
             "document_retention_days",

@@ -94,9 +94,13 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "final_payments_were_told",
-        "Each final payment that has an ipn_url has a notification of its status.",
+        "Each final payment that has an ipn_url has a notification of its status, unless old "
+        "notifications were deleted.",
         """SELECT p.merchant_id, p.trx_id, p.status, p.error_code FROM payment p
             WHERE p.status <> 'pending' AND p.ipn_url <> '' AND NOT EXISTS (
+                  SELECT FROM deleted_notifications d
+                   WHERE d.merchant_id = p.merchant_id AND d.until >= p.created_at)
+              AND NOT EXISTS (
                   SELECT FROM notification n
                    WHERE n.merchant_id = p.merchant_id AND n.trx_id = p.trx_id
                      AND n.event IN ('payment', 'payment.success', 'payment.failed')
@@ -180,11 +184,15 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "completed_refunds_were_told",
-        "Each completed refund of a payment that has an ipn_url has a notification.",
+        "Each completed refund of a payment that has an ipn_url has a notification, unless old "
+        "notifications were deleted.",
         """SELECT r.merchant_id, r.trx_id
              FROM refund r
              JOIN payment p ON p.merchant_id = r.merchant_id AND p.trx_id = r.payment_trx_id
             WHERE r.status = 'completed' AND p.ipn_url <> '' AND NOT EXISTS (
+                  SELECT FROM deleted_notifications d
+                   WHERE d.merchant_id = r.merchant_id AND d.until >= r.created_at)
+              AND NOT EXISTS (
                   SELECT FROM notification n
                    WHERE n.merchant_id = r.merchant_id AND n.trx_id = r.payment_trx_id
                      AND n.event = 'refund'

@@ -60,9 +60,13 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "final_payouts_were_told",
-        "Each final payout that has an ipn_url has a notification of its status.",
+        "Each final payout that has an ipn_url has a notification of its status, unless old "
+        "notifications were deleted.",
         """SELECT p.merchant_id, p.trx_id, p.status FROM payout p
             WHERE p.status <> 'pending' AND p.ipn_url <> '' AND NOT EXISTS (
+                  SELECT FROM deleted_notifications d
+                   WHERE d.merchant_id = p.merchant_id AND d.until >= p.created_at)
+              AND NOT EXISTS (
                   SELECT FROM notification n
                    WHERE n.merchant_id = p.merchant_id AND n.trx_id = p.trx_id
                      AND n.event = 'payout' AND n.status = p.status)""",

@@ -250,10 +250,18 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=30,
             le=3_650,
-            description="How long the attempts to deliver notifications are kept. Notifications "
-            "are kept as long as their transaction.",
+            description="How long the attempts to deliver notifications are kept.",
         ),
     ] = 90
+    notification_retention_days: Annotated[
+        int,
+        Meta(
+            ge=90,
+            le=36_500,
+            description="How long events and notifications are kept. They are kept at least as "
+            "long as the attempts to deliver them.",
+        ),
+    ] = 3_650
     webhook_retention_days: Annotated[
         int,
         Meta(

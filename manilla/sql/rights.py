@@ -32,6 +32,7 @@ RIGHTS = {
     "clearing_total_head": CHANGE,
     "credential": ALL,
     "day_sign_off": APPEND,
+    "deleted_notifications": READ,
     "delivery_attempt": EXPIRE,
     "dossier": KEEP,
     "dossier_document": ALL,

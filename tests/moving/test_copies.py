@@ -1,5 +1,7 @@
 """Rows of moved merchants disturb no other merchant, in neither cell."""
 
+from datetime import timedelta
+
 import pytest
 
 from manilla.cases import cases
@@ -10,6 +12,7 @@ from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.kit.environment import Environment
 from manilla.merchants import api_keys, credentials, merchants
+from manilla.notify import retention
 from manilla.reconciliation import balances
 from tests.cli.in_process import InProcessCommand
 from tests.moving.movers import Mover
@@ -70,6 +73,23 @@ async def test_a_moved_merchants_requests_and_keys_stop_no_task(mover: Mover) ->
     assert (await mover.payers["lagos"].ask()).status == 503
     await log.flush()
     assert log._uses == {}
+
+
+async def test_notifications_that_were_deleted_are_not_missed_in_the_new_cell(mover: Mover) -> None:
+    lagos = mover.payers["lagos"]
+    trx_id = await lagos.pay_out()
+    await lagos.until(trx_id, "completed")
+    for change in (
+        "UPDATE payout SET created_at = created_at - interval '2 years'",
+        "UPDATE notification SET created_at = created_at - interval '2 years', state = 'delivered'",
+    ):
+        await mover.owners["lagos"].execute(f"{change} WHERE trx_id = $1", trx_id)
+    await retention.delete_old(mover.db("lagos"), timedelta(days=365))
+    await mover.move()
+    for cell in ("lagos", "abuja"):
+        count = "SELECT count(*) FROM notification WHERE trx_id = $1"
+        assert await mover.db(cell).number(count, trx_id) == 0
+        assert await mover.broken(cell) == []
 
 
 async def test_the_master_key_also_changes_in_copies(mover: Mover) -> None:

@@ -27,11 +27,15 @@ NAMED_ELSEWHERE = {
 } | {("UPDATE", "provider_credentials"), ("DELETE", "invitation"), ("DELETE", "password_reset")}
 # Each process inserts a row into this table (see `sql/epochs.py`).
 NAMED_ELSEWHERE |= {("INSERT", "event_epoch")}
+# `delete_older` deletes expired rows of these tables.
+NAMED_ELSEWHERE |= {
+    ("DELETE", table) for table in ("delivery_attempt", "endpoint_delivery", "idempotency")
+}
 # The worker verifies the archive, whose code otherwise runs with the owner's role.
 NAMED_ELSEWHERE |= {("UPDATE", "archive_month")}
 
-# Only the owner runs these functions: `manilla archive` needs the owner's role.
-FUNCTIONS_OF_OWNER = {"archive_remove.sql"}
+# These functions run with the owner's privileges.
+FUNCTIONS_OF_OWNER = {"archive_remove.sql", "notifications_delete.sql"}
 
 # A move of a merchant runs with the owner's role, and uses this function of the package people.
 WRITTEN_BY_OWNER = {("DELETE", "person")}

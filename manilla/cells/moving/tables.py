@@ -41,6 +41,7 @@ COPIED = (
     "credential",
     "api_key",
     "checkout_origins",
+    "deleted_notifications",
     "dossier",
     "gateway_order",
     "merchant_branding",
