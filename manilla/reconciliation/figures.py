@@ -4,7 +4,7 @@ Sums over many rows are MATERIALIZED, because the planner would otherwise comput
 """
 
 from manilla.kit.db import Connection
-from manilla.ledger import clearing, posting
+from manilla.ledger import posting
 from manilla.providers.checks import references
 from manilla.reconciliation import movements
 from manilla.reconciliation.matching import OPEN_SIDES
@@ -87,18 +87,16 @@ async def _store_ledger_balance(connection: Connection, provider: str) -> None:
 
     A day's balance is final an hour after the day's end, because a posting may commit later than
     its timestamp. It is not computed again, so that a day with an old unmatched item does not make
-    each comparison read all postings since that day.
+    each comparison read all postings since that day. One statement computes both sums: with two
+    snapshots, a posting that commits in between would only be subtracted.
     """
-    account = posting.clearing(provider)
-    totals = await clearing.totals(connection, account)
     await connection.execute(
         f"""
         WITH days AS (
             SELECT * FROM ({DAYS}) AS d
-             WHERE ledger_at IS NULL OR ledger_at <= next_start + $5::interval),
+             WHERE ledger_at IS NULL OR ledger_at <= next_start + $3::interval),
         current AS MATERIALIZED (
-            SELECT currency, -minor AS minor
-              FROM unnest($3::text[], $4::bigint[]) AS total (currency, minor)),
+            SELECT currency, -minor AS minor FROM clearing_totals($2)),
         posted AS MATERIALIZED (
             SELECT e.currency, (p.posted_at AT TIME ZONE 'Africa/Lagos')::date AS day,
                    -sum(e.amount_minor) AS minor
@@ -117,7 +115,7 @@ async def _store_ledger_balance(connection: Connection, provider: str) -> None:
                                          WHERE currency = d.currency AND posted.day > d.day), 0),
                ledger_at = now()
           FROM days d WHERE {SAME_DAY}""",
-        *(provider, account, list(totals), list(totals.values()), movements.OVERLAP),
+        *(provider, posting.clearing(provider), movements.OVERLAP),
     )
 
 

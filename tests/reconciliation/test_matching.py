@@ -8,9 +8,10 @@ import pytest
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.providers.port import LineKind
-from manilla.reconciliation import days, unmatched
+from manilla.reconciliation import days, figures, unmatched
 from manilla.reconciliation.unmatched import MATCHES_NOW
 from tests.reconciliation.ledger_samples import Account, day, naira
+from tests.waiting import until
 
 
 async def test_a_line_with_our_reference_matches(account: Account) -> None:
@@ -174,6 +175,35 @@ async def test_the_ledger_balance_of_a_day_becomes_final_after_the_day(account: 
     )
     await account.compare()
     assert await balances() == [naira(1350), naira(1300)]
+
+
+async def test_a_posting_that_commits_during_a_comparison_is_not_part_of_earlier_days(
+    account: Account,
+) -> None:
+    """The day's balance becomes final, so a later comparison would not correct it."""
+    await account.post(300)
+    await account.imports()
+    await account.owner.execute(
+        "UPDATE statement_day SET ledger_at = NULL WHERE provider = $1", account.name
+    )
+
+    async def is_waiting() -> bool:
+        return await account.db.has_row(
+            "SELECT true FROM pg_locks"
+            " WHERE relation = 'statement_day'::regclass AND NOT granted LIMIT 1"
+        )
+
+    async with account.db.transaction() as connection:
+        # The balance is computed up to the statement that saves it, which waits for the lock.
+        async with account.owner.transaction() as owner:
+            await owner.execute("LOCK TABLE statement_day IN EXCLUSIVE MODE")
+            storing = asyncio.create_task(figures._store_ledger_balance(connection, account.name))
+            await until(is_waiting)
+            await account.post(50, ago=0)
+        await storing
+    found = await days.find(account.db, account.name, "NGN", day(3))
+    assert found is not None
+    assert found.ledger_balance == naira(300)
 
 
 async def test_a_line_whose_amount_changes_is_compared_again(account: Account) -> None:
