@@ -163,7 +163,7 @@ async def measure_standby(reads: Reader) -> None:
         metrics.standby_up.set(0)
         return
     is_behind, age = not state.has_replayed(position), state.age_seconds
-    is_following = state.is_standby and state.timeline == position.timeline
+    is_following = state.follows(position) and state.timeline == position.timeline
     metrics.standby_up.set(is_following and not (is_behind and age is None))
     metrics.standby_age_seconds.set(age or 0 if is_behind else 0)
 

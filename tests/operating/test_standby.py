@@ -6,6 +6,9 @@ import io
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -14,9 +17,20 @@ import pytest
 
 from manilla import instance_metrics, metrics
 from manilla.cli.proving import prove
-from manilla.kit.embedded.postgres import APPLICATION, OWNER, Cluster
+from manilla.kit.db import Database
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import APPLICATION, OWNER, SUPERUSER, Cluster
+from manilla.kit.embedded.process import Supervisor
 from manilla.kit.errors import Unavailable
-from manilla.kit.sessions.reader import AWAY_SECONDS, Reader, ReadOutcome
+from manilla.kit.sessions import reader
+from manilla.kit.sessions.reader import (
+    AWAY_SECONDS,
+    Reader,
+    ReadOutcome,
+    Standby,
+    StandbyOfAnother,
+    wait_until_replayed,
+)
 from manilla.proofs.pack import PackOptions
 from manilla.services import Services
 from manilla.settings import Settings
@@ -224,6 +238,90 @@ async def test_a_read_cannot_write_on_any_server(replicated: Replicated) -> None
                 await replicated.reads.begin().records(writing)
     assert isinstance(rejected.value.__cause__, asyncpg.ReadOnlySQLTransactionError)
     assert replicated.outcomes[ReadOutcome.BEHIND] == 1
+
+
+async def test_a_standby_of_another_database_serves_no_reads(
+    replicated: Replicated, cluster: Cluster, settings: Settings
+) -> None:
+    """The position of the other database can be higher, so it would seem to be current."""
+    other = await databases.database(cluster, settings, f"{NAME}_other", is_migrated=True)
+    async with databases.running(other) as (services, site):
+        shop = await new_dashboard(services, site)
+        await shop.pay_in(ref_trx="of-another")
+    await replicated.standby.catch_up()
+    url = replicated.standby.url(APPLICATION, f"{NAME}_other")
+    await _assert_not_used(replicated.services.db, url)
+
+
+@pytest.mark.long
+async def test_a_standby_of_another_server_serves_no_reads(
+    replicated: Replicated, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("another")
+    (folder / "standby").mkdir()
+    async with _new_server(folder) as another:
+        primary = await Database.open(another.url(SUPERUSER), size=1, name="another")
+        # The other server has written more, and its first timeline has the same number.
+        needed, there = await replicated.reads.position(), Reader(primary)
+        while (await there.position()).lsn < needed.lsn:
+            await primary.execute("CREATE TABLE IF NOT EXISTS written (text text)")
+            await primary.execute("SELECT pg_switch_wal()")
+        async with running_standby(another, folder / "standby") as standby:
+            await _assert_not_used(replicated.services.db, standby.url(SUPERUSER, postgres.NAME))
+        await primary.close()
+
+
+@asynccontextmanager
+async def _new_server(folder: Path) -> AsyncIterator[Cluster]:
+    """Runs a server that is not a copy of the tests' server."""
+    another = await asyncio.to_thread(postgres.prepare, folder)
+    supervisor = Supervisor()
+    await supervisor.start(another.program(folder / "postgres.log"))
+    try:
+        await postgres.wait_until_ready(another)
+        await postgres.create_database(another.url(SUPERUSER, "postgres"), another.passwords)
+        yield another
+    finally:
+        await supervisor.stop()
+
+
+async def _assert_not_used(primary: Database, standby_url: str) -> None:
+    standby = await Standby.open(standby_url, size=1, name="another")
+    outcomes: Counter[ReadOutcome] = Counter()
+    reads = Reader(primary, standby, lambda outcome: outcomes.update([outcome]))
+    try:
+        for _ in range(2):
+            in_recovery = await reads.begin(age_seconds_max=3600).value(
+                "SELECT pg_is_in_recovery()"
+            )
+            assert in_recovery is False
+        assert outcomes == {ReadOutcome.AWAY: 2}
+        await instance_metrics.measure_standby(reads)
+        assert _value(metrics.standby_up) == 0
+        with pytest.raises(StandbyOfAnother):
+            await wait_until_replayed(standby.pool, await reads.position())
+    finally:
+        await standby.close()
+
+
+async def test_the_clock_of_the_standby_does_not_decide_how_old_data_may_be(
+    replicated: Replicated,
+) -> None:
+    needed, state = await replicated.reads.position(), await _standby(replicated).state()
+    stale = msgspec.structs.replace(
+        state, lsn=needed.lsn - 1, as_of=needed.at - timedelta(seconds=61), age_seconds=-3600.0
+    )
+    with pytest.raises(reader._NotUsed):
+        replicated.reads.begin(age_seconds_max=60).accept(stale, needed)
+    fresh = msgspec.structs.replace(stale, as_of=needed.at - timedelta(seconds=59))
+    reads = replicated.reads.begin(age_seconds_max=60)
+    reads.accept(fresh, needed)
+    assert reads.as_of == fresh.as_of
+
+
+def _standby(replicated: Replicated) -> Standby:
+    assert replicated.reads.standby is not None
+    return replicated.reads.standby
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ from manilla.cli.instance import Data, locate
 from manilla.cli.output import Json, Output, csv_cell, plain
 from manilla.kit import strict_json
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.sessions.reader import StandbyBehind
+from manilla.kit.sessions.reader import StandbyBehind, StandbyOfAnother
 from manilla.proofs import pack
 from manilla.proofs.pack import Pack, PackOptions
 from manilla.proofs.tables import PackSection, PackTable
@@ -26,7 +26,10 @@ from manilla.proofs.verify import Seal
 from manilla.sql import migrate
 
 # A standby that is behind, away or no longer a standby, or that cancels a statement to replay WAL.
-STANDBY_NOT_USABLE = (StandbyBehind, Unavailable, asyncpg.SerializationError)
+STANDBY_NOT_USABLE = (
+    *(StandbyBehind, StandbyOfAnother),
+    *(Unavailable, asyncpg.SerializationError),
+)
 ANCHOR = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
 
 

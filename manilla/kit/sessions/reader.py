@@ -33,20 +33,25 @@ POLL_SECONDS = 0.005  # how often a waiting read looks whether the standby has c
 BY_KEY_SIZE = 3  # the number of sessions for statements that find rows by their keys
 A_READ_WRITES = "a read must not write"
 
+# Another installation's standby can be at a higher position of a timeline with the same number.
+_DATABASE = """
+           (SELECT system_identifier FROM pg_control_system()) || ' ' || current_database()
+               AS database"""
 # `pg_current_wal_flush_lsn` and not the insert position: an unconfirmed commit need not be visible.
 # The first 8 characters of a WAL file's name are its timeline in hexadecimal.
-PRIMARY_POSITION = """
-    SELECT left(pg_walfile_name(flushed), 8) AS timeline, (flushed - '0/0')::bigint AS lsn
+PRIMARY_POSITION = f"""
+    SELECT left(pg_walfile_name(flushed), 8) AS timeline, (flushed - '0/0')::bigint AS lsn,
+           clock_timestamp() AS at,{_DATABASE}
       FROM pg_current_wal_flush_lsn() AS flushed"""
 # After a failover, a standby that is ahead of the new primary stays on the old timeline.
 # This timeline is written at restart points, so after a failover it can be outdated, never ahead.
-STANDBY_STATE = """
+STANDBY_STATE = f"""
     SELECT pg_is_in_recovery() AS is_standby,
            lpad(upper(to_hex(min_recovery_end_timeline)), 8, '0') AS timeline,
            coalesce((pg_last_wal_replay_lsn() - '0/0')::bigint, 0) AS lsn,
            pg_last_xact_replay_timestamp() AS as_of,
            extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8
-               AS age_seconds
+               AS age_seconds,{_DATABASE}
       FROM pg_control_recovery()"""
 
 
@@ -60,18 +65,28 @@ class ReadOutcome(StrEnum):
     FAILED = "primary_standby_failed"  # for example, because replay canceled the statement
 
 
-class WalPosition(msgspec.Struct, frozen=True):
+class WalPosition(msgspec.Struct, frozen=True, kw_only=True):
+    database: str  # the cluster's system identifier and the database's name
     timeline: str
     lsn: int
 
 
-class StandbyState(WalPosition, frozen=True):
+class PrimaryPosition(WalPosition, frozen=True, kw_only=True):
+    at: datetime  # the primary's time, which is also the clock of the commits that are replayed
+
+
+class StandbyState(WalPosition, frozen=True, kw_only=True):
     is_standby: bool
     as_of: datetime | None  # the time of the last replayed commit, if any since its start
-    age_seconds: float | None
+    age_seconds: float | None  # by the standby's clock
+
+    def follows(self, primary: WalPosition) -> bool:
+        """Returns whether the server is a standby of the primary's database."""
+        return self.is_standby and self.database == primary.database
 
     def has_replayed(self, position: WalPosition) -> bool:
-        return self.timeline == position.timeline and self.lsn >= position.lsn
+        is_same = (self.database, self.timeline) == (position.database, position.timeline)
+        return is_same and self.lsn >= position.lsn
 
 
 class _NotUsed(Exception):
@@ -83,6 +98,10 @@ class _NotUsed(Exception):
 
 class StandbyBehind(Refusal):
     message = "The standby has not replayed all commits in time."
+
+
+class StandbyOfAnother(Refusal):
+    message = "The server for reads is not a standby of this database."
 
 
 class Standby(msgspec.Struct, frozen=True):
@@ -136,12 +155,12 @@ class Reader:
         """
         return RequestReads(self, age_seconds_max)
 
-    async def position(self) -> WalPosition:
+    async def position(self) -> PrimaryPosition:
         """Returns a position of the primary that was read after the start of this call."""
         return await self._positions.submit(None)
 
-    async def _read_positions(self, callers: Sequence[None]) -> list[WalPosition]:
-        [position] = await self._session.rows(WalPosition, PRIMARY_POSITION)
+    async def _read_positions(self, callers: Sequence[None]) -> list[PrimaryPosition]:
+        [position] = await self._session.rows(PrimaryPosition, PRIMARY_POSITION)
         return [position] * len(callers)
 
     async def run_on(
@@ -183,7 +202,7 @@ class Reader:
         self,
         standby: Database,
         wanted: "RequestReads",
-        needed: WalPosition,
+        needed: PrimaryPosition,
         method: str,
         sql: str,
         values: Sequence[Any],
@@ -193,6 +212,10 @@ class Reader:
             state = await self._catch_up(connection, needed)
             if not state.is_standby:
                 await standby.reconnect()
+                raise _NotUsed(ReadOutcome.AWAY)
+            if not state.follows(needed):
+                await standby.reconnect()
+                self._avoid_for_a_while("it is a standby of another database")
                 raise _NotUsed(ReadOutcome.AWAY)
             if not state.has_replayed(needed):
                 wanted.accept(state, needed)
@@ -207,7 +230,7 @@ class Reader:
         ends_at = loop.time() + wait_seconds
         while True:
             state = await _state(connection)
-            if state.has_replayed(needed) or not state.is_standby:
+            if state.has_replayed(needed) or not state.follows(needed):
                 self._is_behind = False
                 return state
             is_replaying = state.age_seconds is not None and state.age_seconds <= wait_seconds
@@ -228,7 +251,7 @@ class RequestReads(Reads):
         self._reader = reader
         self._age_seconds_max = age_seconds_max
         self._uses_primary = False
-        self._position: WalPosition | None = None
+        self._position: PrimaryPosition | None = None
         # The time of the oldest data that was returned, or None if all data were current.
         self.as_of: datetime | None = None
 
@@ -270,18 +293,19 @@ class RequestReads(Reads):
         self._reader.count(ReadOutcome.CURRENT if self.as_of is None else ReadOutcome.OLDER)
         return found
 
-    async def position(self) -> WalPosition:
+    async def position(self) -> PrimaryPosition:
         """Returns the position that the standby must have replayed, which is read only once."""
         if self._position is None:
             self._position = await self._reader.position()
         return self._position
 
-    def accept(self, state: StandbyState, needed: WalPosition) -> None:
+    def accept(self, state: StandbyState, needed: PrimaryPosition) -> None:
         """Records that the data are older. Raises _NotUsed if they are older than permitted."""
-        age, is_same_history = state.age_seconds, state.timeline == needed.timeline
-        if age is None or age > self._age_seconds_max or not is_same_history:
+        if state.as_of is None or state.timeline != needed.timeline:
             raise _NotUsed(ReadOutcome.BEHIND)
-        assert state.as_of is not None
+        # Both times are from the primary's clock: the standby's clock can be wrong.
+        if (needed.at - state.as_of).total_seconds() > self._age_seconds_max:
+            raise _NotUsed(ReadOutcome.BEHIND)
         self.as_of = min(filter(None, (self.as_of, state.as_of)))
 
 
@@ -316,9 +340,9 @@ class ReaderByKey:
         return await self._session.records(sql, *values)
 
 
-async def position_of(primary: RowSource) -> WalPosition:
+async def position_of(primary: RowSource) -> PrimaryPosition:
     """Returns the primary's position. Every commit confirmed before has a lower position."""
-    position = await primary.row(WalPosition, PRIMARY_POSITION)
+    position = await primary.row(PrimaryPosition, PRIMARY_POSITION)
     assert position is not None
     return position
 
@@ -328,8 +352,11 @@ async def wait_until_replayed(standby: RowSource, needed: WalPosition) -> None:
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + time_limits.current.standby_proof_seconds
     while True:
-        if (await _state(standby)).has_replayed(needed):
+        state = await _state(standby)
+        if state.has_replayed(needed):
             return
+        if not state.follows(needed):
+            raise StandbyOfAnother
         if loop.time() >= ends_at:
             raise StandbyBehind
         await asyncio.sleep(POLL_SECONDS)
