@@ -6,17 +6,20 @@ import gzip
 import json
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import asyncpg
 import pytest
 
+from manilla.cli.proving import archive as archive_commands
 from manilla.kit import crash
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
+from manilla.kit.errors import Unavailable
 from manilla.platform import settings as platform
 from manilla.proofs import chain, pack, proofs, verify
 from manilla.proofs.archive import archiving, lookup, months, writing
@@ -24,8 +27,9 @@ from manilla.proofs.archive.archiving import ArchiveResult
 from manilla.proofs.archive.lookup import NotInArchive
 from manilla.proofs.archive.months import NotArchived
 from manilla.proofs.pack import PackOptions
-from manilla.proofs.verify import Verification
+from manilla.proofs.verify import ArchivedMonth, Verification
 from manilla.settings import Settings
+from tests.cli.in_process import InProcessCommand, environment_of
 from tests.command import manilla
 from tests.proofs.ledger_story import LedgerStory
 from tests.rows import first_short
@@ -193,6 +197,35 @@ async def test_a_second_process_does_not_archive_at_the_same_time(archive: Archi
         await connection.value(f"SELECT pg_advisory_unlock({archiving.LOCK})")
 
 
+async def test_a_process_that_has_lost_its_lock_removes_nothing(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, another process could replace the files while this process removes the rows."""
+    await archive.story.take_payment()
+    before, stored = await archive.owner.record(COUNTS), await months.load(archive.owner)
+    write = writing.write
+
+    async def write_and_lose_the_lock(*about: Any) -> ArchivedMonth:
+        written = await write(*about)
+        await archive.owner.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks"
+            " WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+            "   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            "   AND (classid::bigint << 32 | objid::bigint) = hashtext('archive')::bigint"
+        )
+        return written
+
+    monkeypatch.setattr(writing, "write", write_and_lose_the_lock)
+    with pytest.raises(Unavailable):
+        await archive.run()
+    assert await archive.owner.record(COUNTS) == before
+    assert await months.load(archive.owner) == stored
+    monkeypatch.undo()
+    [result] = await archive.run()
+    assert result.removed == 1
+    await archive.assert_sound()
+
+
 async def test_the_folder_of_another_database_is_not_replaced(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -342,6 +375,35 @@ async def test_the_command_lists_verifies_and_finds(archive: Archive) -> None:
     assert (await command("archive", "find", trx_id))["trx_id"] == trx_id
     assert await command("archive", "run") == []
     assert (await command("ledger", "check", "--with-archive"))["ok"]
+
+
+class _Ahead(datetime):
+    """The clock of a host that is 20 years ahead."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls.fromtimestamp(time.time() + timedelta(days=20 * 365).total_seconds(), tz)
+
+
+async def test_a_host_whose_clock_is_ahead_does_not_archive_recent_months(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await archive.story.take_payment()
+    await chain.extend(archive.story.db)
+    await archive.owner.execute(OLD_JOBS)
+    before, stored = await archive.owner.record(COUNTS), await months.load(archive.owner)
+    monkeypatch.setattr(archive_commands, "datetime", _Ahead)
+    command = InProcessCommand(
+        archive_commands.app,
+        {
+            **environment_of(archive.settings),
+            "MANILLA_MIGRATION_URL": archive.settings.migration_url,
+            "MANILLA_ARCHIVE_FOLDER": str(archive.folder),
+        },
+    )
+    assert await command.printed("run") == []
+    assert await archive.owner.record(COUNTS) == before
+    assert await months.load(archive.owner) == stored
 
 
 def test_books_are_kept_for_at_least_seven_years() -> None:

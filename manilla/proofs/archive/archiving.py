@@ -13,7 +13,7 @@ import structlog
 
 from manilla.audit import audit
 from manilla.kit import crash
-from manilla.kit.db import Database
+from manilla.kit.db import Connection, Database
 from manilla.proofs.archive import months, writing
 from manilla.proofs.archive.lookup import read_transactions
 from manilla.proofs.archive.months import DueMonth, NotArchived, StoredMonth
@@ -42,26 +42,30 @@ class ArchiveResult(msgspec.Struct, frozen=True):
 
 
 async def run(db: Database, archive: Path, before: datetime) -> AsyncIterator[ArchiveResult]:
-    """Archives all months that ended before this time. `db` is opened by the tables' owner."""
+    """Archives all months that ended before this time. `db` is opened by the tables' owner.
+
+    The session that holds the lock also saves months and removes rows. If the session is lost,
+    another process can get the lock, and this process can no longer change anything.
+    """
     async with db.connection() as connection:
         if not await connection.value(f"SELECT pg_try_advisory_lock({LOCK})"):
             raise NotArchived("Another process is archiving. Wait until it has ended.")
         try:
             for month in await months.load(db):
                 if month.removed_at is None:
-                    yield await _remove(db, archive, month)
+                    yield await _remove(connection, archive, month)
             while (due := await months.next_due(db, before)) is not None:
                 written = await writing.write(db, archive, due)
                 crash.point("after_archive_files")
-                yield await _remove(db, archive, await _save(db, due, written))
+                yield await _remove(connection, archive, await _save(connection, due, written))
         finally:
             await connection.value(f"SELECT pg_advisory_unlock({LOCK})")
 
 
-async def _save(db: Database, due: DueMonth, written: ArchivedMonth) -> StoredMonth:
+async def _save(connection: Connection, due: DueMonth, written: ArchivedMonth) -> StoredMonth:
     """Saves that the month's files are complete. From now on, its rows may be removed."""
     transactions = sum(1 for _ in read_transactions(written.folder))
-    async with db.transaction() as connection:
+    async with connection.transaction():
         await connection.execute(
             """
             INSERT INTO archive_month (month, first_link, last_link, last_id, manifest_sha256,
@@ -78,27 +82,28 @@ async def _save(db: Database, due: DueMonth, written: ArchivedMonth) -> StoredMo
             transactions=transactions,
         )
     crash.point("after_archive_saved")
-    return (await months.load(db))[-1]
+    return (await months.load(connection))[-1]
 
 
-async def _remove(db: Database, archive: Path, month: StoredMonth) -> ArchiveResult:
+async def _remove(connection: Connection, archive: Path, month: StoredMonth) -> ArchiveResult:
     """Verifies the month's files again, and removes its transactions from the database."""
-    await check(db, archive, month)
+    await check(connection, archive, month)
     removed = 0
     for merchant_id, ids in _batches(read_transactions(archive / month.name)):
-        async with db.transaction() as connection:
-            gone = await connection.value(
-                "SELECT archive_remove($1, $2, $3, $4)",
-                *(merchant_id, ids, month.last_id, month.until),
-            )
+        gone = await connection.value(
+            "SELECT archive_remove($1, $2, $3, $4)",
+            *(merchant_id, ids, month.last_id, month.until),
+        )
         crash.point("after_archive_removal")
         removed += len(gone)
-    await db.execute("UPDATE archive_month SET removed_at = now() WHERE month = $1", month.month)
+    await connection.execute(
+        "UPDATE archive_month SET removed_at = now() WHERE month = $1", month.month
+    )
     log.info("month_archived", month=month.name, removed=removed)
     return ArchiveResult(month.name, month.transactions, removed)
 
 
-async def check(db: Database, archive: Path, month: StoredMonth) -> None:
+async def check(db: Database | Connection, archive: Path, month: StoredMonth) -> None:
     """Verifies a month's files, and saves the result. Raises an error if they are not correct."""
     links = await months.load_links(db, month.first_link, month.last_link)
     try:

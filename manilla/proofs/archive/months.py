@@ -96,7 +96,7 @@ async def load(db: Database | Connection) -> list[StoredMonth]:
     return await db.rows(StoredMonth, "SELECT * FROM archive_month ORDER BY month")
 
 
-async def load_links(db: Database, first: int, last: int) -> list[Link]:
+async def load_links(db: Database | Connection, first: int, last: int) -> list[Link]:
     """Returns the links of the chain from one number to another.
 
     Skips links with postings that arrived with a merchant, which are never archived.
@@ -155,7 +155,7 @@ async def _first_id_since(db: Database, moment: datetime, after_id: int) -> int 
     return found
 
 
-async def save_check(db: Database, month: StoredMonth, problem: str | None) -> None:
+async def save_check(db: Database | Connection, month: StoredMonth, problem: str | None) -> None:
     """Saves the result of verifying a month's files."""
     await db.execute(
         "UPDATE archive_month SET checked_at = now(), problem = $2 WHERE month = $1",
