@@ -28,7 +28,7 @@ from manilla.proofs import proofs
 from manilla.providers.queries import rails_down
 
 # Another cell's response is checked: an unknown currency cannot be shown.
-Currency = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(DECIMALS)})$")]
+Currency = Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(DECIMALS)})\Z")]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 FAILED_NOTIFICATIONS_AGE = timedelta(days=7)

@@ -1,23 +1,24 @@
 """What a cell reports about itself to the other cells: its merchants, and how to route to them."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 
 from manilla.cells.directory import CellMap
 from manilla.kit.db import Database
 from manilla.merchants import queries
-from manilla.merchants.queries import RoutedMerchant
+from manilla.merchants.queries import RoutedKey, RoutedMerchant
 
 PAGE_MERCHANTS = 2_000
 
 
 class CellReport(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    base_url: str
+    base_url: Annotated[str, msgspec.Meta(pattern=r"\Ahttps?://[A-Za-z0-9_.:\[\]-]+(/\S*)?\Z")]
     first_merchant: int
     last_merchant: int
-    accounts: Sequence[str]  # provider accounts that have credentials
+    accounts: Sequence[RoutedKey]  # provider accounts that have credentials
     moves: Mapping[int, str]  # the cells of moved merchants, as far as the cell knows them
     merchants: Sequence[RoutedMerchant]  # the merchants that live in the cell
     next_after: int | None = None  # the number after which the next page starts, if there is one

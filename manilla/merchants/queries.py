@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from typing import Annotated
 
 import msgspec
 
@@ -45,15 +46,19 @@ class CredentialRow(msgspec.Struct, frozen=True):
     last_used_at: datetime | None
 
 
+# Another cell reports these texts, and a proxy reads them as parts of its configuration.
+RoutedKey = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]+\Z")]
+
+
 class RoutedMerchant(msgspec.Struct, frozen=True):
     """A merchant, with the keys by which a proxy finds the merchant's cell."""
 
     id: int
     name: str
     status: str
-    keys: list[str]  # merchant keys
+    keys: list[RoutedKey]  # merchant keys
     # Hashes of main API keys that do not start with the merchant's number, in uppercase hex digits.
-    api_key_hashes: list[str]
+    api_key_hashes: list[RoutedKey]
 
 
 class WalletRow(msgspec.Struct, frozen=True):

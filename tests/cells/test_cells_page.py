@@ -194,6 +194,13 @@ async def test_hostile_text_is_escaped_and_only_known_figures_are_shown(
                 },
                 "sent a response that cannot be read",
             ),
+            (
+                {
+                    **HOSTILE,
+                    "volumes": [{"currency": "NGN\n", "paid_in_minor": 1, "paid_out_minor": 1}],
+                },
+                "sent a response that cannot be read",
+            ),
             (web.Response(status=401), "does not accept the token of this cell"),
             (web.Response(status=500, text=SCRIPT), "responded with status 500"),
             (web.Response(body=b"\xff\xfe{"), "sent a response that cannot be read"),

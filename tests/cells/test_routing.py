@@ -198,6 +198,28 @@ async def test_a_cell_with_another_range_is_not_read(pair: CellPair) -> None:
     assert "another name or range" in text or "does not accept the token" in text
 
 
+@pytest.mark.parametrize("key", ["stolen abuja\nother", "stolen abuja;\ninclude", "#", "a;b", ""])
+async def test_a_key_that_is_not_a_word_does_not_get_into_the_map(pair: CellPair, key: str) -> None:
+    """The line of the map would contain entries for the merchants of other cells."""
+    chi = await _merchant(pair.abuja, "Chi")
+    await pair.abuja.services.db.execute(
+        "INSERT INTO merchant_key SELECT $1, environment, $2 FROM merchant_key"
+        " WHERE merchant_id = $3 LIMIT 1",
+        *(key, await _without_keys(pair.abuja), chi.id),
+    )
+    text = await pair.lagos.commands.refused("map", "--for", "haproxy")
+    assert text == "abuja sent a response that cannot be read."
+
+
+async def _without_keys(cell: RunningCell) -> int:
+    """Adds a merchant without keys, and returns its number."""
+    found: int = await cell.services.db.value(
+        "INSERT INTO merchant (name, email, status, currencies, version)"
+        " VALUES ('Obi', 'a@example.com', 'approved', '{NGN}', 1) RETURNING id"
+    )
+    return found
+
+
 async def test_only_a_token_of_this_cell_reads_it(pair: CellPair) -> None:
     token = await registry.issue_token(pair.lagos.services.db, "abuja")
     for path in (OVERVIEW_PATH, ROUTES_PATH):
