@@ -1,6 +1,7 @@
 """Schedules ledger checks and stores the result of the latest check."""
 
 import dataclasses
+import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -89,12 +90,13 @@ async def ask(db: Database) -> None:
 async def is_mine(db: Database) -> bool:
     """Claims a due check, so that no other worker runs it.
 
-    Returns False if no check is due, or if a check is running.
+    Returns False if no check is due, or if a check is running. A start in the future is from a time
+    when the database's clock was ahead.
     """
     return await db.has_row(
         """
         UPDATE proof SET began_at = now()
-         WHERE (began_at IS NULL OR asked_at > began_at
+         WHERE (began_at IS NULL OR asked_at > began_at OR began_at > now() + $1::interval
                 OR began_at < now() - CASE WHEN problem IS NULL AND ended_at > began_at
                                            THEN greatest($1::interval, $2 * (ended_at - began_at))
                                            ELSE $1::interval END)
@@ -108,7 +110,12 @@ async def is_mine(db: Database) -> bool:
 
 
 async def check_invariants(db: Database) -> None:
-    """Checks all ledger invariants. The duration grows with the size of the ledger."""
+    """Checks all ledger invariants. The duration grows with the size of the ledger.
+
+    The worker measures the duration, because it decides when the next check starts: if the
+    database's clock jumped during a check, the next one could otherwise be years away.
+    """
+    start = time.monotonic()
     try:
         findings = await invariants.check(db, ALL, lock=RUNNING_LOCK)
     except Unavailable:
@@ -118,6 +125,6 @@ async def check_invariants(db: Database) -> None:
     if broken:
         log.error("books_broken", invariants=broken)
     await db.execute(
-        "UPDATE proof SET ended_at = now(), problem = NULL, findings = $1::jsonb",
-        msgspec.json.encode(findings).decode(),
+        "UPDATE proof SET ended_at = began_at + $2::interval, problem = NULL, findings = $1::jsonb",
+        *(msgspec.json.encode(findings).decode(), timedelta(seconds=time.monotonic() - start)),
     )

@@ -69,6 +69,22 @@ async def test_after_a_long_ledger_check_the_next_one_starts_later(services: Ser
     assert await last_check("61 minutes", "130 minutes")
 
 
+@pytest.mark.parametrize("ahead", ["30 days", "-30 days"])
+async def test_a_wrong_clock_of_the_database_does_not_stop_ledger_checks(
+    services: Services, ahead: str
+) -> None:
+    await proofs.ask(services.db)
+    assert await proofs.is_mine(services.db)
+    # The clock jumps back to the correct time, or forward from a wrong time, during the check.
+    await services.db.execute(
+        "UPDATE proof SET began_at = now() + $1::text::interval, asked_at = NULL", ahead
+    )
+    await proofs.check_invariants(services.db)
+    assert await proofs.is_mine(services.db)
+    await proofs.check_invariants(services.db)
+    assert not await proofs.is_mine(services.db)
+
+
 async def test_no_ledger_check_begins_while_another_is_running(services: Services) -> None:
     async with services.db.transaction() as connection:
         await connection.value("SELECT pg_advisory_xact_lock_shared($1)", proofs.RUNNING_LOCK)
