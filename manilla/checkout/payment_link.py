@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 import structlog
 
+from manilla.cells.directory import MerchantMoves
+from manilla.cells.fenced import refused_when_fenced
 from manilla.checkout import display
 from manilla.checkout.rendering import respond
 from manilla.checkout.request import redirect
@@ -50,7 +52,8 @@ def build(services: Services) -> list[UrlHandler]:
 
     async def pay(request: WebRequest) -> PageResponse:
         csrf.check_site(request.headers.get("sec-fetch-site"))
-        return await _pay(services, request)
+        with refused_when_fenced(MerchantMoves):
+            return await _pay(services, request)
 
     async def send_code(request: WebRequest) -> PageResponse:
         return await _send_code(services, request)

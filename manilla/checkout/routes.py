@@ -6,6 +6,8 @@ from typing import Literal
 
 import structlog
 
+from manilla.cells.directory import MerchantMoves
+from manilla.cells.fenced import refused_when_fenced
 from manilla.checkout import accent, brand, handlers, payment_link, receipts, rendering
 from manilla.checkout.page import CheckoutPage, page_of
 from manilla.checkout.rendering import STATIC, STATIC_PATH
@@ -72,6 +74,11 @@ def build(services: Services) -> list[UrlHandler]:
 async def _respond(services: Services, handler: Handler, http: WebRequest) -> PageResponse:
     request = CheckoutRequest(services, http)
     services.cells.now.check_here(trx_ids.merchant_of(request.trx_id) or 0)
+    with refused_when_fenced(MerchantMoves):
+        return await _respond_here(request, handler)
+
+
+async def _respond_here(request: CheckoutRequest, handler: Handler) -> PageResponse:
     match request.link_state:
         case LinkState.GOOD:
             return await handler(request)

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlsplit
 import structlog
 
 from manilla.audit.actor import Actor, ActorKind, acting, is_unconfirmed
+from manilla.cells.directory import MerchantMoves
 from manilla.cells.fenced import MerchantElsewhere, refused_when_fenced
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -73,6 +74,9 @@ class Authentication:
         self._csrf = Csrf(self._keyring)
         self._needs_second_factor = needs_second_factor
         self._pages = UrlPatterns([])
+        # A merchant's users cannot choose the cell: the proxy does, after the move.
+        in_console = layout.realm is Realm.CONSOLE
+        self._when_fenced = MerchantElsewhere if in_console else MerchantMoves
 
     def handlers(self, routes: Sequence[Route]) -> list[UrlHandler]:
         """Returns handlers for the routes. Each handler first checks the user's access."""
@@ -101,7 +105,7 @@ class Authentication:
             request.set_cookie(name, anonymous, ANONYMOUS_SECONDS)
         with acting(_actor(visitor, self._layout), request.address):
             try:
-                with refused_when_fenced(MerchantElsewhere):
+                with refused_when_fenced(self._when_fenced):
                     return await self._answer(route, request, visitor, binding)
             except _IdentityNotConfirmed as asked:
                 return asked.page
