@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from manilla.audit import audit
+from manilla.audit.audit import AuditFilter
 from manilla.cells import registry
 from manilla.cells.client import OVERVIEW_PATH, ROUTES_PATH
 from manilla.cells.maps import Proxy
@@ -176,6 +178,9 @@ async def test_locate_corrects_where_a_cell_believes_a_merchant_to_be(
     await registry.add(db, "kano", "http://127.0.0.1:9", 3_000_000, 4_000_000)
     await pair.lagos.commands.printed("locate", "3000001", "abuja")
     assert await registry.moves(db) == {3_000_001: "abuja"}
+    [entry] = await audit.list_entries(db, AuditFilter(action="cell.locate"))
+    assert entry.subject == "merchant:3000001"
+    assert entry.detail["changed"] == {"cell": {"before": "kano", "after": "abuja"}}
     assert "only for merchants" in await pair.lagos.commands.refused("locate", "7", "abuja")
     assert "only for merchants" in await pair.lagos.commands.refused("locate", "3000001", "lagos")
     assert "There is no cell" in await pair.lagos.commands.refused("locate", "3000001", "jos")

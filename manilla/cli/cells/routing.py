@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from manilla.audit import audit
 from manilla.cells import checking, directory, maps, registry, report
 from manilla.cells.client import CellClient, CellUnreadable
 from manilla.cells.maps import CellMaps, Proxy
@@ -116,8 +117,16 @@ async def locate(tools: Tools, merchant_id: MerchantId, name: CellName) -> None:
         raise registry.BadCell(
             "This command is only for merchants that live in other cells. Use `manilla cell move`."
         )
+    known = cells.home_of(merchant_id)
+    before = None if known is None else known.name
     async with tools.db.transaction() as connection:
         await registry.record_home(connection, merchant_id, name)
+        await audit.record(
+            connection,
+            "cell.locate",
+            f"merchant:{merchant_id}",
+            changed={"cell": {"before": before, "after": name}},
+        )
     tools.print_fields({"merchant_id": merchant_id, "cell": name})
 
 
