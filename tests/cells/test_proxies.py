@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from manilla.cells import maps
+from manilla.cells.client import FORWARDED
 from manilla.cells.maps import Proxy
 from manilla.cells.report import CellReport
 from manilla.kit import ids
@@ -118,6 +119,15 @@ async def test_webhooks_lead_to_the_cell_of_their_account(
         "include": "lagos",
     }.items():
         assert await running.cell(f"/webhooks/{account}") == cell
+
+
+async def test_a_forwarded_webhook_leads_to_the_cell_of_its_host(
+    proxy: tuple[Proxy, RunningProxy],
+) -> None:
+    _, running = proxy
+    for cell in proxies.CELLS:
+        forwarded = {FORWARDED: "1", "Host": f"{cell}.pay.example.com"}
+        assert (await running.get("/webhooks/providerlagos", forwarded))[0] == cell
 
 
 async def test_pages_lead_to_the_cell_of_their_host(proxy: tuple[Proxy, RunningProxy]) -> None:
