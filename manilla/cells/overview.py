@@ -114,15 +114,18 @@ async def read(db: Database, cells: CellMap, currencies: Sequence[str]) -> CellO
 
 
 async def count_tasks(db: Database, environment: Environment) -> dict[str, int | None]:
-    """Counts the open tasks of each kind. A count that takes too long is None."""
-    chosen = Everyone(environment=environment)
+    """Counts the open tasks of each kind. A count that takes too long is None.
+
+    Nobody can act on the copies of merchants that live in another cell, so they do not count.
+    """
+    chosen = Everyone(environment=environment, omits_copies=True)
     since = datetime.now(UTC) - FAILED_NOTIFICATIONS_AGE
     counts = {
         "merchants": roster.count_pending(db),
         "payouts": payouts.count_manual(db, chosen),
         "cases": open_cases.count_open(db, chosen),
         "approvals": _count_approvals(db),
-        "notifications": notifications.count_failed(db, Everyone(), since),
+        "notifications": notifications.count_failed(db, Everyone(omits_copies=True), since),
         "mails": mails.count_failed(db),
         "jobs": failed.count_failed_jobs(db),
         "rails": _count_rails_down(db),
@@ -147,7 +150,9 @@ async def _count_rails_down(db: Database) -> int:
 
 
 async def _volumes(db: Database, currencies: Sequence[str]) -> list[DayVolume]:
-    everyone, today = Everyone(environment=Environment.PRODUCTION), last_days(1)
+    today = last_days(1)
+    # A merchant that was moved today counts only in its current cell.
+    everyone = Everyone(environment=Environment.PRODUCTION, omits_copies=True)
     volumes = []
     for currency in currencies:
         [paid_in] = await payments.daily(db, everyone, currency, today)

@@ -18,14 +18,23 @@ class Everyone(msgspec.Struct, frozen=True):
 
     merchant_id: int | None = None
     environment: Environment | None = None
+    # Leaves out merchants of which this cell only has a copy, because they live in another cell.
+    omits_copies: bool = False
 
+
+# A case can have no merchant.
+_OMIT_COPIES = """
+    (merchant_id IS NULL OR merchant_id <> ALL (ARRAY(
+        SELECT merchant_id FROM merchant_fence WHERE lives_elsewhere(merchant_id))))"""
 
 Scope = Tenant | Everyone
 
 
 def merchant_condition(scope: Scope) -> Conditions:
     """Adds a condition for the merchant id, which is the first column of every key."""
-    return Conditions().add_given("merchant_id = {}", scope.merchant_id)
+    conditions = Conditions().add_given("merchant_id = {}", scope.merchant_id)
+    omits_copies = isinstance(scope, Everyone) and scope.omits_copies
+    return conditions.add(_OMIT_COPIES) if omits_copies else conditions
 
 
 def scope_conditions(scope: Scope) -> Conditions:

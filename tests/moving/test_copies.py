@@ -6,6 +6,7 @@ import pytest
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
+from manilla.cells import overview
 from manilla.cells.moving import fence
 from manilla.cli import case
 from manilla.kit import crypto
@@ -103,3 +104,24 @@ async def test_the_master_key_also_changes_in_copies(mover: Mover) -> None:
     )
     assert found
     assert all(keyring.is_current(row["secret_sealed"]) for row in found)
+
+
+async def test_a_merchant_that_was_moved_today_counts_only_in_its_new_cell(mover: Mover) -> None:
+    payer = mover.payers["lagos"]
+    trx_id = await payer.pay_out()
+    await payer.until(trx_id, "completed")
+    failed = "UPDATE notification SET state = 'failed' WHERE merchant_id = $1"
+    await mover.owners["lagos"].execute(failed, mover.merchant_id)
+    before = {cell: await _figures(mover, cell) for cell in ("lagos", "abuja")}
+    assert before["lagos"] > (0, 0)
+    await mover.move()
+    assert await _figures(mover, "lagos") == (0, 0)
+    assert await _figures(mover, "abuja") >= before["lagos"]
+
+
+async def _figures(mover: Mover, cell: str) -> tuple[int, int]:
+    """Returns what the merchants of a cell were paid out today, and their failed notifications."""
+    services = mover.running(cell).services
+    figures = await overview.read(services.db, services.cells.now, ["NGN"])
+    assert figures.volumes is not None
+    return figures.volumes[0].paid_out_minor, figures.tasks["notifications"] or 0
