@@ -30,10 +30,11 @@ def find_shared_accounts(reports: Sequence[CellReport], maps: CellMaps) -> Itera
     for account, cells in _by_account(reports).items():
         if len(cells) > 1:
             first = maps.accounts.get(account)
-            yield (
-                f"The cells {' and '.join(cells)} use the provider account {account}. Its webhooks"
-                f" go to {first}, which forwards them."
-            )
+            if first in cells:  # otherwise, `find_problems` reports it
+                yield (
+                    f"The cells {' and '.join(cells)} use the provider account {account}. Its"
+                    f" webhooks go to {first}, which forwards them."
+                )
 
 
 def _check_merchant(

@@ -97,7 +97,10 @@ class CellClient:
             *(cell, "GET", path, {"Authorization": f"Bearer {token}"}), body_max=BODY_BYTES_MAX
         )
         if reply.status in (401, 403):
-            raise CellUnreadable(f"{cell.name} does not accept the token of this cell.")
+            raise CellUnreadable(
+                f"{cell.name} does not accept the token of this cell: issue a new token there with"
+                f" `manilla cell token`, and run `manilla cell set {cell.name} --token -` here."
+            )
         if reply.status != 200:
             raise CellUnreadable(f"{cell.name} responded with status {reply.status}.")
         try:
@@ -124,6 +127,8 @@ class CellClient:
                     body_max=body_max,
                 )
         except TimeoutError:
-            raise CellUnreadable(f"{cell.name} did not respond in time.") from None
+            raise CellUnreadable(
+                f"{cell.name} did not respond in time at {cell.base_url}."
+            ) from None
         except HttpError as error:
-            raise CellUnreadable(f"{cell.name} does not respond.") from error
+            raise CellUnreadable(f"{cell.name} does not respond at {cell.base_url}.") from error

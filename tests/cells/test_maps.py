@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manilla.cells import maps
+from manilla.cells import checking, maps
 from manilla.cells.maps import Proxy
 from manilla.cells.report import CellReport
 from manilla.kit.ids import ALPHABET, OWNER_CHARACTERS, OWNER_MAX, base32
@@ -60,6 +60,17 @@ def test_every_number_leads_to_its_cell_and_moved_merchants_to_theirs(
 def test_one_cell_gets_the_webhooks_of_a_shared_account() -> None:
     built = maps.build([_report("a", 1, 9), _report("b", 10, 19)])
     assert built.accounts == {"shared": "a", "ofa": "a", "ofb": "b"}
+
+
+def test_a_shared_account_whose_webhooks_lead_to_no_cell_is_only_a_problem() -> None:
+    reports = [_report("a", 1, 9), _report("b", 10, 19)]
+    built = maps.build(reports)
+    [note] = checking.find_shared_accounts(reports, built)
+    assert "Its webhooks go to a, which forwards them." in note
+    empty = msgspec.structs.replace(built, accounts={})
+    assert [*checking.find_shared_accounts(reports, empty)] == []
+    problems = [*checking.find_problems(reports, empty, Proxy.HAPROXY)]
+    assert "a uses the provider account shared, but its webhooks lead to no cell." in problems
 
 
 def test_a_host_that_two_cells_share_leads_to_neither() -> None:

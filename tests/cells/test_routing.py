@@ -191,7 +191,9 @@ async def test_a_cell_that_does_not_respond_is_named(pair: CellPair) -> None:
     [row] = [each for each in await pair.lagos.commands.printed("list") if each["name"] == "kano"]
     assert "without a token" in row["problem"]
     await pair.lagos.commands.printed("set", "kano", "--token", "cell_x")
-    assert "kano does not respond." in await pair.lagos.commands.refused("map", "--for", "nginx")
+    assert "kano does not respond at http://127.0.0.1:9." in await pair.lagos.commands.refused(
+        "map", "--for", "nginx"
+    )
 
 
 async def test_a_cell_with_another_range_is_not_read(pair: CellPair) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from manilla.cli.cells import cell
 from manilla.kit.embedded.postgres import Cluster
@@ -51,7 +52,7 @@ async def test_a_command_moves_a_merchant_and_reports_the_gap(
     commands = _commands(mover, settings, "lagos", "abuja")
     merchant = str(mover.merchant_id)
     text = await commands.refused("move", merchant, "abuja", "--continue")
-    assert text == f"Merchant {merchant} is not being moved to abuja."
+    assert f"Merchant {merchant} is not being moved from this cell to abuja." in text
     moved = await commands.printed("move", merchant, "abuja")
     assert (moved["moved"], moved["cell"]) == (True, "abuja")
     assert moved["gap_seconds"] > 0
@@ -61,3 +62,20 @@ async def test_a_command_moves_a_merchant_and_reports_the_gap(
     assert homes[mover.merchant_id] == "abuja"
     refused = await commands.refused("move", merchant, "abuja")
     assert "It lives in abuja" in refused
+
+
+async def test_errors_of_the_commands_name_what_to_correct(
+    mover: Mover, settings: Settings, tmp_path: Path
+) -> None:
+    commands = _commands(mover, settings, "lagos", "abuja")
+    merchant = str(mover.merchant_id)
+    missing = await commands.run("depart", merchant, "abuja", "--decided", str(tmp_path / "no"))
+    assert missing.exit_code == 2
+    absent = urlsplit(mover.urls["abuja"])._replace(path="/no_such_database").geturl()
+    refused = await commands.refused("move", merchant, "abuja", "--target-database", absent)
+    assert refused.startswith("MANILLA_TARGET_DATABASE_URL: The database cannot be used")
+    away = "postgresql://manilla@127.0.0.1:9/manilla"
+    refused = await commands.refused("move", merchant, "abuja", "--target-database", away)
+    assert refused == "MANILLA_TARGET_DATABASE_URL: The database does not respond."
+    refused = await commands.refused("move", "9999999", "abuja")
+    assert "There is no such merchant in this cell." in refused

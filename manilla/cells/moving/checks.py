@@ -96,7 +96,8 @@ async def _cell_problems(
     this = await registry.required_this(source)
     home = (await directory.load(source)).home_of(merchant_id)
     if await merchants.merchant(source, merchant_id) is None:
-        yield "There is no such merchant in this cell."
+        other = f" If it exists, it is in {home.name}." if home and home != this else ""
+        yield f"There is no such merchant in this cell.{other}"
     elif home != this:
         yield f"It lives in {home.name if home else 'no cell'}: run the command there."
     else:
@@ -256,8 +257,8 @@ async def _merchant_problems(
     )
     if waiting:
         yield (
-            f"{waiting} changes wait for a second administrator. `manilla approval list` shows"
-            " them: approve or refuse each of them, and then repeat the move."
+            f"Changes that wait for a second administrator: {waiting}. `manilla approval list`"
+            " shows them: approve or refuse each of them, and then repeat the move."
         )
 
 

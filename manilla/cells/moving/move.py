@@ -43,7 +43,11 @@ async def begin(cells: Cells, merchant_id: int, to: str, *, invites: bool = Fals
         raise MoveIsOpen
     await checks.check(cells.source, cells.target, cells.keyring, merchant_id, to, invites=invites)
     if await find_open(cells.target, merchant_id) is not None:
-        raise MoveIsOpen(f"{to} knows another move of the merchant that has not ended.")
+        raise MoveIsOpen(
+            f"{to} has another move of the merchant on record that has not ended. Wait until its"
+            " command ends. If the command was interrupted, run it again in the cell in which it"
+            " was started, with --continue or --abort."
+        )
     this = await registry.required_this(cells.source)
     move_id = ids.new_key("move_")
     for db in (cells.source, cells.target):

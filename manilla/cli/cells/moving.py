@@ -1,7 +1,7 @@
 """`manilla cell move` moves a merchant. `manilla cell depart` repairs a recovered cell."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,8 @@ from manilla.cells.moving.stored import Cells, NoMove, Step, StoredMove
 from manilla.cli.cells.options import CellName
 from manilla.cli.instance import STATEMENT_SECONDS, InstanceRefusal, Tools, command
 from manilla.cli.options import MerchantId
-from manilla.kit.db import Database
+from manilla.kit.db import Database, UnusableDatabase
+from manilla.kit.errors import Unavailable
 
 app = typer.Typer()
 
@@ -101,6 +102,9 @@ async def depart(
         Path | None,
         typer.Option(
             metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            readable=True,
             help="A file with the references of listed differences that you have decided on, one"
             " per line.",
         ),
@@ -121,8 +125,8 @@ async def depart(
     tools.print_rows([msgspec.structs.asdict(each) for each in undecided.listed])
     if not tools.as_json:
         print(
-            f"References of which {to} does not know what this cell has done since its recovery:"
-            f" {len(undecided.listed)}. The merchant is fenced in this cell. Decide on each"
+            f"Since its recovery, this cell has made changes that {to} does not have (references:"
+            f" {len(undecided.listed)}). The merchant is fenced in this cell. Decide on each"
             " reference, and run the command again with --decided."
         )
     raise typer.Exit(1)
@@ -139,7 +143,10 @@ def _report(tools: Tools) -> OnStep:
 async def _open_move(cells: Cells, merchant_id: int, to: str) -> StoredMove:
     found = await stored.find_open(cells.source, merchant_id)
     if found is None or found.to_cell != to:
-        raise NoMove(f"Merchant {merchant_id} is not being moved to {to}.")
+        raise NoMove(
+            f"Merchant {merchant_id} is not being moved from this cell to {to}."
+            " `manilla cell list --merchants` shows in which cell it is."
+        )
     return found
 
 
@@ -156,9 +163,11 @@ async def _opened(tools: Tools, target_database: str | None) -> AsyncIterator[Ce
         name="manilla move",
         statement_seconds=STATEMENT_SECONDS,
     )
-    source = await opened(settings.migration_url)
+    with _named("MANILLA_MIGRATION_URL"):
+        source = await opened(settings.migration_url)
     try:
-        target = await opened(target_url)
+        with _named("MANILLA_TARGET_DATABASE_URL"):
+            target = await opened(target_url)
         try:
             replication_url = settings.replication_url or settings.migration_url
             urls = (settings.migration_url, target_url)
@@ -167,3 +176,14 @@ async def _opened(tools: Tools, target_database: str | None) -> AsyncIterator[Ce
             await target.close()
     finally:
         await source.close()
+
+
+@contextmanager
+def _named(variable: str) -> Iterator[None]:
+    """Adds the name of the variable to an error, because the command opens two databases."""
+    try:
+        yield
+    except UnusableDatabase as error:
+        raise InstanceRefusal(f"{variable}: {error.text}") from error
+    except Unavailable as error:
+        raise InstanceRefusal(f"{variable}: The database does not respond.") from error

@@ -187,4 +187,7 @@ def _read(folder: Path, proxy: Proxy) -> dict[str, str]:
     try:
         return {file.name: (folder / file.name).read_text() for file in maps.files_for(proxy)}
     except OSError as error:
-        raise MapIncomplete(f"{error.filename}: {error.strerror}.") from None
+        raise MapIncomplete(
+            f"{error.filename}: {error.strerror}. `manilla cell map --for {proxy} --out {folder}`"
+            " writes the maps."
+        ) from None
