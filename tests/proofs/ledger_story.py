@@ -8,7 +8,7 @@ from manilla.ledger.settlements import SettlementKind
 from manilla.proofs import chain
 from manilla.providers import balances
 from manilla.refunds import decisions, initiate
-from manilla.refunds.refund import RefundStatus
+from manilla.refunds.refund import Refund, RefundStatus
 from manilla.services import Services
 from tests.client import Merchant
 from tests.payments.shop import Shop
@@ -71,8 +71,11 @@ class LedgerStory:
         return trx_id
 
     async def _refund(self, trx_id: str) -> None:
+        await self.finish(await initiate.start(self.db, trx_id, "500", "Returned goods"))
+
+    async def finish(self, refund: Refund) -> None:
+        """Lets the provider pay a refund."""
         await self.simulator.control("a/faults", {"settle_seconds": 0})
-        refund = await initiate.start(self.db, trx_id, "500", "Returned goods")
 
         async def is_so() -> bool:
             found = await decisions.find(self.db, refund.trx_id)

@@ -28,11 +28,13 @@ from manilla.proofs.archive.lookup import NotInArchive
 from manilla.proofs.archive.months import NotArchived
 from manilla.proofs.pack import PackOptions
 from manilla.proofs.verify import ArchivedMonth, Verification
+from manilla.refunds import initiate
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
 from tests.command import manilla
 from tests.proofs.ledger_story import LedgerStory
 from tests.rows import first_short
+from tests.waiting import until
 
 # All transactions of a test are in months that end before this time.
 LATER = datetime.now(UTC) + timedelta(days=3650)
@@ -83,6 +85,9 @@ class Archive:
     async def run(self) -> list[ArchiveResult]:
         await chain.extend(self.story.db)
         await self.owner.execute(OLD_JOBS)
+        return await self.continued()
+
+    async def continued(self) -> list[ArchiveResult]:
         return [each async for each in archiving.run(self.owner, self.folder, LATER)]
 
     async def run_until(self, point: str, armed: Path) -> None:
@@ -195,6 +200,37 @@ async def test_a_second_process_does_not_archive_at_the_same_time(archive: Archi
         with pytest.raises(NotArchived, match="Another process"):
             await archive.run()
         await connection.value(f"SELECT pg_advisory_unlock({archiving.LOCK})")
+
+
+async def test_a_refund_that_starts_during_the_removal_keeps_its_payment(
+    archive: Archive, tmp_path: Path
+) -> None:
+    story = archive.story
+    trx_id = await story.take_payment()
+    await archive.run_until("after_archive_saved", tmp_path)
+
+    async def are_waiting(number: int) -> bool:
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype <> 'relation'"
+        return await archive.owner.number(waiting) == number
+
+    async with story.db.transaction() as connection:
+        await connection.execute(
+            "SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE", story.merchant.new.id
+        )
+        # The refund has the payment's lock and waits for the wallet. The removal waits for both.
+        refund = asyncio.create_task(initiate.start(story.db, trx_id, "100", "Returned goods"))
+        await until(lambda: are_waiting(1))
+        removal = asyncio.create_task(archive.continued())
+        await until(lambda: are_waiting(2))
+    started = await refund
+    await removal
+    kept = "SELECT true FROM payment WHERE trx_id = $1"
+    assert await archive.owner.has_row(kept, trx_id)
+    await archive.assert_sound()
+    await story.finish(started)
+    await archive.run()
+    assert not await archive.owner.has_row(kept, trx_id)
+    await archive.assert_sound()
 
 
 async def test_a_process_that_has_lost_its_lock_removes_nothing(
