@@ -93,9 +93,9 @@ def require_success(reply: Reply, read: Read[Value]) -> Answer[Value]:
 def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
     """Interprets the response to a new charge or refund.
 
-    A duplicate reference is not a rejection, because the charge or refund exists.
+    A used reference is not a rejection, because the charge or refund exists.
     """
-    if is_refusal(reply) and not is_duplicate(reply):
+    if is_refusal(reply) and not is_about_reference(reply):
         return Refused(RefusalCode.PAYMENT_DECLINED, reply.message)
     return require_success(reply, read)
 
@@ -108,12 +108,14 @@ def decide_transfer(reply: Reply, read: Read[Value], refusals: Refusals = ()) ->
     return refused_transfer(reply, refusals) if is_refusal(reply) else require_success(reply, read)
 
 
-DUPLICATE = ("duplicate", "already exist", "already used", "already been used", "unique reference")
+# A rejection that contains one of these words may mean that the provider knows our reference.
+# Providers do not document the complete text, so every message about a reference counts.
+ABOUT_REFERENCE = ("duplicate", "already", "reference", "tx_ref")
 
 
-def is_duplicate(reply: Reply) -> bool:
-    """Returns True if the provider reports, in any wording, that the reference already exists."""
-    return any(words in reply.message.lower() for words in DUPLICATE)
+def is_about_reference(reply: Reply) -> bool:
+    """Returns True if the provider may be reporting that the reference already exists."""
+    return any(word in reply.message.lower() for word in ABOUT_REFERENCE)
 
 
 def is_refusal(reply: Reply) -> bool:
@@ -121,10 +123,10 @@ def is_refusal(reply: Reply) -> bool:
 
 
 def refused_transfer(reply: Reply, refusals: Refusals = ()) -> Refused | Unknown:
-    """Converts a rejection. A duplicate reference is Unknown, because a transfer exists."""
+    """Converts a rejection. A used reference is Unknown, because a transfer exists."""
     message = reply.message.lower()
-    if is_duplicate(reply):
-        return Unknown(f"the reference is known to the provider: {reply.message}")
+    if is_about_reference(reply):
+        return Unknown(f"the provider may know the reference: {reply.message}")
     for words, code in (*refusals, *TRANSFER_REFUSALS):
         if any(word in message for word in words):
             return Refused(code, reply.message)

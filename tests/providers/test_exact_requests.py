@@ -25,6 +25,10 @@ DUPLICATES = [
     "Transfer reference already exists",
     "Reference has already been used",
     "This reference was already used",
+    "This reference has been used before",
+    "A transfer with this reference has been made already",
+    "Transfer already in progress",
+    "The reference must be unique",
 ]
 
 

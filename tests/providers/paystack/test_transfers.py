@@ -295,7 +295,6 @@ async def test_a_new_recipient_that_is_invalid_is_a_refusal(
         ("Your IP address is not allowed to make this call", RefusalCode.PAYOUT_FAILED),
         ("Integration has been deactivated", RefusalCode.PAYOUT_FAILED),
         ("Invalid Amount Sent", RefusalCode.GATEWAY_PAYOUT_FAILED),
-        ("Your reference contains illegal special characters", RefusalCode.GATEWAY_PAYOUT_FAILED),
         (
             "Sorry, we can't make the transfer to this recipient at the moment",
             RefusalCode.GATEWAY_PAYOUT_FAILED,
@@ -320,6 +319,7 @@ async def test_a_rejected_transfer(
         ),
         (400, refusal("Duplicate reference")),
         (400, refusal("This account number's reference has already been used")),
+        (400, refusal("Your reference contains illegal special characters")),
         (401, refusal("Invalid key")),
         (408, refusal("Timeout")),
         (409, refusal("Your balance is not enough to fulfil this request")),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from manilla.kit.money import Money
-from manilla.providers import port, reading
+from manilla.providers import port, reading, replies
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.flutterwave import answers
 from manilla.providers.port import Answer, Done, Unknown
@@ -39,7 +39,7 @@ class Flutterwave(BaseAdapter):
         if order.channel is not None:
             body["payment_options"] = CHANNELS[order.channel]
         return await self._pay_in.post(
-            f"{API}/payments", body, answers.checkout, answers.decide_payment
+            f"{API}/payments", body, answers.checkout, replies.decide_payment
         )
 
     async def create_virtual_account(
@@ -49,7 +49,7 @@ class Flutterwave(BaseAdapter):
 
         def read(reply: Reply) -> Answer[port.VirtualAccount]:
             # The account is in the response's `meta` field, and `data` can be missing.
-            return answers.decide_payment(
+            return replies.decide_payment(
                 reply, lambda _data: answers.virtual_account(reply.document, order)
             )
 
@@ -87,7 +87,7 @@ class Flutterwave(BaseAdapter):
             f"{API}/transactions/{transaction}/refund",
             {"amount": order.amount.amount, "comments": comment[:TEXT_LENGTH_MAX]},
             lambda data: answers.refund_state(data, transaction, order.amount.currency),
-            answers.decide_payment,
+            replies.decide_payment,
         )
 
     async def refund_state(

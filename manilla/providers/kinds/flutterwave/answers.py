@@ -26,8 +26,6 @@ TRANSFER_STATUSES = {
 }
 
 UNKNOWN_CHARGE = ("no transaction was found", "transaction not found")
-# Messages that contain one of these texts may mean that the reference already exists.
-ABOUT_REFERENCE = ("reference", "tx_ref", "already")
 UNRESOLVED = ("could not be validated", "recipient account", "account number", "account resolve")
 
 LAGOS = timezone(timedelta(hours=1))
@@ -44,13 +42,6 @@ SEVERAL = (
 UNCLEAR_REFUND = (
     "Flutterwave reports the refund as {}. Check its result in Flutterwave's dashboard."
 )
-
-
-def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    is_unclear = _is_about_reference(reply)
-    return (
-        replies.require_success(reply, read) if is_unclear else replies.decide_payment(reply, read)
-    )
 
 
 def _says_charge_is_unknown(reply: Reply) -> bool:
@@ -72,15 +63,11 @@ def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
     if not replies.is_refusal(reply):
         return replies.require_success(reply, read)
     has_transfer = isinstance(reply.data, dict) and reply.data.get("id") is not None
-    if has_transfer or _is_about_reference(reply):
+    if has_transfer or replies.is_about_reference(reply):
         return Unknown(f"the transfer may exist: {reply.message}")
     if any(words in reply.message.lower() for words in UNRESOLVED):
         return Refused(port.RefusalCode.INVALID_BENEFICIARY, reply.message)
     return replies.decide_transfer(reply, read)
-
-
-def _is_about_reference(reply: Reply) -> bool:
-    return any(words in reply.message.lower() for words in ABOUT_REFERENCE)
 
 
 def checkout(data: Any) -> port.HostedCheckout:

@@ -47,9 +47,6 @@ NOT_CREATED = frozenset(
         "insufficient funds in disbursement wallet",
     )
 )
-# These words in a rejection may mean that our reference already exists at Kora.
-# Examples are "Duplicate payment reference" and "Refund already exists with reference …".
-MAY_EXIST = ("reference", "already", "duplicate")
 
 
 def read_envelope(document: Mapping[str, Any]) -> Enveloped:
@@ -91,7 +88,7 @@ def _may_exist(reply: Reply) -> Unknown | None:
     if reply.is_success:
         return None
     is_named = isinstance(reply.data, dict) and "reference" in reply.data
-    if is_named or any(word in reply.message.lower() for word in MAY_EXIST):
+    if is_named or replies.is_about_reference(reply):
         return Unknown(f"Kora may know the reference: HTTP {reply.status}: {reply.message}")
     return None
 

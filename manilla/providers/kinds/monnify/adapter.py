@@ -80,7 +80,7 @@ class Monnify:
             f"{COLLECTIONS}/transactions/init-transaction",
             body,
             lambda data: read(data, order.reference),
-            answers.decide_payment,
+            replies.decide_payment,
         )
 
     async def charge_state(self, reference: str) -> Answer[port.ChargeState]:
@@ -109,7 +109,7 @@ class Monnify:
             f"{REFUNDS}/initiate-refund",
             body,
             lambda data: answers.accepted_refund(data, order.reference),
-            answers.decide_payment,
+            replies.decide_payment,
         )
 
     async def refund_state(
@@ -170,7 +170,7 @@ class Monnify:
             f"{DISBURSEMENTS}/single",
             body,
             lambda data: answers.read_transfer(data, order),
-            answers.decide_transfer,
+            replies.decide_transfer,
         )
 
     async def transfer_state(self, reference: str) -> Answer[port.TransferState]:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
-from manilla.providers.port import Answer, Refused, Unknown
+from manilla.providers.port import Answer, Refused
 from manilla.providers.reading import Malformed
 from manilla.providers.replies import Enveloped, Read, Reply
 
@@ -78,27 +78,6 @@ def _is_missing(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
 find_charge = replies.found_or(replies.NO_CHARGE, lambda reply: _is_missing(reply, (400, 404)))
 find_refund = replies.found_or(replies.NO_REFUND, _is_missing)
 find_transfer = replies.found_or(replies.NO_TRANSFER, _is_missing)
-
-
-def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    return _used_reference(reply) or replies.decide_payment(reply, read)
-
-
-def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    return _used_reference(reply) or replies.decide_transfer(reply, read)
-
-
-def _used_reference(reply: Reply) -> Unknown | None:
-    """Returns Unknown if a rejection may mean that the reference was used before.
-
-    The text of this rejection is not documented, so every rejection that mentions the reference
-    counts.
-    """
-    message = reply.message.lower()
-    is_mentioned = replies.is_duplicate(reply) or "reference" in message or "already" in message
-    if not (replies.is_refusal(reply) and is_mentioned):
-        return None
-    return Unknown(f"the reference may be known to the provider: {reply.message}")
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:

@@ -54,7 +54,7 @@ TRANSFER_REFUSALS: Refusals = (
     ),
 )
 INVALID_RECIPIENT = "recipient specified is invalid"
-REFUNDED_BEFORE = ("fully reversed", "fully refunded", "already", "been refunded")
+REFUNDED_BEFORE = ("fully reversed", "fully refunded", "been refunded")
 
 
 def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
