@@ -39,12 +39,16 @@ class CellPair(msgspec.Struct, frozen=True):
 
 @contextlib.asynccontextmanager
 async def running_pair(
-    cluster: Cluster, settings: Settings, prefix: str
+    cluster: Cluster, settings: Settings, prefix: str, second: Cluster | None = None
 ) -> AsyncIterator[CellPair]:
+    """`second`: the server of the second cell, or None if both cells are on one server."""
     async with contextlib.AsyncExitStack() as stack:
         cells = []
-        for name, host in (("lagos", "127.0.0.1"), ("abuja", "localhost")):
-            own = await database(cluster, settings, f"{prefix}_{name}", is_migrated=True)
+        for name, host, server in (
+            ("lagos", "127.0.0.1", cluster),
+            ("abuja", "localhost", second or cluster),
+        ):
+            own = await database(server, settings, f"{prefix}_{name}", is_migrated=True)
             own = msgspec.structs.replace(own, base_url=own.base_url.replace("127.0.0.1", host))
             services, site = await stack.enter_async_context(running(own))
             environment = {**environment_of(own), "MANILLA_BASE_URL": own.base_url}

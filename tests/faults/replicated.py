@@ -13,23 +13,50 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import asyncpg
+import msgspec
 
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER, Cluster
 from tests.instance import free_port
 from tests.timeouts import TIMEOUT_SECONDS
 
+SLOT = "standby"
+DROP_SLOT = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active"
+
+
+class NetworkCluster(Cluster, frozen=True):
+    """Servers with TCP addresses. Clients connect to the one that is the primary."""
+
+    addresses: tuple[str, ...]
+
+    def url(self, role: str, database: str = NAME) -> str:
+        hosts, query = ",".join(self.addresses), "target_session_attrs=read-write"
+        return f"postgresql://{role}:{self.passwords[role]}@{hosts}/{database}?{query}"
+
+    @classmethod
+    def of(cls, cluster: Cluster, *addresses: str) -> "NetworkCluster":
+        return cls(**msgspec.structs.asdict(cluster), addresses=addresses)
+
 
 class Replicated:
     """A primary and a synchronous standby, so that every commit is stored on both servers."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str] = MappingProxyType({})) -> None:
-        """The servers get the environment variables in addition to their own."""
+    def __init__(
+        self,
+        folder: Path,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """The servers get the environment variables and the settings in addition to their own."""
         self._folder = folder
         self._environment = environment
+        self._settings = settings
         self.cluster = postgres.prepare(folder)
         self._folders = (self.cluster.folder, folder / "standby")
         self._ports = (free_port(), free_port())
+        self.servers = NetworkCluster.of(
+            self.cluster, *(f"127.0.0.1:{port}" for port in self._ports)
+        )
         self._servers: dict[int, subprocess.Popen[bytes]] = {}
         self._primary, self._standby = 0, 1  # the positions in `_folders` and `_ports`
 
@@ -41,7 +68,7 @@ class Replicated:
         )
         alone.send_signal(signal.SIGINT)
         await asyncio.to_thread(alone.wait)
-        listen_on(self._folders[0], self._ports[0])
+        listen_on(self._folders[0], self._ports[0], **self._settings)
         await self._start_server(0)
         await self.add_the_standby()
         return self
@@ -52,9 +79,7 @@ class Replicated:
 
     def url(self, role: str) -> str:
         """Returns a database URL with both hosts. Clients connect to the writable host."""
-        hosts = ",".join(f"127.0.0.1:{port}" for port in self._ports)
-        password = self.cluster.passwords[role]
-        return f"postgresql://{role}:{password}@{hosts}/{NAME}"
+        return self.servers.url(role).partition("?")[0]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -72,12 +97,12 @@ class Replicated:
         self._kill(self._standby)
         standby, port = self._folders[self._standby], self._ports[self._primary]
         await asyncio.to_thread(shutil.rmtree, standby, ignore_errors=True)
+        await self._ask(f"{DROP_SLOT} AND slot_name = '{SLOT}'", port)
         await asyncio.to_thread(self._copy, standby)
-        listen_on(standby, self._ports[self._standby])
+        listen_on(standby, self._ports[self._standby], **self._settings)
         self._servers[self._standby] = self._start(standby)
         await self._until("SELECT count(*) = 1 FROM pg_stat_replication", port)
-        await self._ask("ALTER SYSTEM SET synchronous_standby_names = '*'", port)
-        await self._ask("SELECT pg_reload_conf()", port)
+        await self._set("synchronous_standby_names", "walreceiver", port)
         in_step = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
         await self._until(in_step, port)
 
@@ -92,6 +117,10 @@ class Replicated:
         self._servers[self._standby] = self._start(self._folders[self._standby])
         in_step = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
         await self._until(in_step, self._ports[self._primary], restarted=self._standby)
+
+    def lose_the_standby(self) -> None:
+        """Kills the standby. No commit is acknowledged from now on."""
+        self._kill(self._standby)
 
     async def lose_the_primary(self) -> None:
         self._kill(self._primary)
@@ -110,6 +139,20 @@ class Replicated:
         )
         assert control["Database cluster state"] == "shut down"
         await self._promote_the_standby()
+
+    async def until_synchronized(self, slot: str) -> None:
+        """Waits until the standby has this replication slot, and keeps it if it is promoted."""
+        primary, standby = (self._ports[each] for each in (self._primary, self._standby))
+        synchronized = (
+            "SELECT synced AND NOT temporary AND invalidation_reason IS NULL"
+            f" FROM pg_replication_slots WHERE slot_name = '{slot}'"
+        )
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while not await self._ask(synchronized, standby):
+                # Both happen after a while without this, too.
+                await self._ask("SELECT pg_log_standby_snapshot()", primary)
+                await self._ask("SELECT pg_reload_conf()", standby)
+                await asyncio.sleep(0.2)
 
     def _control_data(self, folder: Path) -> dict[str, str]:
         printed = subprocess.run(
@@ -130,9 +173,12 @@ class Replicated:
 
     async def _promote_the_standby(self) -> None:
         """Makes the standby the primary. `add_the_standby` replaces the lost server."""
-        # The new primary has no standby yet.
         port = self._ports[self._standby]
-        await self._ask("ALTER SYSTEM SET synchronous_standby_names = ''", port)
+        if self._standby not in self._servers:
+            await self._start_server(self._standby)
+        # The new primary has no standby yet.
+        for setting in ("synchronous_standby_names", "synchronized_standby_slots"):
+            await self._set(setting, "", port)
         assert await self._ask("SELECT pg_promote()", port)
         self._primary, self._standby = self._standby, self._primary
 
@@ -163,8 +209,8 @@ class Replicated:
         subprocess.run(
             [
                 *(str(self.cluster.binaries / "pg_basebackup"), "--pgdata", str(standby)),
-                *("--checkpoint=fast", "--write-recovery-conf", "--dbname"),
-                f"{whom} password={password}",
+                *("--checkpoint=fast", "--write-recovery-conf", "--create-slot", "--slot", SLOT),
+                *("--dbname", f"{whom} password={password} dbname=postgres"),
             ],
             check=True,
             capture_output=True,
@@ -172,6 +218,13 @@ class Replicated:
         if (account := self.cluster.account) is not None:
             for place in (standby, *standby.rglob("*")):
                 os.chown(place, account.uid, account.gid, follow_symlinks=False)
+
+    async def set_on_primary(self, name: str, value: str) -> None:
+        await self._set(name, value, self._ports[self._primary])
+
+    async def _set(self, name: str, value: str, port: int) -> None:
+        await self._ask(f"ALTER SYSTEM SET {name} = '{value}'", port)
+        await self._ask("SELECT pg_reload_conf()", port)
 
     async def _ask(self, statement: str, port: int) -> Any:
         connection = await asyncpg.connect(

@@ -27,12 +27,20 @@ class Killed(Exception):
     """Ends a move at a step, as if its process had been killed."""
 
 
-def replication_url(url: str) -> str:
-    """Returns the URL with which the server connects to itself.
+def replication_url(url: str, server: Cluster | None = None) -> str:
+    """Returns the URL with which the second cell's server connects to the first cell's database.
 
-    The server's account may not have access to the parent folders of the socket.
+    `server`: the first cell's server, or None if both cells are on one server. The servers' account
+    may not have access to the parent folders of the socket.
     """
-    return url.partition("?")[0] + f"?host={HERE}"
+    address = url.partition("?")[0]
+    if "@/" not in address:
+        return address
+    return f"{address}?host={HERE if server is None else f'/proc/{server_pid(server)}/cwd'}"
+
+
+def server_pid(cluster: Cluster) -> int:
+    return int((cluster.folder / "postmaster.pid").read_text().split()[0])
 
 
 async def _do_nothing(_step: Step, _seconds: float) -> None:
@@ -47,12 +55,14 @@ class Mover:
         pair: CellPair,
         owners: dict[str, Database],
         urls: dict[str, str],
+        replication_urls: dict[str, str],
         simulators: dict[str, ProviderSimulator],
         payers: dict[str, PayoutMerchant],
     ) -> None:
         self.pair = pair
         self.owners = owners
         self.urls = urls
+        self.replication_urls = replication_urls
         self.simulators = simulators
         self.payers = payers
 
@@ -73,7 +83,7 @@ class Mover:
             self.owners[first],
             self.owners[second],
             self.running(first).services.keyring,
-            replication_url(self.urls[first]),
+            self.replication_urls[first],
             (self.urls[first], self.urls[second]),
         )
 
@@ -114,6 +124,13 @@ class Mover:
 
     async def abort(self, to: str = "abuja") -> None:
         await taking_back.abort(self.cells(to), await self._open(to))
+        await self.pair.look()
+
+    async def reconnect(self, *cells: str) -> None:
+        """Closes the sessions to the cells' databases after a crash or a failover."""
+        for cell in cells:
+            await self.db(cell).reconnect()
+            await self.owners[cell].reconnect()
         await self.pair.look()
 
     async def _open(self, to: str) -> StoredMove:
@@ -159,13 +176,19 @@ class Mover:
 
 
 @contextlib.asynccontextmanager
-async def two_cells(cluster: Cluster, settings: Settings) -> AsyncIterator[Mover]:
-    """Runs two cells with the same provider accounts, and a merchant with 10,000.00 in lagos."""
+async def two_cells(
+    cluster: Cluster, settings: Settings, second: Cluster | None = None
+) -> AsyncIterator[Mover]:
+    """Runs two cells with the same provider accounts, and a merchant with 10,000.00 in lagos.
+
+    `second`: the server of abuja, or None if both cells are on one server.
+    """
     async with contextlib.AsyncExitStack() as stack:
-        pair = await stack.enter_async_context(running_pair(cluster, settings, "moving"))
-        urls, owners = {}, {}
-        for name in ("lagos", "abuja"):
-            urls[name] = cluster.url("manilla_owner", f"moving_{name}")
+        pair = await stack.enter_async_context(running_pair(cluster, settings, "moving", second))
+        urls, owners, replication_urls = {}, {}, {}
+        for name, server in (("lagos", cluster), ("abuja", second or cluster)):
+            urls[name] = server.url("manilla_owner", f"moving_{name}")
+            replication_urls[name] = replication_url(urls[name], server if second else None)
             owners[name] = await Database.open(urls[name], size=5, name="tests owner")
             stack.push_async_callback(owners[name].close)
         simulator = await stack.enter_async_context(running_simulator(pair.lagos.services))
@@ -189,7 +212,7 @@ async def two_cells(cluster: Cluster, settings: Settings) -> AsyncIterator[Mover
         }
         await payers["lagos"].fund("10000")
         try:
-            yield Mover(pair, owners, urls, simulators, payers)
+            yield Mover(pair, owners, urls, replication_urls, simulators, payers)
         finally:
             # A test that failed leaves its slot, and the database could not be dropped.
             for owner in owners.values():

@@ -8,7 +8,7 @@ from manilla.cli.cells import cell
 from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
-from tests.moving.movers import Mover, replication_url
+from tests.moving.movers import Mover
 from tests.moving.recovery import CellRecovery
 
 
@@ -19,7 +19,7 @@ def _commands(mover: Mover, settings: Settings, first: str, second: str) -> InPr
         "MANILLA_MIGRATION_URL": mover.urls[first],
         "MANILLA_BASE_URL": mover.running(first).base_url,
         "MANILLA_TARGET_DATABASE_URL": mover.urls[second],
-        "MANILLA_REPLICATION_URL": replication_url(mover.urls[first]),
+        "MANILLA_REPLICATION_URL": mover.replication_urls[first],
     }
     return InProcessCommand(cell.app, environment)
 

@@ -1,7 +1,6 @@
 """A move is continued or taken back after a crash of PostgreSQL. Both cells are on one server.
 
-The replication slot survives, because the same server starts again. A failover to a standby would
-lose it.
+The replication slot survives, because the same server starts again.
 """
 
 import asyncio
@@ -21,6 +20,7 @@ from manilla.kit.errors import Refusal
 from manilla.settings import Settings
 from tests import template
 from tests.moving.movers import Mover, two_cells
+from tests.moving.outcome import check, prepare
 from tests.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long
@@ -57,26 +57,7 @@ async def _crash(mover: Mover, cluster: Cluster) -> None:
         while _server_pid(cluster) in (None, killed):
             await asyncio.sleep(0.05)
     await postgres.wait_until_ready(cluster)
-    for cell in ("lagos", "abuja"):
-        await mover.db(cell).reconnect()
-        await mover.owners[cell].reconnect()
-    await mover.pair.look()
-
-
-async def _prepare(mover: Mover) -> tuple[str, str]:
-    """Returns a completed payout and a payout that is not sent yet."""
-    done = await mover.payers["lagos"].pay_out()
-    await mover.payers["lagos"].until(done, "completed")
-    return done, await mover.payers["lagos"].pay_out()
-
-
-async def _check(mover: Mover, cell: str, payouts: tuple[str, str]) -> None:
-    for trx_id in payouts:
-        await mover.payers[cell].until(trx_id, "completed")
-    assert len(await mover.payers["lagos"].transfers()) == len(payouts)
-    for name in ("lagos", "abuja"):
-        assert await mover.broken(name) == []
-    assert await mover.is_clean()
+    await mover.reconnect("lagos", "abuja")
 
 
 @pytest.mark.parametrize(
@@ -95,23 +76,23 @@ async def _check(mover: Mover, cell: str, payouts: tuple[str, str]) -> None:
 async def test_a_move_continues_after_a_crash_of_the_database(
     crashing: Mover, own_cluster: Cluster, step: Step, slots: int
 ) -> None:
-    payouts = await _prepare(crashing)
+    payouts = await prepare(crashing)
     await crashing.move_until(step)
     await _crash(crashing, own_cluster)
     assert await crashing.owners["lagos"].number(SLOTS) == slots
     await crashing.resume()
-    await _check(crashing, "abuja", payouts)
+    await check(crashing, "abuja", payouts)
 
 
 @pytest.mark.parametrize("step", [Step.PUBLISH, Step.COPY, Step.FENCE, Step.DISCONNECT])
 async def test_a_move_is_taken_back_after_a_crash_of_the_database(
     crashing: Mover, own_cluster: Cluster, step: Step
 ) -> None:
-    payouts = await _prepare(crashing)
+    payouts = await prepare(crashing)
     await crashing.move_until(step)
     await _crash(crashing, own_cluster)
     await crashing.abort()
-    await _check(crashing, "lagos", payouts)
+    await check(crashing, "lagos", payouts)
 
 
 @pytest.mark.parametrize("step", [Step.COPY, Step.CATCH_UP, Step.ACTIVATE])
@@ -119,7 +100,7 @@ async def test_the_database_crashes_while_a_step_runs(
     crashing: Mover, own_cluster: Cluster, step: Step
 ) -> None:
     """The command repeats the step, or stops with an error and can be continued."""
-    payouts = await _prepare(crashing)
+    payouts = await prepare(crashing)
     crash: asyncio.Task[None] | None = None
 
     async def crash_before(ended: Step, _seconds: float) -> None:
@@ -134,4 +115,4 @@ async def test_the_database_crashes_while_a_step_runs(
     if await fence.state(crashing.owners["lagos"], crashing.merchant_id) != "left":
         await crashing.resume()
     await crashing.pair.look()
-    await _check(crashing, "abuja", payouts)
+    await check(crashing, "abuja", payouts)
