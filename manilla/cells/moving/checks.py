@@ -192,6 +192,11 @@ async def find_arrival_problem(
 async def _database_problems(source: Database, target: Database) -> AsyncIterator[str]:
     if await source.value("SHOW wal_level") != "logical":
         yield "The first cell's PostgreSQL needs `wal_level = logical`, and a restart."
+    if "*" in await source.value("SHOW synchronous_standby_names"):
+        yield (
+            "The first cell's `synchronous_standby_names` must name its standbys. With `*`, the"
+            " second cell could confirm the first cell's commits instead of a standby."
+        )
     may = "rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user"
     if not await source.value(f"SELECT {may}"):
         yield (

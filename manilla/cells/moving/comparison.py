@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from manilla.cells.moving.fence import CannotMove
+from manilla.cells.moving.tables import APPENDED, REPLICATED
 from manilla.kit.db import Database
 from manilla.proofs import verify
 
@@ -32,6 +33,25 @@ async def compare(source: Database, target: Database, merchant_id: int) -> None:
         ]
         if original != copy:
             raise CannotMove(f"The copy of the merchant differs from the original: {what}.")
+
+
+async def compare_rows(
+    source: Database, target: Database, merchant_id: int, appended_after: Mapping[str, int]
+) -> None:
+    """Compares all copied rows of the merchant, which has a fence in both cells."""
+    conditions = dict.fromkeys(REPLICATED, "true")
+    del conditions["move_marker"]
+    for table, column in APPENDED.items():
+        conditions[table] = f"{column} > {appended_after[table]}"
+    for table, condition in conditions.items():
+        sql = f"""
+            SELECT (count(*), sum(hashtextextended(to_jsonb(t)::text, 0)))::text
+              FROM {table} t WHERE merchant_id = $1 AND {condition}"""
+        if await source.value(sql, merchant_id) != await target.value(sql, merchant_id):
+            raise CannotMove(
+                f"A database has failed over during the copy, and the rows in the table {table}"
+                " differ. Take the move back with --abort, and start it again."
+            )
 
 
 async def verify_books(url: str, cell: str) -> None:

@@ -21,7 +21,7 @@ from manilla.cells.moving.stored import (
     StoredMove,
     alone,
     find_open,
-    stored_oid,
+    stored_fact,
 )
 from manilla.kit import changes
 from manilla.kit.db import Database
@@ -141,7 +141,9 @@ async def _fence(source: Database, arrival: StoredMove) -> None:
     await fence.drain(source, merchant_id)
     await retry(lambda: _leave(source, merchant_id, to))
     await retry(lambda: fence.take_jobs(source, merchant_id, with_held=True))
-    await replication.unpublish(source, merchant_id, await stored_oid(source, arrival))
+    await replication.unpublish(
+        source, merchant_id, await stored_fact(source, arrival, "subscription")
+    )
 
 
 async def _leave(source: Database, merchant_id: int, to: str) -> None:

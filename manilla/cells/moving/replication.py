@@ -6,6 +6,7 @@ the write-ahead log until the disk is full, so every end of a move drops it.
 """
 
 import asyncio
+import contextlib
 import time
 
 import asyncpg
@@ -16,7 +17,11 @@ from manilla.kit.errors import Refusal, Unavailable
 
 POLL_SECONDS = 0.05
 STOP_SECONDS = 60
+MARKER_SECONDS = 1
 ERRORS_MAX = 5
+# If the URL names several hosts, libpq would also connect to a standby, and wait long for a host
+# that is away.
+_URL_DEFAULTS = {"target_session_attrs": "read-write", "connect_timeout": "5"}
 
 
 class CopyFailed(Refusal):
@@ -24,6 +29,14 @@ class CopyFailed(Refusal):
         "PostgreSQL no longer copies the merchant's rows. The reason is in the log of the "
         "second cell's database. Fix it and continue with --continue, or take the move back with "
         "--abort."
+    )
+
+
+class SlotLost(CopyFailed):
+    message = (
+        "The first cell's database no longer has the replication slot with which the rows are"
+        " copied. If the database has failed over, the new primary did not have the slot yet. Take"
+        " the move back with --abort, and start it again."
     )
 
 
@@ -36,10 +49,15 @@ def _appended(merchant_id: int) -> str:
     return f"{name_of(merchant_id)}_appended"
 
 
+def appended_after(after_id: int, after_event: int) -> dict[str, int]:
+    """Returns the last row that the second cell already has, for each table in `APPENDED`."""
+    return {"posting": after_id, "entry": after_id, "case_event": after_event}
+
+
 async def publish(source: Database, merchant_id: int, after_id: int, after_event: int) -> None:
     """Creates the publications and the slot, unless they exist."""
     of_merchant = f"merchant_id = {merchant_id}"
-    after = {"posting": after_id, "entry": after_id, "case_event": after_event}
+    after = appended_after(after_id, after_event)
     tables = ", ".join(f"{table} WHERE ({of_merchant})" for table in REPLICATED)
     appended = ", ".join(
         f"{table} WHERE ({of_merchant} AND {column} > {after[table]})"
@@ -54,8 +72,10 @@ async def publish(source: Database, merchant_id: int, after_id: int, after_event
                 f"CREATE PUBLICATION {name} FOR TABLE {listed} WITH (publish = '{kinds}')"
             )
     if not await has_slot(source, merchant_id):
+        # With `failover`, standbys that synchronize slots keep a copy of the slot.
         await source.execute(
-            "SELECT pg_create_logical_replication_slot($1, 'pgoutput')", name_of(merchant_id)
+            "SELECT pg_create_logical_replication_slot($1, 'pgoutput', failover => true)",
+            name_of(merchant_id),
         )
 
 
@@ -71,13 +91,18 @@ async def has_slot(source: Database, merchant_id: int, oid: int | None = None) -
     )
 
 
+def libpq_url(url: str) -> str:
+    """Returns the URL with which the second cell's PostgreSQL finds the first cell's primary."""
+    address, _, query = url.partition("?")
+    options = query.split("&") if query else []
+    given = {option.partition("=")[0] for option in options}
+    added = [f"{name}={value}" for name, value in _URL_DEFAULTS.items() if name not in given]
+    return f"{address}?{'&'.join(options + added)}"
+
+
 async def subscribe(target: Database, merchant_id: int, source_url: str) -> None:
-    """Creates the subscription, unless it exists. PostgreSQL then copies the rows."""
-    name = name_of(merchant_id)
-    if await _is_subscribed(target, merchant_id):
-        await target.execute(f"ALTER SUBSCRIPTION {name} ENABLE")
-        return
-    url = source_url.replace("'", "''")
+    """Creates the subscription. PostgreSQL then copies the rows."""
+    url = libpq_url(source_url).replace("'", "''")
     try:
         await _create_subscription(target, merchant_id, url)
     except (asyncpg.PostgresError, Unavailable) as error:
@@ -93,11 +118,15 @@ async def _create_subscription(target: Database, merchant_id: int, url: str) -> 
         f"CREATE SUBSCRIPTION {name} CONNECTION '{url}'"
         f" PUBLICATION {name}, {_appended(merchant_id)}"
         f" WITH (create_slot = false, slot_name = '{name}', copy_data = true,"
-        " streaming = off, synchronous_commit = 'on')"
+        " failover = true, streaming = off, synchronous_commit = 'on')"
     )
 
 
-async def _is_subscribed(target: Database, merchant_id: int) -> bool:
+async def resume(target: Database, merchant_id: int) -> None:
+    await target.execute(f"ALTER SUBSCRIPTION {name_of(merchant_id)} ENABLE")
+
+
+async def is_subscribed(target: Database, merchant_id: int) -> bool:
     return await target.has_row(
         f"SELECT true FROM pg_subscription WHERE {_SUBSCRIPTION}", merchant_id
     )
@@ -109,7 +138,7 @@ _SUBSCRIPTION = (
 )
 
 
-async def wait_for_copy(target: Database, merchant_id: int) -> None:
+async def wait_for_copy(source: Database, target: Database, merchant_id: int) -> None:
     """Waits until all tables are copied, which can take hours."""
     errors = await _errors(target, merchant_id)
     while True:
@@ -123,7 +152,7 @@ async def wait_for_copy(target: Database, merchant_id: int) -> None:
         )
         if row["tables"] and row["tables"] == row["ready"]:
             return
-        await _check(target, merchant_id, errors)
+        await _check(source, target, merchant_id, errors)
         await asyncio.sleep(POLL_SECONDS)
 
 
@@ -132,24 +161,84 @@ async def wait_for_changes(
 ) -> None:
     """Waits until the second cell has all changes that were committed in the first until now.
 
-    Changes arrive in the order of their commits, so all of them have arrived when the marker has.
+    Changes arrive in the order of their commits, so all of them have arrived when a marker has.
+    After a failover of the first cell, PostgreSQL may skip a marker, if the second cell was ahead.
     """
-    await source.execute(
-        "INSERT INTO move_marker (merchant_id, move) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-        *(merchant_id, marker),
-    )
     errors = await _errors(target, merchant_id)
+    inserted_at = float("-inf")
+    number = 0
     while not await target.has_row(
-        "SELECT true FROM move_marker WHERE merchant_id = $1 AND move = $2", merchant_id, marker
+        "SELECT true FROM move_marker WHERE merchant_id = $1 AND starts_with(move, $2)",
+        *(merchant_id, marker),
     ):
-        await _check(target, merchant_id, errors)
+        if time.monotonic() - inserted_at >= MARKER_SECONDS:
+            inserted_at, number = time.monotonic(), number + 1
+            await source.execute(
+                "INSERT INTO move_marker (merchant_id, move) VALUES ($1, $2)"
+                " ON CONFLICT DO NOTHING",
+                *(merchant_id, f"{marker}:{number}"),
+            )
+        await _check(source, target, merchant_id, errors)
         await asyncio.sleep(POLL_SECONDS / 5)
 
 
-async def _check(target: Database, merchant_id: int, errors: int) -> None:
-    """Raises an error if the copy fails again and again. PostgreSQL repeats what failed."""
+async def _check(source: Database, target: Database, merchant_id: int, errors: int) -> None:
+    """Raises an error if the copy cannot continue. PostgreSQL repeats what failed."""
     if await _errors(target, merchant_id) >= errors + ERRORS_MAX:
         raise CopyFailed
+    # While the first cell's database fails over, the second cell waits for it.
+    with contextlib.suppress(Unavailable):
+        await _check_slots(source, target, merchant_id)
+
+
+async def _check_slots(source: Database, target: Database, merchant_id: int) -> None:
+    """PostgreSQL retries for ever, and counts no error, if the new primary lacks a slot."""
+    wanted = await _slots(target, merchant_id)
+    found = await _names(
+        source,
+        # The system's identifier follows a table's slot.
+        r"SELECT regexp_replace(slot_name, '^(pg_\d+_sync_\d+_)\d+$', '\1') AS name"
+        " FROM pg_replication_slots"
+        " WHERE database = current_database() AND invalidation_reason IS NULL",
+    )
+    if missing := wanted - found:
+        # A process that has copied a table drops the slot before it commits the table's state.
+        busy = await _names(
+            target,
+            f"SELECT {_TABLE_SLOT.format('subid', 'relid')} AS name FROM pg_stat_subscription"
+            " WHERE relid IS NOT NULL AND pid IS NOT NULL",
+        )
+        if (missing & await _slots(target, merchant_id)) - busy:
+            raise SlotLost
+
+
+_TABLE_SLOT = "format('pg_%s_sync_%s_', {}, {})"
+
+
+async def _slots(target: Database, merchant_id: int) -> set[str]:
+    """Returns the slots without which the copy cannot continue.
+
+    PostgreSQL copies a table again if it has lost the table's slot, until the rows are copied.
+    """
+    tables = await _names(
+        target,
+        f"""
+        SELECT {_TABLE_SLOT.format("s.oid", "r.srrelid")} AS name
+          FROM pg_subscription s JOIN pg_subscription_rel r ON r.srsubid = s.oid
+         WHERE {_SUBSCRIPTION} AND r.srsubstate = 'f'""",
+        merchant_id,
+    )
+    return {name_of(merchant_id), *tables}
+
+
+async def _names(db: Database, sql: str, *values: int) -> set[str]:
+    return {row["name"] for row in await db.records(sql, *values)}
+
+
+async def timeline(db: Database) -> str:
+    """Returns the timeline of a server. A standby that is promoted starts another timeline."""
+    found: str = await db.value("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)")
+    return found
 
 
 async def _errors(target: Database, merchant_id: int) -> int:
@@ -175,7 +264,7 @@ async def subscription_oid(target: Database, merchant_id: int) -> int | None:
 
 async def unsubscribe(target: Database, merchant_id: int) -> None:
     """Drops the subscription, and the slots in the first cell if its database can be reached."""
-    if not await _is_subscribed(target, merchant_id):
+    if not await is_subscribed(target, merchant_id):
         return
     name = name_of(merchant_id)
     await target.execute(f"ALTER SUBSCRIPTION {name} DISABLE")

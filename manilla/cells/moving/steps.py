@@ -16,8 +16,9 @@ from manilla.cells.moving.stored import (
     announce,
     lock_open,
     record_audit,
+    store_fact,
     store_in_target,
-    stored_oid,
+    stored_fact,
 )
 from manilla.kit import changes, ids
 from manilla.kit.db import Connection
@@ -101,6 +102,9 @@ class StepRunner:
         await fence.put(connection, self._merchant_id, self._move.to_cell, new, after=after)
 
     async def _publish(self) -> None:
+        if await replication.is_subscribed(self._target, self._merchant_id):
+            # Another slot would lack the changes that were committed before it was created.
+            raise replication.SlotLost
         after = await self._after()
         await replication.publish(
             self._source, self._merchant_id, after["after_id"], after["after_event"]
@@ -115,14 +119,15 @@ class StepRunner:
     async def _copy(self) -> None:
         """Copies the rows while the merchant works as before, and prepares the cut-over."""
         source, target, merchant_id = self._source, self._target, self._merchant_id
-        await replication.subscribe(target, merchant_id, self._cells.source_url)
+        if await replication.is_subscribed(target, merchant_id):
+            await replication.resume(target, merchant_id)
+        else:
+            await self._publish()  # a failover can have lost the slot
+            await store_fact(source, self._move, "timelines", await self._timelines())
+            await replication.subscribe(target, merchant_id, self._cells.source_url)
         oid = await replication.subscription_oid(target, merchant_id)
-        await source.execute(
-            "UPDATE merchant_move SET facts = facts"
-            " || jsonb_build_object('subscription', $2::bigint) WHERE id = $1",
-            *(self._move.id, oid),
-        )
-        await replication.wait_for_copy(target, merchant_id)
+        await store_fact(source, self._move, "subscription", oid)
+        await replication.wait_for_copy(source, target, merchant_id)
         after_id = (await self._after())["after_id"]
         while not await chain.covers(target, merchant_id, after_id):
             await chain.extend(target)
@@ -134,8 +139,9 @@ class StepRunner:
             final_id = await chain.final_id(source)
         await self._wait_until_now()
         await self._digest(final_id)
-        # The cut-over starts when the second cell is not behind.
-        await self._wait_until_now()
+
+    async def _timelines(self) -> list[str]:
+        return [await replication.timeline(db) for db in (self._source, self._target)]
 
     async def _wait_until_now(self) -> None:
         marker = f"{self._move.id}:{ids.new_key('')}"
@@ -166,6 +172,8 @@ class StepRunner:
             invites=True,
             is_copied=True,
         )
+        # The cut-over starts when the second cell is not behind.
+        await self._wait_until_now()
         async with self._source.transaction() as connection:
             await self._put(connection, Step.COPY, "closing", after=("copying", "closing"))
             await connection.execute(
@@ -189,13 +197,28 @@ class StepRunner:
 
     async def _catch_up(self) -> None:
         source, target, merchant_id = self._source, self._target, self._merchant_id
-        await replication.wait_for_changes(source, target, merchant_id, self._move.id)
+        await self._wait_until_now()
         await retry(lambda: rows.begin_epoch(source, target))
         await retry(lambda: rows.raise_numbers(source, target, merchant_id))
         await comparison.compare(source, target, merchant_id)
+        if await stored_fact(source, self._move, "timelines") != await self._timelines():
+            await self._compare_rows()
+
+    async def _compare_rows(self) -> None:
+        """Compares all rows, after a database has failed over during the copy.
+
+        The second cell may have received commits that the first cell's new primary does not have,
+        and the digested postings may contain them.
+        """
+        self._digested.clear()
+        after = await self._after()
+        await comparison.compare_rows(
+            *(self._source, self._target, self._merchant_id),
+            replication.appended_after(after["after_id"], after["after_event"]),
+        )
 
     async def _disconnect(self) -> None:
-        oid = await stored_oid(self._source, self._move)
+        oid = await stored_fact(self._source, self._move, "subscription")
         await replication.unsubscribe(self._target, self._merchant_id)
         await replication.unpublish(self._source, self._merchant_id, oid)
 

@@ -143,11 +143,20 @@ async def alone(cells: Cells, move: StoredMove) -> AsyncIterator[None]:
                 await held.value(f"SELECT pg_advisory_unlock({key})")
 
 
-async def stored_oid(source: Database, move: StoredMove) -> int | None:
-    found: int | None = await source.value(
-        "SELECT (facts ->> 'subscription')::bigint FROM merchant_move WHERE id = $1", move.id
+async def store_fact(source: Database, move: StoredMove, name: str, fact: Any) -> None:
+    await source.execute(
+        "UPDATE merchant_move SET facts = facts || jsonb_build_object($2::text, $3::jsonb)"
+        " WHERE id = $1",
+        *(move.id, name, msgspec.json.encode(fact).decode()),
     )
-    return found
+
+
+async def stored_fact(source: Database, move: StoredMove, name: str) -> Any:
+    """Returns what a step has stored under this name, or None."""
+    found: str | None = await source.value(
+        "SELECT (facts -> $2)::text FROM merchant_move WHERE id = $1", move.id, name
+    )
+    return None if found is None else msgspec.json.decode(found)
 
 
 async def announce(connection: Connection, merchant_id: int) -> None:

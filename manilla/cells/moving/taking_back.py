@@ -12,7 +12,7 @@ from manilla.cells.moving.stored import (
     record_audit,
     repeat,
     store_in_target,
-    stored_oid,
+    stored_fact,
 )
 from manilla.kit.db import Connection
 
@@ -42,7 +42,8 @@ async def _abort(cells: Cells, move: StoredMove) -> None:
         await connection.execute(
             "UPDATE merchant_move SET was_aborted = true WHERE id = $1", move.id
         )
-    oid = await replication.subscription_oid(target, merchant_id) or await stored_oid(source, move)
+    oid = await replication.subscription_oid(target, merchant_id)
+    oid = oid or await stored_fact(source, move, "subscription")
     await replication.unsubscribe(target, merchant_id)
     await replication.unpublish(source, merchant_id, oid)
     await retry(lambda: _remove_arrival(cells, move))
