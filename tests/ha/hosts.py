@@ -64,7 +64,14 @@ class Host:
         _mount_disk(self.folder, DISK)
         os.chown(self.folder, account().uid, account().gid)
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        folder: Path | None = None,
+    ) -> None:
+        """Starts a program in the folder, or in the host's own folder."""
         run_as = account()
         words = [
             *("nsenter", f"--net={self._namespace}", "setpriv", "--clear-groups"),
@@ -74,7 +81,7 @@ class Host:
             self._started.append(
                 subprocess.Popen(
                     words,
-                    cwd=self.folder,
+                    cwd=folder or self.folder,
                     env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **environment},
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -115,6 +122,11 @@ class Host:
     def connect(self) -> None:
         _run("ip", "link", "set", self.name, "master", "cluster")
 
+    def isolate(self, *, is_isolated: bool = True) -> None:
+        """Drops the packets between isolated hosts. This program still reaches all hosts."""
+        state = "on" if is_isolated else "off"
+        _run("bridge", "link", "set", "dev", self.name, "isolated", state)
+
     def fill_disk(self) -> None:
         with self._fill.open("wb") as fill:
             while True:
@@ -133,12 +145,8 @@ class Host:
         self._fill.unlink()
 
 
-def create_hosts(patroni: Path, etcd: Path) -> list[Host]:
-    """Creates the private network and its hosts.
-
-    `patroni` is Patroni's virtual environment, and `etcd` the program.
-    """
-    hosts = [Host(number) for number in (1, 2, 3)]
+def create_network(hosts: Sequence[Host]) -> None:
+    """Creates the private network and the hosts. This program has the address 10.64.0.1."""
     _run("ip", "link", "set", "lo", "up")
     _run("ip", "link", "add", "cluster", "type", "bridge")
     _run("ip", "addr", "add", "10.64.0.1/24", "dev", "cluster")
@@ -146,6 +154,17 @@ def create_hosts(patroni: Path, etcd: Path) -> list[Host]:
     Path("/run/netns").mkdir(exist_ok=True)
     for folder in (ROOT, Path("/run/netns")):
         _mount_disk(folder, DISK)
+    for host in hosts:
+        host.create()
+
+
+def create_hosts(patroni: Path, etcd: Path) -> list[Host]:
+    """Creates the private network and its hosts.
+
+    `patroni` is Patroni's virtual environment, and `etcd` the program.
+    """
+    hosts = [Host(number) for number in (1, 2, 3)]
+    create_network(hosts)
     # The account that runs PostgreSQL may not have access to the parents of these paths.
     shutil.copy(etcd, ETCD)
     python = (patroni / "bin" / "python").resolve().parents[1]
@@ -156,8 +175,6 @@ def create_hosts(patroni: Path, etcd: Path) -> list[Host]:
     lines = ["127.0.0.1 localhost", *(f"{host.address} {host.name}" for host in hosts)]
     names.write_text("\n".join(lines) + "\n")
     _run("mount", "--bind", str(names), "/etc/hosts")
-    for host in hosts:
-        host.create()
     return hosts
 
 
