@@ -27,7 +27,7 @@ async def database(
     connection = await asyncpg.connect(cluster.url(postgres.SUPERUSER, "postgres"))
     try:
         await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        await connection.execute(f"CREATE DATABASE {name} TEMPLATE {source} OWNER {postgres.OWNER}")
+        await create(connection, name, source)
     finally:
         await connection.close()
     return msgspec.structs.replace(
@@ -35,6 +35,13 @@ async def database(
         database_url=cluster.url(postgres.APPLICATION, name),
         migration_url=cluster.url(postgres.OWNER, name),
         base_url=f"http://127.0.0.1:{free_port()}",
+    )
+
+
+async def create(superuser: asyncpg.Connection, name: str, source: str) -> None:
+    """Copies a database. Copying its files takes a fifth of the CPU time of copying its blocks."""
+    await superuser.execute(
+        f"CREATE DATABASE {name} TEMPLATE {source} OWNER {postgres.OWNER} STRATEGY file_copy"
     )
 
 

@@ -106,9 +106,9 @@ async def _initialize_and_migrate(folder: Path) -> None:
     try:
         await postgres.wait_until_ready(cluster)
         await _save_time(cluster)
-        await postgres.create_database(
-            cluster.url(postgres.SUPERUSER, "postgres"), cluster.passwords
-        )
+        # With one iteration instead of 4,096, opening a connection takes half the CPU time.
+        superuser = cluster.url(postgres.SUPERUSER, "postgres") + "&scram_iterations=1"
+        await postgres.create_database(superuser, cluster.passwords)
         await _permit_moves(cluster)
         await migrate.upgrade(cluster.url(postgres.OWNER), cluster.url(postgres.APPLICATION))
         await _keep_a_copy(cluster)

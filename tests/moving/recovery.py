@@ -9,6 +9,7 @@ import asyncpg
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
+from tests import databases
 from tests.moving.movers import Mover
 
 
@@ -41,9 +42,7 @@ class CellRecovery:
         saved = f"{self._name}_saved"
         async with self._closed() as connection:
             await connection.execute(f"DROP DATABASE IF EXISTS {saved} WITH (FORCE)")
-            await connection.execute(
-                f"CREATE DATABASE {saved} TEMPLATE {self._name} OWNER {postgres.OWNER}"
-            )
+            await databases.create(connection, saved, self._name)
             await connection.execute(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS true")
         await self._reconnect()
 
