@@ -211,7 +211,11 @@ def _refusals(endpoint: Endpoint) -> dict[str, Any]:
 
 def _refused(endpoint: Endpoint, kinds: Sequence[type[Refusal]]) -> dict[str, Any]:
     body = [field.encode_name for field in msgspec.structs.fields(endpoint.body or schemas.Error)]
-    query = [p["name"] for p in _query(endpoint.query) if p["required"]] if endpoint.query else []
+    query = [
+        field.encode_name
+        for field in (msgspec.structs.fields(endpoint.query) if endpoint.query else ())
+        if field.required
+    ]
     bodies = {
         str(kind.code): examples.error(kind, body if endpoint.body else (), query) for kind in kinds
     }
