@@ -22,8 +22,6 @@ EXEMPT = ("manilla/sql/migrations", "manilla/reference/samples")
 
 
 def main() -> None:
-    # All syntax trees are needed until the script ends, so garbage collection would free nothing.
-    gc.disable()
     found = [line for check in CHECKS for line in check()]
     print(*found, sep="\n", end="\n" if found else "")
     raise SystemExit(1 if found else 0)
@@ -115,6 +113,8 @@ CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
 
 @cache
 def _modules() -> list[tuple[Path, ast.Module]]:
+    # All syntax trees are needed until the script ends, so garbage collection would free nothing.
+    gc.disable()
     paths = [path for path in sorted(ROOT.rglob("*.py")) if not str(path).startswith(EXEMPT)]
     return [(path, ast.parse(path.read_text())) for path in paths]
 
