@@ -11,6 +11,7 @@ import msgspec
 
 from manilla import metrics
 from manilla.cases.cases import CaseKind
+from manilla.cells import registry
 from manilla.job_kinds import JobKind
 from manilla.kit import health
 from manilla.kit.db import Database
@@ -40,6 +41,7 @@ async def measure(db: Database, kinds: Collection[str]) -> None:
     await _measure_deliveries(db, accounts)
     await _measure_books(db)
     await _measure_archive(db)
+    metrics.fenced_seconds.set(await registry.fenced_seconds(db))
     await _measure_database(db)
     metrics.measured_at.set_to_current_time()
 

@@ -147,6 +147,11 @@ archive_checked_at = gauge(
     "When the archived month that was verified longest ago was verified, in Unix seconds. "
     "0 if no month is archived.",
 )
+fenced_seconds = gauge(
+    "manilla_fenced_seconds",
+    "How long a merchant's requests have been rejected because the merchant is being moved. "
+    "The longest such time, and 0 if there is no such merchant.",
+)
 partition_days_ahead = gauge(
     "manilla_partition_days_ahead",
     "In how many days a table's last partition ends. New rows fail if there is no partition.",

@@ -252,3 +252,16 @@ def _checked_url(text: str) -> str:
     if not is_web_address(url) or "?" in url or "@" in url:
         raise BadCell(f"{text!r} is not a URL such as https://a.pay.example.com.")
     return url
+
+
+async def fenced_seconds(db: Database) -> float:
+    """Returns for how long a move has rejected a merchant's requests: the longest such time, or 0.
+
+    The merchant still lives in this cell, or the proxy does not know its new cell yet.
+    """
+    seconds: float = await db.value(
+        """
+        SELECT coalesce(extract(epoch FROM now() - min(since)), 0)::float8 FROM merchant_fence
+         WHERE state IN ('closing', 'leaving')"""
+    )
+    return seconds

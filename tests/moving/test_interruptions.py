@@ -2,6 +2,7 @@
 
 import pytest
 
+from manilla.cells import registry
 from manilla.cells.moving.stored import STEPS, MoveIsOpen, Step, TooLate
 from tests.moving.movers import Mover
 
@@ -40,7 +41,10 @@ async def _continue_after(mover: Mover, step: Step) -> None:
 async def _abort_after(mover: Mover, step: Step) -> None:
     payouts = await _prepare(mover)
     await mover.move_until(step)
+    is_rejected = await registry.fenced_seconds(mover.db("lagos")) > 0
+    assert is_rejected == (STEPS.index(step) >= STEPS.index(Step.CLOSE))
     await mover.abort()
+    assert await registry.fenced_seconds(mover.db("lagos")) == 0
     assert await mover.db("abuja").number("SELECT count(*) FROM merchant_fence") == 0
     await _check(mover, "lagos", "abuja", payouts)
 

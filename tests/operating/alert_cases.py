@@ -303,6 +303,13 @@ CASES = (
         11,
     ),
     AlertCase(
+        "MoveInterrupted",
+        gauge("manilla_fenced_seconds", 100, 130, minutes=10),
+        9,
+        11,
+        value="2m 10s",
+    ),
+    AlertCase(
         "PartitionsNotCreated",
         gauge('manilla_partition_days_ahead{table="api_request"}', 35, 34, minutes=200),
         3 * HOUR,
