@@ -14,6 +14,7 @@ ROWS ?= 10000000
 MINUTES ?= 2
 ROUNDS ?=
 STORE ?=
+KEEP ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -100,8 +101,8 @@ pictures: installed-dev ## make the README's pictures again, from the running pr
 bench: installed-dev $(VENV)-baseline/.installed ## measure, as ratios within one run
 	@$(RUN) bench
 
-bench-growth: installed-dev ## measure what a long history costs (ROWS=10000000 STORE=)
-	@MANILLA_BENCH_ROWS=$(ROWS) $(RUN) bench --growth $(if $(STORE),--store)
+bench-growth: installed-dev ## measure what a long history costs (ROWS=10000000 STORE= KEEP=)
+	@MANILLA_BENCH_ROWS=$(ROWS) $(RUN) bench --growth $(if $(STORE),--store) $(if $(KEEP),--keep "$(KEEP)")
 
 wheels: installed-run ## build what pip installs without a clone, into dist/
 	@rm -rf dist

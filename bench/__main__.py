@@ -33,6 +33,8 @@ def main() -> None:
     options = _options()
     plan = QUICK if options.quick else GROWN if options.growth else FULL
     names = options.only or _names(options)
+    if options.keep is not None and not GROWTH.keys() >= set(names):
+        raise SystemExit("Only the rows of --growth can use a kept folder.")
     if not GROWTH.keys() >= set(names) and not BASELINE_PYTHON.exists():
         raise SystemExit("The baseline is not installed: run `make bench` once.")
     try:
@@ -72,6 +74,12 @@ def _options() -> argparse.Namespace:
         action="store_true",
         help="store the results of --growth, from which `make docs` writes a table",
     )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="only with rows of --growth: keep the long databases here, or use those kept earlier",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE")
     return parser.parse_args()
 
@@ -83,7 +91,7 @@ async def _run(names: Sequence[str], plan: Plan, options: argparse.Namespace) ->
     began = time.monotonic()
     busy = cpu.busy_share(LOOK_SECONDS)
     console = Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
-    async with private_server() as server:
+    async with private_server(options.keep) as server:
         rows = []
         async for row in _measure(server, names, plan, console):
             rows.append(row)

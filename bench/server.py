@@ -37,7 +37,7 @@ LOADING = {
     "full_page_writes": "off",
     "wal_compression": "off",
     "autovacuum": "off",
-    "max_wal_size": "'32GB'",
+    "max_wal_size": "'8GB'",
 }
 RELOAD_SECONDS = 0.1  # an idle connection reloads the configuration with its next statement
 
@@ -75,6 +75,8 @@ class Server(msgspec.Struct, frozen=True):
             await self.execute(database, "ANALYZE")
 
     async def add_database(self, name: str) -> None:
+        """Adds a database, which replaces the one that an earlier run left in a kept folder."""
+        await self.execute("postgres", f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         await self.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
         await migrate.upgrade(self.cluster.url(OWNER, name), self.cluster.url(APPLICATION, name))
 
@@ -206,6 +208,9 @@ async def private_server(kept: Path | None = None) -> AsyncIterator[Server]:
             )
             await migrate.upgrade(cluster.url(OWNER), cluster.url(APPLICATION))
             server = Server(folder, cluster, supervisor)
+            # A run that was killed may have left the settings of `loading`.
+            await server.execute("postgres", "ALTER SYSTEM RESET ALL")
+            await server.execute("postgres", "SELECT pg_reload_conf()")
             await server.execute("postgres", "CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
             if BASELINE_DATABASE not in await server.databases():
                 await server.add_empty_database(BASELINE_DATABASE)

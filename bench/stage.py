@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import socket
 import sys
 import time
@@ -33,6 +34,13 @@ READY_SECONDS_MAX = 300  # a busy machine may need minutes after a long history 
 class Served(msgspec.Struct, frozen=True):
     port: int
     pid: int
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """What a later run needs to use the databases in a kept folder."""
+
+    master_key: str
+    merchant: NewMerchant
 
 
 class Stage:
@@ -117,6 +125,7 @@ class Stage:
         *sockets: socket.socket,
     ) -> Program:
         metrics = self.server.folder / f"{name}.metrics"
+        shutil.rmtree(metrics, ignore_errors=True)  # from an earlier run with the same folder
         metrics.mkdir()
         return Program(
             name=name,
@@ -138,19 +147,29 @@ class Stage:
 async def prepared(
     server: Server, plan: Plan, *, has_baseline: bool = True
 ) -> AsyncIterator[Stage]:
-    key = crypto.generate_key()
-    keyring = Keyring([crypto.decode_key(key)])
     db = await Database.open(server.url(), size=2, name="bench")
     try:
-        merchant = await seed.product(db, keyring)
-        await seed.wallets(db)
-        stage = Stage(server, plan, db, merchant, key)
+        secrets = await _secrets(server, db)
+        stage = Stage(server, plan, db, secrets.merchant, secrets.master_key)
         if has_baseline:
             environment = stage.baseline_environment()
-            await seed.baseline(str(BASELINE_PYTHON), environment, merchant)
+            await seed.baseline(str(BASELINE_PYTHON), environment, secrets.merchant)
         yield stage
     finally:
         await db.close()
+
+
+async def _secrets(server: Server, db: Database) -> Secrets:
+    """Creates the merchant and the wallets, unless an earlier run has created them."""
+    file = server.folder / "secrets.json"
+    if file.exists():
+        return msgspec.json.decode(file.read_bytes(), type=Secrets)
+    key = crypto.generate_key()
+    merchant = await seed.product(db, Keyring([crypto.decode_key(key)]))
+    await seed.wallets(db)
+    secrets = Secrets(key, merchant)
+    file.write_bytes(msgspec.json.encode(secrets))
+    return secrets
 
 
 async def _until_ready(program: Program, port: int) -> None:

@@ -39,9 +39,9 @@ PAYING = 400  # number of merchants with more pending payouts than the benchmark
 SETTLEMENT_ACCOUNT = """
     INSERT INTO settlement_account (merchant_id, environment, currency, method_code, beneficiary,
            bank_name, account_name, set_by, effective_at)
-    VALUES ($1, 'sandbox', 'NGN', 'providera_ngn_transfer',
-            '{"bank_code": "058", "account_number": "0123456789"}', 'GTBank', 'ADA OBI', 'Ada',
-            now())"""
+    SELECT $1, 'sandbox', 'NGN', 'providera_ngn_transfer',
+           '{"bank_code": "058", "account_number": "0123456789"}', 'GTBank', 'ADA OBI', 'Ada', now()
+     WHERE NOT EXISTS (SELECT FROM settlement_account WHERE merchant_id = $1)"""
 READ = 1000  # number of transactions that the benchmark reads in rotation
 # Creates the contender for one operation on the given history's database.
 Measured = Callable[[Stage, History, str], AbstractAsyncContextManager[Contender]]
