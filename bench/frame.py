@@ -31,6 +31,9 @@ class Work(msgspec.Struct, frozen=True):
     done: int
     seconds: float
     details: Mapping[str, float] = {}  # other results, keyed by name
+    # CPU seconds in the block that are not part of the measured operation.
+    other_program_seconds: float = 0
+    other_database_seconds: float = 0
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -210,12 +213,13 @@ async def _blocks(
     works = await asyncio.gather(*(contender.run(seconds) for contender in contenders))
     assert all(work.done for work in works), "a contender has completed no operation"
     after, database_after = _program_seconds(contenders), cpu.of_server(server.postmaster)
-    database_seconds = [database_after - database_before, *(0.0 for _ in contenders[1:])]
+    other = sum(work.other_database_seconds for work in works)
+    database_seconds = [database_after - database_before - other, *(0.0 for _ in contenders[1:])]
     wal_bytes = [await server.wal_bytes() - wal_before, *(0 for _ in contenders[1:])]
     return {
         contender.name: Block(
             work.done / work.seconds,
-            (end - begin) * MICROSECONDS / work.done,
+            (end - begin - work.other_program_seconds) * MICROSECONDS / work.done,
             database * MICROSECONDS / work.done,
             wal / work.done,
             work.details,

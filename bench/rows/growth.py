@@ -11,6 +11,7 @@ from bench.comparisons import buffers, cost, database_cpu
 from bench.frame import Contender, Row, Work
 from bench.history import LARGE, SMALL, History
 from bench.load import load
+from bench.merchants import Seeded
 from bench.rows import (
     disburse,
     initiate_payment,
@@ -45,10 +46,16 @@ SETTLEMENT_ACCOUNT = """
 READ = 1000  # number of transactions that the benchmark reads in rotation
 # Creates the contender for one operation on the given history's database.
 Measured = Callable[[Stage, History, str], AbstractAsyncContextManager[Contender]]
+Prepared = Callable[[Stage, int], Awaitable[History]]
 
 
 def _row(
-    operation: str, measured: Measured, *, rounds: int | None = None, images: bool = True
+    operation: str,
+    measured: Measured,
+    *,
+    prepared: Prepared = history.prepared,
+    rounds: int | None = None,
+    images: bool = True,
 ) -> Callable[[Stage], AbstractAsyncContextManager[Row]]:
     """Returns a row that starts right after a checkpoint.
 
@@ -64,7 +71,7 @@ def _row(
             await stack.enter_async_context(stage.server.settings(settings))
             few, many = [
                 await stack.enter_async_context(
-                    measured(stage, await history.prepared(stage, number), f"after {number:,}")
+                    measured(stage, await prepared(stage, number), f"after {number:,}")
                 )
                 for number in (SMALL, LARGE)
             ]
@@ -148,14 +155,23 @@ def _search(realm: Realm) -> Measured:
     return contender
 
 
-@asynccontextmanager
-async def _claim(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
-    async def vacuum() -> None:
-        # As autovacuum does when 2% of the jobs have changed, which a block exceeds.
-        await stage.server.execute(notify.database_of(past.number), "VACUUM job")
+def _claim(step: str) -> Measured:
+    @asynccontextmanager
+    async def contender(stage: Stage, past: History, name: str) -> AsyncIterator[Contender]:
+        async def vacuum() -> None:
+            # As autovacuum does when 2% of the jobs have changed, which a block exceeds.
+            await stage.server.execute(past.database, "VACUUM job")
 
-    async with notify.waiting(stage, past.number) as claimer:
-        yield msgspec.structs.replace(claimer.contender(name, {}), prepare=vacuum)
+        async with notify.waiting(stage, past.number) as claimer:
+            yield msgspec.structs.replace(claimer.contender(name, {"step": step}), prepare=vacuum)
+
+    return contender
+
+
+async def _without_history(stage: Stage, number: int) -> History:
+    """Describes the database that `notify.waiting` creates."""
+    merchant = Seeded(stage.merchant.id, stage.merchant.sandbox)
+    return History(notify.database_of(number), number, merchant, [])
 
 
 @asynccontextmanager
@@ -218,11 +234,15 @@ INITIATING: Mapping[str, Measured] = {
 }
 WRITES: Mapping[str, Measured] = {
     **INITIATING,
-    "claim": _claim,
     "notify": _deliver,
     "complete-payout": _settle("deliver", _add_pending_payouts),
 }
+CLAIMS: Mapping[str, Measured] = {"claim": _claim("claim"), "release": _claim("release")}
 ROWS = {
+    **{
+        f"growth-{name}": _row(name, each, prepared=_without_history, images=False)
+        for name, each in CLAIMS.items()
+    },
     **{f"growth-{name}": _row(name, each, images=False) for name, each in WRITES.items()},
     **{
         f"growth-{name}-after-checkpoint": _row(f"{name}-after-checkpoint", each)
