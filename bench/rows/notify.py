@@ -104,13 +104,16 @@ def database_of(number: int) -> str:
 
 @asynccontextmanager
 async def waiting(stage: Stage, number: int) -> AsyncIterator[Worker]:
-    """Creates a vacuumed database with waiting notifications, and a worker that claims them."""
-    database = database_of(number)
-    await stage.server.add_database(database)
-    # The indexes are not built last: their pages are as full as if the jobs had arrived one by one.
-    await stage.server.execute(database, WAIT.format(merchants=MERCHANTS, number=number))
-    await stage.server.execute(database, "VACUUM job")
-    uncounted = {UNCOUNTED_URL: stage.server.cluster.url(SUPERUSER, database)}
+    """Creates a worker that claims waiting notifications, and their database if it is missing."""
+    database, server = database_of(number), stage.server
+    if database not in await server.databases():
+        await server.add_database(database)
+    if not await server.value("SELECT EXISTS (SELECT FROM job)", database):
+        # The indexes are not built last: their pages are as full as if the jobs had arrived one by
+        # one.
+        await server.execute(database, WAIT.format(merchants=MERCHANTS, number=number))
+    await server.execute(database, "VACUUM job")
+    uncounted = {UNCOUNTED_URL: server.cluster.url(SUPERUSER, database)}
     environment = stage.environment(database) | uncounted
     async with worker.started("bench.workers.claim", environment) as claimer:
         yield claimer
