@@ -67,13 +67,13 @@ def _row(
 
     @asynccontextmanager
     async def opened(stage: Stage) -> AsyncIterator[Row]:
+        # Loading a history ends with the default settings, so the row's settings come afterwards.
+        pasts = [await prepared(stage, number) for number in (SMALL, LARGE)]
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(stage.server.settings(settings))
             few, many = [
-                await stack.enter_async_context(
-                    measured(stage, await prepared(stage, number), f"after {number:,}")
-                )
-                for number in (SMALL, LARGE)
+                await stack.enter_async_context(measured(stage, past, f"after {past.number:,}"))
+                for past in pasts
             ]
             await stage.server.execute("postgres", CANCEL_VACUUMING)
             await stage.server.execute("postgres", "CHECKPOINT")
