@@ -10,7 +10,7 @@ RUNS ?= 1
 SEED ?=
 MOVES ?=
 NUMBER ?= 10
-ROWS ?= 10000000
+ROWS ?= 5000000
 MINUTES ?= 2
 ROUNDS ?=
 STORE ?=
@@ -101,7 +101,7 @@ pictures: installed-dev ## make the README's pictures again, from the running pr
 bench: installed-dev $(VENV)-baseline/.installed ## measure, as ratios within one run
 	@$(RUN) bench
 
-bench-growth: installed-dev ## measure what a long history costs (ROWS=10000000 STORE= KEEP=)
+bench-growth: installed-dev ## measure what a long history costs (ROWS=5000000 STORE= KEEP=)
 	@MANILLA_BENCH_ROWS=$(ROWS) $(RUN) bench --growth $(if $(STORE),--store) $(if $(KEEP),--keep "$(KEEP)")
 
 wheels: installed-run ## build what pip installs without a clone, into dist/

@@ -30,7 +30,7 @@ from manilla.ledger.trx_ids import TRX_IDS
 from manilla.merchants import wallets
 from manilla.notify.notification_ids import NOTIFICATION_IDS
 
-SMALL, LARGE = 10_000, int(os.environ.get("MANILLA_BENCH_ROWS", "10000000"))
+SMALL, LARGE = 10_000, int(os.environ.get("MANILLA_BENCH_ROWS", "5000000"))
 NOTIFIED = 200  # number of merchants whose notifications are delivered in the benchmark
 OTHERS = 5_000
 # An email address or account number occurs equally often in a short and in a long history.
