@@ -192,7 +192,7 @@ class History(msgspec.Struct, frozen=True):
 # What an earlier run left in a history and the next run would process.
 UNDELIVERED = """
     DELETE FROM job WHERE kind = 'notify';
-    DELETE FROM notification WHERE state = 'waiting'"""
+    UPDATE notification SET state = 'delivered', decided_at = now() WHERE state = 'waiting'"""
 
 
 async def prepared(stage: Stage, number: int) -> History:
