@@ -45,10 +45,17 @@ class BalanceTasks:
         it.
 
         Providers' sandbox accounts are omitted, because their money is not in our ledger.
+
+        Each worker runs this task, so that a worker does not keep the difference that it found if
+        another worker has compared the balance since then.
         """
+        differences = await balances.last_differences(self._db)
         for provider, current in self._rails.accounts.items():
             is_expected = current.is_valid and not current.is_sandbox
             metrics.reconciliation_expected.labels(provider).set(is_expected)
+            for difference in differences.get(provider, []):
+                gauge = metrics.clearing_difference.labels(provider, difference.currency)
+                gauge.set(0 if current.is_sandbox else float(difference.amount))
             if is_expected:
                 seconds = random.uniform(0, EVERY_SECONDS * SPREAD)  # noqa: S311
                 await jobs.put_missing(self._db, RECONCILE, [provider], in_seconds=seconds)

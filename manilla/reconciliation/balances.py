@@ -153,9 +153,18 @@ def _measure(report: Reconciled) -> None:
     metrics.reconciled_at.labels(report.provider).set_to_current_time()
     metrics.reconciliation_answered.labels(report.provider).set(report.balance is not None)
     metrics.transfers_differ.labels(report.provider).set(len(report.transfers_differ))
-    if report.difference is not None:
-        difference = metrics.clearing_difference.labels(report.provider, report.currency)
-        difference.set(float(report.difference.amount))
+
+
+async def last_differences(db: Database) -> dict[str, list[Money]]:
+    """Returns the differences that the last comparison of each provider's balance found."""
+    records = await db.records(
+        "SELECT provider, array_agg(currency::text) AS currencies, array_agg(minor) AS minors"
+        "  FROM clearing_difference GROUP BY provider"
+    )
+    return {
+        record["provider"]: list(map(Money, record["currencies"], record["minors"]))
+        for record in records
+    }
 
 
 def _unexplained(before: Books, after: Books, balance: Money) -> Money | None:

@@ -23,6 +23,24 @@ def gauge(name: str, good: int, bad: int, *, minutes: int) -> dict[str, str]:
     return {name: f"{good}x10 {bad}x{minutes}"}
 
 
+def compared_last(name: str, good: int, bad: int, *, minutes: int) -> dict[str, str]:
+    """Returns the series of two workers, each with the result of its last comparison.
+
+    The first worker has compared nothing for days, and has a bad result. In the eleventh minute,
+    the second worker compares again, and its result becomes bad.
+    """
+    first, second = (
+        '{instance="first",provider="paystack"}',
+        '{instance="second",provider="paystack"}',
+    )
+    return {
+        f"{name}{first}": f"{bad}x{10 + minutes}",
+        f"manilla_reconciled_at_seconds{first}": f"1x{10 + minutes}",
+        f"{name}{second}": f"{good}x10 {bad}x{minutes}",
+        f"manilla_reconciled_at_seconds{second}": f"2x10 660x{minutes}",
+    }
+
+
 def counter(name: str, *, step: int, minutes: int) -> dict[str, str]:
     """Returns a counter that stands still for ten minutes, and then grows every minute."""
     return {name: f"0x10 0+{step}x{minutes}"}
@@ -42,7 +60,7 @@ CASES = (
     ),
     AlertCase(
         "TransfersDiffer",
-        gauge('manilla_transfers_differ{provider="paystack"}', 0, 1, minutes=5),
+        compared_last("manilla_transfers_differ", 0, 1, minutes=5),
         10,
         11,
         PROVIDER,
@@ -89,7 +107,7 @@ CASES = (
     ),
     AlertCase(
         "ProviderBalanceUnknown",
-        gauge('manilla_reconciliation_answered{provider="paystack"}', 1, 0, minutes=3 * HOUR + 10),
+        compared_last("manilla_reconciliation_answered", 1, 0, minutes=3 * HOUR + 10),
         3 * HOUR + 10,
         3 * HOUR + 11,
         PROVIDER,
@@ -301,6 +319,17 @@ CASES = (
         },
         10,
         11,
+    ),
+    # The first worker stopped before a month was archived, so its value stays 0.
+    AlertCase(
+        "ArchiveNotVerified",
+        {
+            "manilla_archive_problems": f"0x{41 * 24 * HOUR}",
+            'manilla_archive_checked_at_seconds{instance="first"}': f"0x{41 * 24 * HOUR}",
+            'manilla_archive_checked_at_seconds{instance="second"}': f"60x{41 * 24 * HOUR}",
+        },
+        40 * 24 * HOUR + 1,
+        40 * 24 * HOUR + 2,
     ),
     AlertCase(
         "MoveInterrupted",

@@ -495,10 +495,22 @@ async def test_a_worker_reconciles_every_hour(payer: PayoutMerchant, db: Databas
     assert await _scheduled(db) == ["providera", "providerc"]
     assert 3000 < await db.value(due) < 4000
     assert 'manilla_reconciled_at_seconds{provider="providera"}' in prometheus.render().decode()
+    await tasks.schedule()
+    assert _measured_difference() != 0
+    # Another worker compares the balance, and finds no difference.
+    await db.execute("UPDATE clearing_difference SET minor = 0 WHERE provider = 'providera'")
+    await tasks.schedule()
+    assert _measured_difference() == 0
     await clear_credentials(payer.services, "a")
     await payer.simulator.run_job_now("reconcile", "providera")
     assert await _scheduled(db) == ["providerc"]
     await db.execute("DELETE FROM job WHERE kind = 'reconcile'")
+
+
+def _measured_difference() -> float:
+    name = 'manilla_clearing_difference{currency="NGN",provider="providera"} '
+    [line] = [each for each in prometheus.render().decode().splitlines() if each.startswith(name)]
+    return float(line.removeprefix(name))
 
 
 async def _scheduled(db: Database) -> list[str]:
