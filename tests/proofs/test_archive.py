@@ -24,7 +24,7 @@ from manilla.platform import settings as platform
 from manilla.proofs import chain, pack, proofs, verify
 from manilla.proofs.archive import archiving, lookup, months, writing
 from manilla.proofs.archive.archiving import ArchiveResult
-from manilla.proofs.archive.lookup import NotInArchive
+from manilla.proofs.archive.lookup import MonthNotReadable, NotInArchive
 from manilla.proofs.archive.months import NotArchived
 from manilla.proofs.pack import PackOptions
 from manilla.proofs.verify import ArchivedMonth, Verification
@@ -287,6 +287,40 @@ async def test_archived_transactions_are_found_with_all_their_rows(archive: Arch
         lookup.find(archive.folder, stored, f"{trx_id[:-1]}{'0' if trx_id[-1] != '0' else '1'}")
 
 
+async def test_a_transaction_in_a_changed_or_missing_file_is_not_shown(archive: Archive) -> None:
+    trx_id = await archive.story.pay_out("completed")
+    await archive.run()
+    stored = await months.load(archive.owner)
+    found = lookup.find(archive.folder, stored, trx_id)
+    file = archive.folder / found["month"] / writing.TRANSACTIONS_FILE
+    content = file.read_bytes()
+    changed = gzip.decompress(content).replace(b"completed", b"cancelled")
+    try:
+        for damaged in (gzip.compress(changed), content[:-20], b"no gzip"):
+            file.write_bytes(damaged)
+            with pytest.raises(MonthNotReadable, match="from another copy"):
+                lookup.find(archive.folder, stored, trx_id)
+        file.unlink()
+        with pytest.raises(MonthNotReadable, match=str(file)):
+            lookup.find(archive.folder, stored, trx_id)
+    finally:
+        file.write_bytes(content)
+    assert lookup.find(archive.folder, stored, trx_id) == found
+
+
+async def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_removed(
+    archive: Archive, tmp_path: Path
+) -> None:
+    await archive.story.take_payment()
+    before, stored = await archive.owner.record(COUNTS), await months.load(archive.owner)
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(NotArchived, match=f"{file}.*Nothing was removed"):
+        await Archive(archive.story, archive.owner, archive.settings, file).run()
+    assert await archive.owner.record(COUNTS) == before
+    assert await months.load(archive.owner) == stored
+
+
 CARRIED = "(SELECT id FROM posting WHERE trx_id = 'carried_forward')"
 
 
@@ -333,15 +367,16 @@ async def test_a_changed_file_is_found(archive: Archive, name: str) -> None:
         changed = plain.replace(b"1", b"2", 1)
         file.write_bytes(gzip.compress(changed) if name.endswith(".gz") else changed)
         assert (await archive.verified()).counts["archive"] == 1
-        with pytest.raises(NotArchived):
-            await archiving.check(archive.owner, archive.folder, month)
+        problem = await archiving.check(archive.owner, archive.folder, month)
+        assert problem is not None
+        assert name in problem
         [stored, *_] = await months.load(archive.owner)
-        assert stored.problem is not None
+        assert stored.problem == problem
         file.unlink()
         assert (await archive.verified()).counts["archive"] == 1
     finally:
         file.write_bytes(content)
-    await archiving.check(archive.owner, archive.folder, month)
+    assert await archiving.check(archive.owner, archive.folder, month) is None
     await archive.assert_sound()
 
 
@@ -390,7 +425,7 @@ async def test_rows_that_are_not_archived_cannot_be_deleted(archive: Archive) ->
             await archive.story.db.execute(f"DELETE FROM {table}")
 
 
-async def test_the_command_lists_verifies_and_finds(archive: Archive) -> None:
+async def test_the_command_lists_verifies_and_finds(archive: Archive, tmp_path: Path) -> None:
     trx_id = await archive.story.pay_out("completed")
     await archive.run()
     environment = {
@@ -411,6 +446,13 @@ async def test_the_command_lists_verifies_and_finds(archive: Archive) -> None:
     assert (await command("archive", "find", trx_id))["trx_id"] == trx_id
     assert await command("archive", "run") == []
     assert (await command("ledger", "check", "--with-archive"))["ok"]
+
+    wrong = {**environment, "MANILLA_ARCHIVE_FOLDER": str(tmp_path)}
+    done = await asyncio.to_thread(manilla, "archive", "verify", "--json", **wrong)
+    assert done.returncode == 1
+    assert all(str(tmp_path) in row["problem"] for row in json.loads(done.stdout))
+    assert "Check that MANILLA_ARCHIVE_FOLDER is" in done.stderr
+    assert all(row["ok"] for row in await command("archive", "verify"))
 
 
 class _Ahead(datetime):

@@ -78,14 +78,11 @@ async def verify(tools: Tools) -> None:
     """Verify the files of all archived months. Exits with 1 if a file is missing or changed."""
     folder, rows = archive_folder(tools), []
     for month in await months.load(tools.db):
-        try:
-            await archiving.check(tools.db, folder, month)
-            rows.append({"month": month.name, "ok": True, "problem": None})
-        except NotArchived as problem:
-            rows.append({"month": month.name, "ok": False, "problem": problem.message})
+        problem = await archiving.check(tools.db, folder, month)
+        rows.append({"month": month.name, "ok": problem is None, "problem": problem})
     tools.print_rows(rows, empty="No month is archived yet.")
     if not all(row["ok"] for row in rows):
-        raise typer.Exit(1)
+        raise NotArchived(months.RESTORE)
 
 
 @command(app)

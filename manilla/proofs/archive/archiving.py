@@ -87,7 +87,8 @@ async def _save(connection: Connection, due: DueMonth, written: ArchivedMonth) -
 
 async def _remove(connection: Connection, archive: Path, month: StoredMonth) -> ArchiveResult:
     """Verifies the month's files again, and removes its transactions from the database."""
-    await check(connection, archive, month)
+    if (problem := await check(connection, archive, month)) is not None:
+        raise NotArchived(f"{problem} {months.RESTORE}")
     removed = 0
     for merchant_id, ids in _batches(read_transactions(archive / month.name)):
         gone = await connection.value(
@@ -103,15 +104,16 @@ async def _remove(connection: Connection, archive: Path, month: StoredMonth) -> 
     return ArchiveResult(month.name, month.transactions, removed)
 
 
-async def check(db: Database | Connection, archive: Path, month: StoredMonth) -> None:
-    """Verifies a month's files, and saves the result. Raises an error if they are not correct."""
+async def check(db: Database | Connection, archive: Path, month: StoredMonth) -> str | None:
+    """Verifies a month's files, and saves the result. Returns the problem, or None if correct."""
     links = await months.load_links(db, month.first_link, month.last_link)
     try:
         writing.check_files(month.files(archive), links)
-    except NotArchived as problem:
-        await months.save_check(db, month, problem.message)
-        raise
-    await months.save_check(db, month, None)
+        problem = None
+    except NotArchived as error:
+        problem = error.text
+    await months.save_check(db, month, problem)
+    return problem
 
 
 def _batches(lines: Iterable[bytes]) -> Iterator[tuple[int, list[str]]]:

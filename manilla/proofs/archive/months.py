@@ -22,6 +22,11 @@ from manilla.proofs.verify import (
 )
 
 FAR = datetime(9999, 1, 1, tzinfo=UTC)
+# What to do if the files of a month are missing or changed.
+RESTORE = (
+    "Check that MANILLA_ARCHIVE_FOLDER is the archive of this database. If so, restore the month's "
+    "folder from another copy."
+)
 _NUMBERED_HERE = NUMBERED_HERE.format(row="p", id="id")
 
 

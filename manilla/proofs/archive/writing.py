@@ -71,9 +71,23 @@ async def write(db: Database, archive: Path, due: DueMonth) -> ArchivedMonth:
     Nothing is removed from the database before the month is saved in the table `archive_month`. A
     folder that an interrupted run has left can therefore be replaced.
     """
+    try:
+        return await _write(db, archive, due)
+    except OSError as error:
+        raise NotArchived(
+            f"{due.name} cannot be written: {error}. Nothing was removed from the database. Make "
+            "sure that the archive folder is writable and that its disk has free space, and run "
+            "the command again."
+        ) from error
+
+
+async def _write(db: Database, archive: Path, due: DueMonth) -> ArchivedMonth:
     folder, unfinished = archive / due.name, archive / f".{due.name}.unfinished"
     if folder.exists() and _anchor_in(folder) != due.links[-1].anchor:
-        raise NotArchived(f"{folder} belongs to another database. Use another archive folder.")
+        raise NotArchived(
+            f"{folder} belongs to another database, or its manifest cannot be read. Use another "
+            "archive folder."
+        )
     for leftover in (unfinished, folder):
         shutil.rmtree(leftover, ignore_errors=True)
     unfinished.mkdir(mode=0o700, parents=True)
