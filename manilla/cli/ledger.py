@@ -36,10 +36,10 @@ async def check(
     ] = False,
 ) -> None:
     """Check every invariant of the ledger. Exits with 1 if an invariant is violated."""
+    folder = archive_folder(tools) if with_archive else None
     findings = await proofs.check(tools.db)
-    if with_archive:
-        url, folder = tools.settings.database_url, archive_folder(tools)
-        findings.append(await proofs.check_with_archive(url, folder))
+    if folder is not None:
+        findings.append(await proofs.check_with_archive(tools.settings.database_url, folder))
     is_sound = all(finding.count == 0 for finding in findings)
     if tools.as_json:
         print_json({"ok": is_sound, "invariants": [msgspec.to_builtins(f) for f in findings]})

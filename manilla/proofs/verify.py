@@ -800,7 +800,9 @@ def main() -> int:
         print(f"WRONG {finding.check}: {finding.subject}: {finding.detail}")
     if options.save_seal and result.is_sound:
         options.save_seal.write_text(result.seal())
-    print("Everything is correct." if result.is_sound else "The database was changed.")
+    print(
+        "Everything is correct." if result.is_sound else "The database or the archive was changed."
+    )
     return 0 if result.is_sound else 1
 
 

@@ -315,10 +315,34 @@ async def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_removed(
     before, stored = await archive.owner.record(COUNTS), await months.load(archive.owner)
     file = tmp_path / "file"
     file.touch()
+    await chain.extend(archive.story.db)
+    due = await months.next_due(archive.owner, LATER)
+    assert due is not None
     with pytest.raises(NotArchived, match=f"{file}.*Nothing was removed"):
-        await Archive(archive.story, archive.owner, archive.settings, file).run()
+        await writing.write(archive.owner, file, due)
     assert await archive.owner.record(COUNTS) == before
     assert await months.load(archive.owner) == stored
+
+
+async def test_a_run_without_the_archived_months_or_the_owners_rights_writes_nothing(
+    archive: Archive, tmp_path: Path
+) -> None:
+    """Otherwise, an archive on a disk that is not mounted would be split between two folders."""
+    await archive.story.take_payment()
+    await archive.run()
+    await archive.story.take_payment()
+    before, stored = await archive.owner.record(COUNTS), await months.load(archive.owner)
+    with pytest.raises(NotArchived, match=f"does not have the month {stored[0].name}"):
+        await Archive(archive.story, archive.owner, archive.settings, tmp_path).run()
+    with pytest.raises(NotArchived, match="MANILLA_MIGRATION_URL"):
+        [each async for each in archiving.run(archive.story.db, archive.folder, LATER)]
+    assert _is_empty(tmp_path)
+    assert await archive.owner.record(COUNTS) == before
+    assert await months.load(archive.owner) == stored
+
+
+def _is_empty(folder: Path) -> bool:
+    return not any(folder.iterdir())
 
 
 CARRIED = "(SELECT id FROM posting WHERE trx_id = 'carried_forward')"

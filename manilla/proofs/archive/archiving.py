@@ -48,6 +48,7 @@ async def run(db: Database, archive: Path, before: datetime) -> AsyncIterator[Ar
     another process can get the lock, and this process can no longer change anything.
     """
     async with db.connection() as connection:
+        await _check_before(connection, archive)
         if not await connection.value(f"SELECT pg_try_advisory_lock({LOCK})"):
             raise NotArchived("Another process is archiving. Wait until it has ended.")
         try:
@@ -60,6 +61,19 @@ async def run(db: Database, archive: Path, before: datetime) -> AsyncIterator[Ar
                 yield await _remove(connection, archive, await _save(connection, due, written))
         finally:
             await connection.value(f"SELECT pg_advisory_unlock({LOCK})")
+
+
+async def _check_before(connection: Connection, archive: Path) -> None:
+    """Raises an error if the run would fail after writing files, or would split the archive."""
+    if not await connection.value("SELECT has_table_privilege('archive_month', 'INSERT')"):
+        raise NotArchived(
+            "Only the owner of the tables can archive months. Set MANILLA_MIGRATION_URL to the "
+            "owner's connection."
+        )
+    for month in await months.load(connection):
+        # The disk with the archive may not be mounted.
+        if not (archive / month.name).is_dir():
+            raise NotArchived(f"{archive} does not have the month {month.name}. {months.RESTORE}")
 
 
 async def _save(connection: Connection, due: DueMonth, written: ArchivedMonth) -> StoredMonth:
