@@ -22,6 +22,7 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 DAYS = "payout_days"
+UNITS = ("_seconds", "_minutes", "_retention_days", "_retention_years")
 DAY_NAMES = dict(
     zip(
         WEEKDAYS,
@@ -190,7 +191,7 @@ def _readable(key: str, value: str) -> str:
 
 def _unit(key: str) -> str:
     """Returns the unit of a duration setting, such as `seconds`, or "" for other settings."""
-    return key.rpartition("_")[2] if key.endswith(("_seconds", "_minutes")) else ""
+    return key.rpartition("_")[2] if key.endswith(UNITS) else ""
 
 
 def _title(key: str) -> str:

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -113,14 +112,3 @@ def _span(match: re.Match[str]) -> Markup:
 def json(value: Any) -> str:
     """Formats a value as indented JSON, keeping the trailing zeros of amounts."""
     return msgspec.json.format(strict_json.encode(value), indent=2).decode()
-
-
-def render_backticks(text: str) -> Markup:
-    """Converts text in backticks to HTML code elements."""
-    pieces = text.split("`")
-    return Markup("").join(_alternating(pieces))
-
-
-def _alternating(pieces: Iterable[str]) -> Iterable[Markup]:
-    for place, piece in enumerate(pieces):
-        yield Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece)

@@ -81,9 +81,7 @@ class Documentation:
         self._base_url = document["servers"][0]["url"]
         self._is_development = is_development
         self._templates = environment(TEMPLATES)
-        self._templates.filters.update(
-            highlight=code_samples.highlight, render_backticks=code_samples.render_backticks
-        )
+        self._templates.filters.update(highlight=code_samples.highlight)
         self._templates.globals.update(
             documentation=self, root=ROOT, facts=_facts(document, self.operations)
         )

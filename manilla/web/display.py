@@ -1,6 +1,6 @@
 """Formats money, times and statuses on pages."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ __all__ = [
     "minor",
     "moment",
     "money",
+    "render_backticks",
     "short_moment",
     "shorten",
     "title",
@@ -160,3 +161,14 @@ def _word(value: Any) -> str:
         case Mapping():
             return ", ".join(f"{title(name).lower()} {_word(each)}" for name, each in value.items())
     return str(value)
+
+
+def render_backticks(text: str) -> Markup:
+    """Converts text in backticks to HTML code elements."""
+    pieces = text.split("`")
+    return Markup("").join(_alternating(pieces))
+
+
+def _alternating(pieces: Iterable[str]) -> Iterable[Markup]:
+    for place, piece in enumerate(pieces):
+        yield Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece)

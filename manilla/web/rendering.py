@@ -35,6 +35,7 @@ def environment(folder: Path) -> jinja2.Environment:
         duration=duration,
         shorten=display.shorten,
         titled=display.title,
+        render_backticks=display.render_backticks,
         changes=display.describe_changes,
     )
     made.globals.update(

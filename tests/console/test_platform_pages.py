@@ -308,6 +308,8 @@ async def test_settings_show_who_changed_them_and_can_be_reset(
     for setting in settings.describe(settings.PlatformSettings()):
         assert f"/settings/{setting.key}" in page
         assert (await visitor.get(f"/settings/{setting.key}")).status == 200
+    assert "<strong>30 days</strong>" in page
+    assert "<code>manilla archive run</code>" in page
     at = "/settings/rate_limit_per_minute"
     for wrong in ("0", "100000001", "many", "", "1.5", "1500,50", "1,5"):
         refused = await visitor.post(at, {"value": wrong})
