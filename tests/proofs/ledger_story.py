@@ -46,10 +46,14 @@ class LedgerStory:
         await chain.extend(self.db)
         await self.pay_out("completed")
         await self.pay_out("failed")
-        top_up = Money.of("1000", "NGN")
-        await settlements.settle(self.db, SettlementKind.TOP_UP, PROVIDER, top_up, "For fees")
+        await self.top_up("1000")
         await chain.extend(self.db)
         await self.report_balance()
+
+    async def top_up(self, amount: str) -> None:
+        """Adds our own money to the balance at the provider, for fees and for funded wallets."""
+        money = Money.of(amount, "NGN")
+        await settlements.settle(self.db, SettlementKind.TOP_UP, PROVIDER, money, "For fees")
 
     async def take_payment(self) -> str:
         started = await self.shop.start(payment_amount=5000)

@@ -410,6 +410,9 @@ async def test_without_the_archive_the_missing_postings_are_reported(archive: Ar
 
 
 async def test_the_pack_of_an_auditor_verifies_archived_months(archive: Archive) -> None:
+    await archive.story.take_payment()
+    await archive.run()
+    await archive.story.top_up("100000")
     await archive.story.report_balance()
     proved = await pack.collect(archive.settings.database_url, PackOptions(archive=archive.folder))
     assert [check.name for check in proved.checks if check.count] == []
