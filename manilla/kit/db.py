@@ -366,10 +366,12 @@ def _options(name: str, statement_seconds: int | None) -> dict[str, Any]:
     limits = time_limits.current
     if statement_seconds is None:
         statement_seconds = limits.statement_seconds
+    is_short = statement_seconds <= limits.statement_seconds
     settings = {
         "application_name": name,
         "statement_timeout": f"{statement_seconds}s",
         "idle_in_transaction_session_timeout": f"{statement_seconds}s",
+        "transaction_timeout": f"{limits.transaction_seconds if is_short else 0}s",
         "timezone": "UTC",
         "datestyle": "ISO",
         "jit": "off",

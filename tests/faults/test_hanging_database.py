@@ -13,6 +13,7 @@ import pytest
 import structlog
 
 from manilla.kit.db import Database
+from manilla.kit.errors import Unavailable
 from manilla.people.roles import Role
 from manilla.settings import Settings
 from manilla.wiring import DatabaseAway
@@ -26,7 +27,7 @@ from tests.payments.orders import INITIATE as PAY_IN
 from tests.payments.orders import order as payment
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
 from tests.timeouts import TIMEOUT_SECONDS
-from tests.waiting import until
+from tests.waiting import until, until_true
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 # A request may wait this long for a hanging database.
@@ -227,3 +228,27 @@ async def test_a_session_that_hangs_on_close_is_abandoned(proxy: Proxy, settings
 
 class _One(msgspec.Struct, frozen=True):
     one: int
+
+
+async def test_a_process_that_stalls_within_a_statement_does_not_keep_its_locks(
+    payer: PayoutMerchant, proxy: Proxy, settings: Settings, db: Database
+) -> None:
+    """PostgreSQL's other timeouts do not apply while it waits for the rest of a statement."""
+    with limited(transaction_seconds=1):
+        stalling = await Database.open(proxy.url, size=1, name="tests stalling")
+    lock = "SELECT FROM wallet WHERE merchant_id = $1 FOR UPDATE"
+    proxy.freeze_at("parameter")
+
+    async def stall() -> None:
+        async with stalling.transaction() as connection:
+            await connection.execute(lock, payer.merchant.new.id)
+            await connection.value("SELECT $1::text", "parameter")
+
+    stalled = asyncio.create_task(stall())
+    await until_true(lambda: not proxy._flowing.is_set())
+    async with asyncio.timeout(ANSWER_SECONDS):
+        await db.execute(lock, payer.merchant.new.id)
+    proxy.thaw()
+    with pytest.raises(Unavailable):
+        await stalled
+    await stalling.close()
