@@ -33,7 +33,9 @@ INIT = ("sh", "-c", '"$@"; exit $?', "sh")
 
 def isolated(*command: str) -> list[str]:
     """Returns a command that runs `command` in new namespaces."""
-    return ["unshare", *NAMESPACES, *INIT, *command]
+    # A process cannot see the processes outside its PID namespace. It would delete their metrics.
+    own_metrics = ("env", "--unset=PROMETHEUS_MULTIPROC_DIR")
+    return [*own_metrics, "unshare", *NAMESPACES, *INIT, *command]
 
 
 def account() -> SystemAccount:
