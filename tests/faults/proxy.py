@@ -121,7 +121,7 @@ class Proxy:
             while data := await reader.read(1 << 20):
                 await self._flowing.wait()
                 writer.write(data)
-            writer.close()
+        writer.close()  # also after a broken connection, or the client would wait for its limit
 
     def _is_hit(self, data: bytes) -> bool:
         if not self._needle or self._needle not in data:
