@@ -257,7 +257,7 @@ def _checked_url(text: str) -> str:
 async def fenced_seconds(db: Database) -> float:
     """Returns for how long a move has rejected a merchant's requests: the longest such time, or 0.
 
-    The merchant still lives in this cell, or the proxy does not know its new cell yet.
+    This cell rejects the requests until the move has reached its step `depart`, or is aborted.
     """
     seconds: float = await db.value(
         """
