@@ -40,7 +40,7 @@ from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.wiring import open_services
 from tests import browser as browsers
-from tests import clock, limits, ordering, template
+from tests import clock, cpu_time, limits, ordering, template
 from tests.clean_database import CleanDatabase
 from tests.client import Site
 from tests.instance import free_port
@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Store bytecode, so that not every test process compiles every module again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    config.pluginmanager.register(cpu_time)
     gc.disable()  # Disable garbage collection, because collecting the tests creates no garbage.
     _log_plain_tracebacks()
     _configure_hypothesis(is_short=config.option.markexpr == "not long")
