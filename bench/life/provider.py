@@ -28,7 +28,7 @@ _AMOUNT = re.compile(rb'"amount": ?"?([0-9.]+)')
 class Provider:
     """Sends the webhook of a transfer after accepting it, and of a charge after its payment."""
 
-    def __init__(self, url: str, send: Callable[[bytes], None]) -> None:
+    def __init__(self, url: str, send: Callable[[str, bytes], None]) -> None:
         self._url = url
         self._send = send
         self._charges: dict[str, dict[str, str]] = {}  # by reference
@@ -76,7 +76,7 @@ class Provider:
 
         def report() -> None:
             data["status"] = "success"
-            self._send(_webhook(event, data))
+            self._send(data["reference"], _webhook(event, data))
 
         asyncio.get_running_loop().call_later(WEBHOOK_SECONDS, report)
 

@@ -61,6 +61,8 @@ class World:
         self._started: dict[str, float] = {}  # by transaction id
         self._parts: dict[str, set[bytes]] = {}  # the paths at which the transaction arrived
         self._durations: list[float] = []
+        self._reported: dict[str, float] = {}  # when the provider reported the transaction's result
+        self._waits: list[float] = []  # from the provider's report to the last delivery
         self._problems: list[str] = []  # each of them makes the measurement fail
         self._repeats_allowed = False
         self._last_delivery = 0.0
@@ -69,6 +71,7 @@ class World:
     async def run(self, order: Order) -> Work:
         self._webhooks = Connections(order.port, WEBHOOK_CONNECTIONS)
         self._started, self._parts, self._durations = {}, {}, []
+        self._reported, self._waits = {}, []
         self._problems, self._repeats_allowed = [], order.repeats_allowed
         api = Connections(order.port, order.callers)
         merchants = itertools.cycle(order.merchants)
@@ -92,6 +95,7 @@ class World:
                 "created a second": order.number / created,
                 "median ms": statistics.median(self._durations) * 1000,
                 "99 % ms": self._durations[int(len(self._durations) * PERCENTILE)] * 1000,
+                "longest wait ms": max(self._waits) * 1000,
             },
         )
 
@@ -131,8 +135,9 @@ class World:
             return self._delivered(line, request)
         return self.provider.answer(line, request)
 
-    def _send_webhook(self, request: bytes) -> None:
+    def _send_webhook(self, reference: str, request: bytes) -> None:
         assert self._webhooks is not None
+        self._reported[reference.partition("-")[0]] = time.monotonic()
         self._keep(self._check_webhook(self._webhooks.call(lambda: request)))
 
     async def _check_webhook(self, call: Awaitable[bytes]) -> None:
@@ -155,6 +160,7 @@ class World:
         if trx_id in self._started and len(self._parts.get(trx_id, ())) == PARTS:
             self._last_delivery = time.monotonic()
             self._durations.append(self._last_delivery - self._started.pop(trx_id))
+            self._waits.append(self._last_delivery - self._reported.pop(trx_id))
 
     def _keep(self, work: Awaitable[Any]) -> None:
         task = asyncio.ensure_future(work)

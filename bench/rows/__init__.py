@@ -52,6 +52,7 @@ ROWS: dict[str, Opener] = {
     "endpoints": endpoints.deliveries,
     "life-payout": life.payouts,
     "life-payout-steady": life.steady_payouts,
+    "life-payout-repeated": life.repeated_payouts,
     "life-payment": life.payments,
     "start": start.opened,
     "reconcile": reconcile.opened,
@@ -61,6 +62,7 @@ GROWTH = growth.ROWS  # run by `--growth`, because filling their databases takes
 LONG = (
     "life-payout",
     "life-payout-steady",
+    "life-payout-repeated",
     "life-payment",
     "reconcile",
     "search",

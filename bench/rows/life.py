@@ -1,7 +1,8 @@
 """The whole life of a payout or a payment, until the last delivery, next to an earlier version."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import statistics
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,13 @@ ROUNDS = 3
 WARM_UP = 200
 QUICK_BLOCK_SECONDS = 0.5
 
-DETAILS = ("created a second", "API µs", "worker µs", "transactions", "median ms", "99 % ms")
+LIVES = 10
+CPU_RANGE_MAX, WAIT_MS_MAX = 1.25, 5000
+
+DETAILS = (
+    *("created a second", "API µs", "worker µs", "transactions"),
+    *("median ms", "99 % ms", "longest wait ms"),
+)
 
 
 @asynccontextmanager
@@ -89,6 +96,61 @@ async def payments(stage: Stage) -> AsyncIterator[Row]:
             rounds=ROUNDS,
             cpus=len(os.sched_getaffinity(0)),
         )
+
+
+@asynccontextmanager
+async def repeated_payouts(stage: Stage) -> AsyncIterator[Row]:
+    """The same life on fresh databases, to find costs and delays that occur only by chance."""
+    number = _number(stage, PAYOUTS, PAYOUTS_QUICK)
+    async with worker.started("bench.life.world", stage.environment()) as world:
+
+        async def run(_seconds: float) -> Work:
+            return _range([await _life(stage, world, each, number) for each in range(LIVES)])
+
+        yield Row(
+            name="life-payout-repeated",
+            title=f"{number:,} payouts, {LIVES} times on a fresh database",
+            contenders=[Contender(PRODUCT, run, None)],
+            comparisons=[
+                detail("CPU: slowest / median", PRODUCT, Target(CPU_RANGE_MAX, at_most=True)),
+                detail("longest wait ms", PRODUCT, Target(WAIT_MS_MAX, at_most=True)),
+                *(detail(name, PRODUCT) for name in ("lowest µs", "median µs", "highest µs")),
+            ],
+            once=True,
+            cpus=len(os.sched_getaffinity(0)),
+        )
+
+
+async def _life(stage: Stage, world: Worker, number: int, payouts: int) -> Work:
+    database, url = f"life_{number}", world.started["url"]
+    async with installation.running(stage, THIS, database, url, PAYOUT_MERCHANTS) as running:
+        contender = _maker(stage, world, running, {"kind": "payout", "number": payouts})(PRODUCT, 0)
+        before = _cpu_seconds(stage, running.pid)
+        done = await contender.run(0)
+        used = _cpu_seconds(stage, running.pid) - before
+    await stage.server.execute("postgres", f"DROP DATABASE {database} WITH (FORCE)")
+    details = {**done.details, "µs": used * MICROSECONDS / done.done}
+    return Work(done.done, done.seconds, details)
+
+
+def _cpu_seconds(stage: Stage, pid: int) -> float:
+    return cpu.of_program(pid) + cpu.of_server(stage.server.postmaster)
+
+
+def _range(lives: Sequence[Work]) -> Work:
+    used = sorted(life.details["µs"] for life in lives)
+    middle = statistics.median(used)
+    return Work(
+        sum(life.done for life in lives),
+        sum(life.seconds for life in lives),
+        {
+            "CPU: slowest / median": used[-1] / middle,
+            "longest wait ms": max(life.details["longest wait ms"] for life in lives),
+            "lowest µs": used[0],
+            "median µs": middle,
+            "highest µs": used[-1],
+        },
+    )
 
 
 def _number(stage: Stage, full: int, quick: int) -> int:
