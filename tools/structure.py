@@ -5,6 +5,7 @@ This check is part of `make check`. For each violation, it prints a line that sa
 
 import ast
 import gc
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -100,6 +101,52 @@ def find_participles() -> Iterator[str]:
                     yield f"{path}:{node.lineno}: function {name} is named by a participle"
 
 
+# A page or an endpoint that shows rows, and code that passes the reader on. Do not add a module
+# whose reads decide whether money moves: it must read from the primary.
+STANDBY_READERS = frozenset(
+    {
+        "manilla/api/balances.py",
+        "manilla/api/lists.py",
+        "manilla/cli/proving/prove.py",
+        "manilla/console/ledger.py",
+        "manilla/console/lookup.py",
+        "manilla/console/overview.py",
+        "manilla/console/reconciliation.py",
+        "manilla/dashboard/batches.py",
+        "manilla/dashboard/home.py",
+        "manilla/dashboard/search.py",
+        "manilla/instance_metrics.py",
+        "manilla/proofs/pack.py",
+        "manilla/services.py",
+        "manilla/web/page_request.py",
+        "manilla/web/record_list.py",
+        "manilla/wiring.py",
+        "manilla/worker.py",
+    }
+)
+_READER_USE = re.compile(r"\b(request|services)\.(reads|pages)\b")
+_READER_NAMES = {"reader", "Reader", "ReaderByKey", "RequestReads", "Standby", "StandbyBehind"}
+
+
+def find_standby_readers() -> Iterator[str]:
+    """Finds modules that read from a standby, but may not, and those that no longer do."""
+    for path, tree in _modules():
+        is_reader = bool(_READER_USE.search(path.read_text())) or _imports_reader(tree)
+        if is_reader and str(path) not in STANDBY_READERS:
+            yield f"{path} reads from a standby, and is not in STANDBY_READERS"
+        elif not is_reader and str(path) in STANDBY_READERS:
+            yield f"{path} is in STANDBY_READERS, and does not read from a standby"
+
+
+def _imports_reader(tree: ast.Module) -> bool:
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("manilla.kit.sess")
+        and not _READER_NAMES.isdisjoint(each.name for each in node.names)
+        for node in _statements(tree)
+    )
+
+
 CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     count_modules,
     find_families,
@@ -108,6 +155,7 @@ CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     find_circles,
     find_foreign_tables,
     find_participles,
+    find_standby_readers,
 )
 
 

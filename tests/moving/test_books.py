@@ -1,7 +1,5 @@
 """Events continue, and the auditor's pack is correct in both cells, before and after a move."""
 
-import pytest
-
 from manilla.cells.moving.stored import Step
 from manilla.proofs import new_rows, pack, verify
 from manilla.proofs.pack import PackOptions
@@ -9,7 +7,6 @@ from tests.moving.movers import Mover
 from tests.moving.outcome import events, pay
 
 
-@pytest.mark.long
 async def test_a_reader_of_events_continues_in_the_new_cell(mover: Mover) -> None:
     # The second cell has used fewer transaction numbers in its events, and they must come later.
     for _ in range(2):
@@ -37,7 +34,6 @@ async def _broken(mover: Mover, cell: str) -> list[str]:
     return [table.name for table in found.tables if getattr(table, "count", 0)]
 
 
-@pytest.mark.long
 async def test_the_auditors_pack_is_correct_in_both_cells(mover: Mover) -> None:
     await pay(mover, "lagos")
     await mover.payers["lagos"].pay_out()
@@ -51,7 +47,6 @@ async def test_the_auditors_pack_is_correct_in_both_cells(mover: Mover) -> None:
         assert await _broken(mover, cell) == []
 
 
-@pytest.mark.long
 async def test_a_pack_with_a_seal_checks_all_transactions_if_a_merchant_has_arrived(
     mover: Mover,
 ) -> None:
@@ -65,7 +60,6 @@ async def test_a_pack_with_a_seal_checks_all_transactions_if_a_merchant_has_arri
         assert await new_rows.find(connection, seal) is None
 
 
-@pytest.mark.long
 async def test_a_changed_posting_that_arrived_is_found(mover: Mover) -> None:
     await mover.move()
     owner = mover.owners["abuja"]

@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
-
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.cells import overview
@@ -17,8 +15,6 @@ from manilla.notify import retention
 from manilla.reconciliation import balances
 from tests.cli.in_process import InProcessCommand
 from tests.moving.movers import Mover
-
-pytestmark = pytest.mark.long
 
 
 async def test_a_case_that_arrives_is_not_mistaken_for_another_merchants(mover: Mover) -> None:

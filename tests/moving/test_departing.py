@@ -93,7 +93,6 @@ async def test_a_person_decides_on_what_only_the_recovered_cell_knows(
         await mover.move("lagos")
 
 
-@pytest.mark.long
 async def test_a_transfer_that_the_recovered_cell_sent_is_listed(
     mover: Mover, cluster: Cluster
 ) -> None:
@@ -106,7 +105,6 @@ async def test_a_transfer_that_the_recovered_cell_sent_is_listed(
     assert "sent" in listed.only_here
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("where", ["drain", "_leave", "unpublish", "find", "permitted", "departed"])
 async def test_the_command_continues_after_a_crash(
     mover: Mover, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, where: str
@@ -137,7 +135,6 @@ async def test_the_command_continues_after_a_crash(
     await _check(mover, payouts)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("step", [Step.VERIFY, Step.COPY, Step.CATCH_UP, Step.ACTIVATE])
 async def test_a_cell_that_was_recovered_to_a_step_of_the_move_lets_the_merchant_go(
     mover: Mover, cluster: Cluster, step: Step
@@ -153,7 +150,6 @@ async def test_a_cell_that_was_recovered_to_a_step_of_the_move_lets_the_merchant
     await _check(mover, payouts)
 
 
-@pytest.mark.long
 async def test_a_merchant_that_the_second_cell_lost_moves_from_its_old_database(
     mover: Mover, cluster: Cluster
 ) -> None:
@@ -193,7 +189,6 @@ async def test_a_merchant_that_the_other_cell_does_not_have_stays(mover: Mover) 
     assert (await mover.payers["lagos"].ask()).status == 200
 
 
-@pytest.mark.long
 async def test_only_the_recovered_cell_lets_the_merchant_go(mover: Mover, cluster: Cluster) -> None:
     """The merchant returned to lagos, and then abuja was recovered to the time before."""
     await mover.move()

@@ -57,7 +57,6 @@ async def test_only_one_cell_can_act_at_any_time(mover: Mover) -> None:
     assert await mover.broken("abuja") == []
 
 
-@pytest.mark.long
 async def test_a_move_keeps_other_merchants_out_of_the_fence(mover: Mover) -> None:
     other = await mover.other_merchant("lagos")
     await mover.move_until(Step.FENCE)
@@ -70,9 +69,9 @@ async def test_a_move_keeps_other_merchants_out_of_the_fence(mover: Mover) -> No
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param(WorkerStep.BEFORE_BEGIN, marks=pytest.mark.long),
+        WorkerStep.BEFORE_BEGIN,
         WorkerStep.BEFORE_SEND,
-        pytest.param(WorkerStep.BEFORE_SAVE, marks=pytest.mark.long),
+        WorkerStep.BEFORE_SAVE,
     ],
 )
 async def test_a_stalled_workers_payout_is_sent_exactly_once(

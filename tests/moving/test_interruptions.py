@@ -49,7 +49,6 @@ async def _abort_after(mover: Mover, step: Step) -> None:
     await _check(mover, "lagos", "abuja", payouts)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("step", [Step.COPY, Step.ACTIVATE])
 async def test_a_killed_move_continues(mover: Mover, step: Step) -> None:
     await _continue_after(mover, step)
@@ -59,19 +58,16 @@ async def test_a_move_is_taken_back_under_the_fence(mover: Mover) -> None:
     await _abort_after(mover, Step.CATCH_UP)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("step", STEPS[1:])
 async def test_a_move_continues_after_every_step(mover: Mover, step: Step) -> None:
     await _continue_after(mover, step)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("step", REVERSIBLE[1:])
 async def test_a_move_is_taken_back_at_every_step(mover: Mover, step: Step) -> None:
     await _abort_after(mover, step)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("step", FINAL)
 async def test_an_activated_move_is_not_taken_back(mover: Mover, step: Step) -> None:
     payouts = await _prepare(mover)
@@ -82,7 +78,6 @@ async def test_an_activated_move_is_not_taken_back(mover: Mover, step: Step) -> 
     await _check(mover, "abuja", "lagos", payouts)
 
 
-@pytest.mark.long
 async def test_a_move_that_was_taken_back_can_start_again(mover: Mover) -> None:
     payouts = await _prepare(mover)
     await mover.move_until(Step.COPY)

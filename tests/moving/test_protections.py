@@ -25,9 +25,7 @@ THRESHOLD = "SELECT amount_minor FROM payout_threshold WHERE merchant_id = $1"
         pytest.param(
             MerchantUpdate(status=MerchantStatus.DISABLED), "MERCHANT_SUSPENDED", id="status"
         ),
-        pytest.param(
-            MerchantUpdate(payouts_enabled=False), None, id="payouts_off", marks=pytest.mark.long
-        ),
+        pytest.param(MerchantUpdate(payouts_enabled=False), None, id="payouts_off"),
     ],
 )
 async def test_holds_of_a_merchant_move_with_it(
@@ -44,7 +42,6 @@ async def test_holds_of_a_merchant_move_with_it(
     assert (after.status, after.code) == (before.status, before.code)
 
 
-@pytest.mark.long
 async def test_payouts_to_saved_accounts_only_stay_so(mover: Mover) -> None:
     lagos, abuja = mover.payers["lagos"], mover.payers["abuja"]
     await mover.db("lagos").execute("UPDATE merchant SET accounts_locked = true")
@@ -54,7 +51,6 @@ async def test_payouts_to_saved_accounts_only_stay_so(mover: Mover) -> None:
     assert (after.status, after.code) == (before.status, before.code) == (422, before.code)
 
 
-@pytest.mark.long
 async def test_a_change_during_the_copy_applies_in_the_new_cell(mover: Mover) -> None:
     await mover.move_until(Step.COPY)
     await mover.payers["lagos"].change(MerchantUpdate(payouts_enabled=False))
@@ -106,7 +102,6 @@ async def _add_person(mover: Mover, cell: str, email: str) -> int:
     )
 
 
-@pytest.mark.long
 async def test_a_move_lists_what_the_other_cell_lacks(mover: Mover) -> None:
     lagos, abuja = mover.payers["lagos"], mover.pair.abuja.services
     await lagos.pay_out()
@@ -121,7 +116,6 @@ async def test_a_move_lists_what_the_other_cell_lacks(mover: Mover) -> None:
     assert (await lagos.ask()).status == 200
 
 
-@pytest.mark.long
 async def test_a_merchant_with_a_waiting_approval_stays(mover: Mover) -> None:
     await mover.db("lagos").execute(
         "INSERT INTO approval (kind, subject, merchant_id, detail, payload_sealed, reason,"
@@ -132,7 +126,6 @@ async def test_a_merchant_with_a_waiting_approval_stays(mover: Mover) -> None:
         await mover.move()
 
 
-@pytest.mark.long
 async def test_both_cells_record_the_move_in_their_audit_logs(mover: Mover) -> None:
     await mover.move()
     for cell, end in (("lagos", "cell.move.depart"), ("abuja", "cell.move.arrive")):

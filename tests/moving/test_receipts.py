@@ -31,9 +31,7 @@ async def _state(mover: Mover, mail_id: int) -> str:
     return found
 
 
-@pytest.mark.parametrize(
-    "step", [pytest.param(Step.FENCE, marks=pytest.mark.long), Step.VERIFY_AGAIN]
-)
+@pytest.mark.parametrize("step", [Step.FENCE, Step.VERIFY_AGAIN])
 async def test_a_receipt_that_waits_is_sent(mover: Mover, step: Step) -> None:
     mail_id = await _write(mover)
     await mover.move_until(step)
@@ -44,7 +42,6 @@ async def test_a_receipt_that_waits_is_sent(mover: Mover, step: Step) -> None:
     assert await find(mover.db("abuja"), mail_id) is None
 
 
-@pytest.mark.long
 async def test_an_upgrade_sends_the_receipts_that_an_earlier_move_left(
     mover: Mover, project: Path
 ) -> None:

@@ -30,7 +30,6 @@ async def test_a_cell_that_was_recovered_does_not_move_over_the_merchant(mover: 
     assert (await abuja.verify(trx_id)).json["status"] == "success"
 
 
-@pytest.mark.long
 async def test_a_merchant_that_settles_after_the_check_is_not_replaced(mover: Mover) -> None:
     """The second cell's rows are checked again in the step that would replace them."""
     await mover.move_until(Step.VERIFY)
@@ -45,7 +44,6 @@ async def test_a_merchant_that_settles_after_the_check_is_not_replaced(mover: Mo
     assert (await mover.payers["lagos"].ask()).status == 200
 
 
-@pytest.mark.long
 async def test_rows_that_no_move_has_copied_are_not_replaced(mover: Mover) -> None:
     await mover.move_until(Step.COPY)
     await mover.abort()
@@ -60,7 +58,6 @@ async def test_rows_that_no_move_has_copied_are_not_replaced(mover: Mover) -> No
         await mover.move()
 
 
-@pytest.mark.long
 async def test_a_move_of_a_recovered_cell_does_not_continue_over_the_merchant(mover: Mover) -> None:
     """The first cell was recovered to a moment during a move that has ended in the second."""
     await mover.move()

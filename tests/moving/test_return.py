@@ -1,7 +1,5 @@
 """A merchant moves to another cell and back, with the transactions of both cells."""
 
-import pytest
-
 from manilla.cells.moving.stored import Step
 from tests.moving.movers import Mover
 
@@ -12,7 +10,6 @@ async def _pay(mover: Mover, cell: str) -> str:
     return trx_id
 
 
-@pytest.mark.long
 async def test_a_merchant_returns_with_what_it_did_elsewhere(mover: Mover) -> None:
     lagos = mover.payers["lagos"]
     payouts = [await _pay(mover, "lagos")]
@@ -29,7 +26,6 @@ async def test_a_merchant_returns_with_what_it_did_elsewhere(mover: Mover) -> No
     assert await mover.is_clean()
 
 
-@pytest.mark.long
 async def test_a_return_that_is_taken_back_can_be_repeated(mover: Mover) -> None:
     payouts = [await _pay(mover, "lagos")]
     await mover.move()

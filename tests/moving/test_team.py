@@ -69,7 +69,6 @@ async def test_somebody_who_signed_up_with_an_owners_email_gets_no_access(mover:
         await abuja.sign_in(email, PASSWORD)
 
 
-@pytest.mark.long
 async def test_a_sign_up_after_the_check_gets_no_access(mover: Mover) -> None:
     email, other = new_email(), new_email()
     abuja = _accounts(mover, "abuja")
@@ -86,7 +85,6 @@ async def test_a_sign_up_after_the_check_gets_no_access(mover: Mover) -> None:
     await abuja.sign_in(other, THEIRS)
 
 
-@pytest.mark.long
 async def test_an_account_without_a_merchant_is_replaced(mover: Mover) -> None:
     email = new_email()
     abuja = _accounts(mover, "abuja")
@@ -105,7 +103,6 @@ async def test_an_account_without_a_merchant_is_replaced(mover: Mover) -> None:
     assert visitor.person_id != stranger.visitor.person_id
 
 
-@pytest.mark.long
 async def test_a_merchant_returns_with_its_team_and_their_new_passwords(mover: Mover) -> None:
     owner, finance, changed = new_email(), new_email(), "another long enough phrase"
     lagos, abuja = _accounts(mover, "lagos"), _accounts(mover, "abuja")
@@ -126,7 +123,6 @@ async def test_a_merchant_returns_with_its_team_and_their_new_passwords(mover: M
     await lagos.sign_in(finance, THEIRS)
 
 
-@pytest.mark.long
 async def test_a_user_of_two_merchants_keeps_one_account(mover: Mover) -> None:
     email = new_email()
     lagos, abuja = _accounts(mover, "lagos"), _accounts(mover, "abuja")
@@ -144,7 +140,6 @@ async def test_a_user_of_two_merchants_keeps_one_account(mover: Mover) -> None:
     }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("change", ["password", "second_factor", "disabled"])
 async def test_a_user_whose_accounts_differ_is_invited(mover: Mover, change: str) -> None:
     """The user has a merchant in each cell, and changed their account in one of the cells."""

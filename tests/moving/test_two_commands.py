@@ -47,7 +47,6 @@ async def test_a_command_that_was_overtaken_stops(mover: Mover) -> None:
     assert (await mover.payers["abuja"].ask()).status == 200
 
 
-@pytest.mark.long
 async def test_a_command_stops_after_another_one_took_the_move_back(mover: Mover) -> None:
     first = _Paused(mover, Step.DISCONNECT)
     await first.wait()
@@ -61,7 +60,6 @@ async def test_a_command_stops_after_another_one_took_the_move_back(mover: Mover
     assert await mover.broken("abuja") == []
 
 
-@pytest.mark.long
 async def test_the_second_cell_starts_only_if_the_first_is_fenced(mover: Mover) -> None:
     await mover.move_until(Step.DISCONNECT)
     await mover.owners["lagos"].execute("UPDATE merchant_fence SET state = 'closing'")

@@ -7,7 +7,7 @@ import pytest
 from tools import structure
 
 CLEAN = {
-    "manilla/services.py": "class Services: ...\n",
+    "manilla/services.py": "from manilla.kit.sessions import reader\nclass Services: ...\n",
     "manilla/kit/money.py": "class Money: ...\n",
     "manilla/payouts/sending.py": "from manilla.kit.money import Money\n",
 }
@@ -51,6 +51,15 @@ def test_clean_tree_has_no_violation(tree: Path) -> None:
         ({f"manilla/kit/bulk_{n}.py": "" for n in "abc"}, "3 modules bulk_*"),
         ({f"manilla/kit/{n}_queries.py": "" for n in "abc"}, "3 modules *_queries"),
         ({"manilla/ledger/sums.py": "class Money: ...\n"}, "class Money is declared in"),
+        (
+            {"manilla/payouts/sums.py": "from manilla.kit.sessions import reader\n"},
+            "manilla/payouts/sums.py reads from a standby",
+        ),
+        (
+            {"manilla/payouts/sums.py": "def total(request): return request.reads\n"},
+            "manilla/payouts/sums.py reads from a standby",
+        ),
+        ({"manilla/wiring.py": "def wire(): ...\n"}, "and does not read from a standby"),
         (
             {
                 "manilla/web/pages.py": "class Pages:\n"
