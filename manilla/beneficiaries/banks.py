@@ -1,5 +1,6 @@
 """The banks that a provider can pay to, cached for an hour, and the banks' codes."""
 
+import asyncio
 import difflib
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from manilla.banks.nigeria import BANKS, BY_CODE, SANDBOX_BANKS, NigerianBank, w
 from manilla.banks.registry import AmbiguousBankCode, BankRegistry
 from manilla.beneficiaries import methods, sandbox
 from manilla.beneficiaries.accounts import SavedAccount
+from manilla.kit import deadline
 from manilla.kit.db import Database
 from manilla.kit.errors import Unavailable
 from manilla.merchants.directory import Caller
@@ -87,6 +89,8 @@ class Banks:
         self._catalogue = catalogue
         self._registry = registry
         self._kept: dict[str, tuple[Credentials, float, list[Bank]]] = {}
+        self._requests: dict[str, tuple[Credentials, asyncio.Task[list[Bank]]]] = {}
+        self._learning: dict[str, asyncio.Task[None]] = {}
 
     async def listed(self, caller: Caller, method_code: str | None) -> BankList:
         method = self._method(method_code or DEFAULT_METHOD)
@@ -117,17 +121,36 @@ class Banks:
         account, kept_until, banks = self._kept.get(provider, (current, 0.0, []))
         if account != current:
             kept_until, banks = 0.0, []  # the bank codes may differ after a change of credentials
-        if time.monotonic() < kept_until:
-            return banks or None
+        if time.monotonic() >= kept_until:
+            banks = await self._request(provider, current, banks)
+        return banks or None
+
+    async def _request(self, provider: str, current: Credentials, known: list[Bank]) -> list[Bank]:
+        """Requests the provider's list. Concurrent callers share one request."""
+        account, request = self._requests.get(provider, (None, None))
+        if request is None or request.done() or account != current:
+            request = deadline.start_detached(self._requested(provider, current, known))
+            self._requests[provider] = current, request
+        return await asyncio.shield(request)
+
+    async def _requested(
+        self, provider: str, current: Credentials, known: list[Bank]
+    ) -> list[Bank]:
         adapter = self._rails.adapter(provider)
         answer = await adapter.banks() if adapter else None
-        keep_seconds = RETRY_SECONDS
-        if isinstance(answer, Done):
-            keep_seconds, banks = KEEP_SECONDS, answer.value
+        is_new = isinstance(answer, Done)
+        banks = answer.value if isinstance(answer, Done) else known
+        keep_seconds = KEEP_SECONDS if is_new else RETRY_SECONDS
         self._kept[provider] = (current, time.monotonic() + keep_seconds, banks)
-        if isinstance(answer, Done) and self._rails.credentials(provider) == current:
-            await self._learn(provider, banks)
-        return banks or None
+        if is_new and self._rails.credentials(provider) == current:
+            # Whoever needs only the list, such as a payout, does not wait until it is stored.
+            self._learning[provider] = deadline.start_detached(self._learn(provider, banks))
+        return banks
+
+    async def learned(self) -> None:
+        """Waits until the registry has the bank codes of the lists that were requested so far."""
+        if self._learning:
+            await asyncio.wait(self._learning.values())
 
     async def _of_all_rails(self, *, is_sandbox: bool) -> list[Bank]:
         if not is_sandbox:
@@ -140,6 +163,7 @@ class Banks:
         for provider, account in self._rails.accounts.items():
             if account.is_open(Direction.PAY_OUT):
                 await self.of_rail(provider, is_sandbox=False)
+        await self.learned()
 
     def bank_at(self, provider: str, code: str, *, is_sandbox: bool) -> NigerianBank | None:
         """Returns the bank that the provider's own code identifies."""
@@ -176,6 +200,7 @@ class Banks:
         also returned unchanged, and is later rejected as an unknown code.
         """
         listed = await self.of_rail(provider, is_sandbox=is_sandbox) or []
+        await self.learned()
         is_own = any(bank.code == text for bank in listed)
         if is_own or (not is_sandbox and self.is_listed(provider, text)):
             return text
@@ -232,7 +257,7 @@ class Banks:
         try:
             listed = [(bank.code, bank.name) for bank in banks]
             if await learning.learn(self._db, provider, listed):
-                await self._registry.load()  # the caller may need bank codes that were just stored
+                await self._registry.load()
         except Unavailable as away:  # the list is usable even if it cannot be stored
             log.warning("bank_list_not_stored", provider=provider, **away.facts)
 

@@ -191,13 +191,16 @@ class Router:
     async def _request_lists(self, rails: Sequence[Method]) -> None:
         """Loads these rails' bank lists unless they are cached, and stores the bank codes."""
         requests = [
-            asyncio.ensure_future(self._banks.of_rail(each.provider or "", is_sandbox=False))
-            for each in rails
+            asyncio.ensure_future(self._request_list(each.provider or "")) for each in rails
         ]
         if requests:
             _, late = await asyncio.wait(requests, timeout=time_limits.current.bank_list_seconds)
             for task in late:
                 task.cancel()
+
+    async def _request_list(self, provider: str) -> None:
+        await self._banks.of_rail(provider, is_sandbox=False)
+        await self._banks.learned()
 
     def _code_at(self, provider: str, target: PayoutTarget) -> str | None:
         is_sandbox = target.environment is Environment.SANDBOX

@@ -1,5 +1,6 @@
 """bank-list: the banks that a rail supports. The list is cached for an hour."""
 
+import asyncio
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,11 +20,13 @@ from tests.payouts.payout_merchant import (
     PayoutMerchant,
     clear_credentials,
     method,
+    new_account,
     new_reference,
     set_credentials,
 )
 from tests.provider_simulator import ProviderSimulator
 from tests.rows import first_short
+from tests.waiting import until
 
 BANK_LIST = "/api/v1/payout/bank-list"
 LISTS = {
@@ -217,3 +220,27 @@ async def test_a_providers_own_code_always_means_itself_even_without_a_bank(
     assert await own_code("no such bank") == "no such bank"
     await learning.learn(services.db, "providera", [(bank.code, bank.name) for bank in listed])
     await seen(services)
+
+
+async def test_first_payouts_do_not_wait_until_bank_codes_are_stored(
+    payer: PayoutMerchant, services: Services
+) -> None:
+    await services.db.execute("DELETE FROM provider_bank")
+    await services.registry.load()
+    async with payer.at_second_process() as other:
+        async with services.db.transaction() as connection:
+            # Storing bank codes takes this lock first.
+            await connection.execute("SELECT FROM change WHERE topic = 'banks' FOR UPDATE")
+            first = [other.ask(beneficiary=to_new_account()) for _ in range(4)]
+            assert [reply.status for reply in await asyncio.gather(*first)] == [200] * 4
+            assert await services.db.number("SELECT count(*) FROM provider_bank") == 0
+
+        async def are_stored() -> bool:
+            return await services.db.number("SELECT count(*) FROM provider_bank") > 0
+
+        await until(are_stored)
+    assert (await payer.calls("a")).count("banks") == 1
+
+
+def to_new_account() -> dict[str, str]:
+    return {"bank_code": "044", "account_number": new_account()}
