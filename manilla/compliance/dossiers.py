@@ -38,7 +38,7 @@ NEXT = {
         DossierState.APPROVED,
         DossierState.REJECTED,
     ),
-    DossierState.APPROVED: (DossierState.NEEDS_INFORMATION,),
+    DossierState.APPROVED: (DossierState.NEEDS_INFORMATION, DossierState.REJECTED),
     DossierState.REJECTED: (DossierState.SUBMITTED, DossierState.APPROVED),
 }
 EDITABLE = (DossierState.DRAFT, DossierState.NEEDS_INFORMATION, DossierState.REJECTED)

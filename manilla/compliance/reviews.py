@@ -72,7 +72,8 @@ async def decide_merchant(
 ) -> None:
     """Approves, rejects or disables a merchant, if its status is still `was`.
 
-    If the merchant was pending or rejected, the decision also applies to its dossier.
+    If the merchant was pending or rejected, the decision also applies to its dossier. A dossier
+    that already has the decision stays as it is.
     """
     reason = reason.strip()
     if status is MerchantStatus.REJECTED and not reason:
@@ -81,7 +82,7 @@ async def decide_merchant(
     is_approved = status is MerchantStatus.APPROVED
     async with db.transaction() as connection:
         dossier = await dossiers.lock(connection, merchant_id)
-        state = STATES.get(status) if dossier and was in UNDECIDED else None
+        state = _next_state(dossier, status, was)
         if is_approved and was in UNDECIDED:
             await _check_reason(connection, merchant_id, reason, needs_dossier=needs_dossier)
         if dossier and state:
@@ -91,7 +92,7 @@ async def decide_merchant(
             # The merchant does not see the reason for an approval.
             status_reason=None if is_approved else reason or None,
             status_was=was,
-            level=MerchantLevel.VERIFIED if is_approved and state else None,
+            level=_next_level(dossier, state),
         )
         await merchants.change(connection, keyring, merchant_id, wanted)
         if dossier and state:
@@ -107,7 +108,7 @@ async def decide_dossier(
     *,
     was: DossierState,
 ) -> None:
-    """Decides only on the dossier. An approval makes the merchant verified."""
+    """Decides on the dossier, and sets the merchant's level, but not its status."""
     note = note.strip()
     async with db.transaction() as connection:
         dossier = await dossiers.lock(connection, merchant_id)
@@ -119,10 +120,28 @@ async def decide_dossier(
             raise BadNote(errors={"note": "Enter a note. The merchant will see it."})
         await _move(connection, dossier, state, note)
         await _report(connection, await merchants.get(connection, merchant_id), state, note)
-        if state is DossierState.APPROVED:
-            wanted = MerchantUpdate(level=MerchantLevel.VERIFIED)
+        if level := _next_level(dossier, state):
+            wanted = MerchantUpdate(level=level)
             await merchants.change(connection, keyring, merchant_id, wanted)
         await dossiers.record_move(connection, dossier, state, note=note)
+
+
+def _next_state(
+    dossier: Dossier | None, status: MerchantStatus, was: MerchantStatus
+) -> DossierState | None:
+    """Returns the dossier's new state after a decision on its merchant, or None."""
+    state = STATES.get(status)
+    if dossier is None or was not in UNDECIDED or state == dossier.state:
+        return None
+    return state
+
+
+def _next_level(dossier: Dossier | None, state: DossierState | None) -> MerchantLevel | None:
+    """Returns the merchant's new level after its dossier moved to `state`, or None."""
+    if state is DossierState.APPROVED:
+        return MerchantLevel.VERIFIED
+    was_approved = dossier is not None and dossier.state == DossierState.APPROVED
+    return MerchantLevel.UNVERIFIED if was_approved and state is DossierState.REJECTED else None
 
 
 async def _report(
@@ -139,9 +158,12 @@ async def _report(
 def needs_reason(view: DossierView, *, needs_dossier: bool) -> bool:
     """Whether an approval needs a reason because the dossier is incomplete.
 
-    If `needs_dossier` is False, a merchant that has no dossier is approved without a reason.
+    If `needs_dossier` is False, a merchant that has no dossier is approved without a reason. A
+    dossier that was approved earlier needs no second reason.
     """
-    return not view.is_complete and (needs_dossier or view.dossier is not None)
+    if view.dossier is None:
+        return needs_dossier
+    return not view.is_complete and view.dossier.state != DossierState.APPROVED
 
 
 async def _check_reason(

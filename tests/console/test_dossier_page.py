@@ -110,6 +110,63 @@ async def test_a_rejected_merchant_sees_the_note_and_can_submit_again(
     assert await _now(pending) == ("approved", "verified", "approved")
 
 
+@pytest.mark.parametrize("verdict", ["approved", "rejected"])
+@pytest.mark.parametrize("earlier", ["approved", "rejected"])
+async def test_a_merchant_is_decided_after_its_kyc_by_either_decision(
+    pending: MerchantDashboard, officer: SignedInUser, earlier: str, verdict: str
+) -> None:
+    await _submit(pending)
+    kyc = {"state": earlier, "was": "submitted", "note": "Checked at the registry."}
+    await officer.post(_at(pending, "/dossier/decide"), kyc)
+    decision = {"status": verdict, "was": "pending", "reason": "Checked by phone."}
+    reply = await officer.post(_at(pending, "/status"), decision)
+    assert f"{verdict.capitalize()}. The merchant" in await officer.follow(reply)
+    level = "verified" if verdict == "approved" else "unverified"
+    assert await _now(pending) == (verdict, level, verdict)
+    moves = 2 if verdict == earlier else 3
+    assert len(await dossiers.history(pending.services.db, pending.merchant.new.id)) == moves
+
+
+@pytest.mark.parametrize("verdict", ["approved", "rejected"])
+@pytest.mark.parametrize("earlier", ["approved", "rejected"])
+async def test_kyc_is_decided_after_its_merchant_by_the_other_decision(
+    pending: MerchantDashboard, officer: SignedInUser, earlier: str, verdict: str
+) -> None:
+    await _submit(pending)
+    decision = {"status": earlier, "was": "pending", "reason": "Checked by phone."}
+    await officer.post(_at(pending, "/status"), decision)
+    kyc = {"state": verdict, "was": earlier, "note": "Checked at the registry."}
+    page = await officer.follow(await officer.post(_at(pending, "/dossier/decide"), kyc))
+    assert ("The dossier is now" in page) == (verdict == earlier)
+    level = "verified" if verdict == "approved" else "unverified"
+    assert await _now(pending) == (earlier, level, verdict)
+
+
+async def test_the_reason_for_approving_incomplete_kyc_is_asked_once(
+    pending: MerchantDashboard, officer: SignedInUser
+) -> None:
+    address = {"address": "1 Marina, Lagos"}
+    await pending.owner.post("/verification/sections/address", address)
+    kyc = {"state": "approved", "was": "draft", "note": "Known since 2019"}
+    await officer.post(_at(pending, "/dossier/decide"), kyc)
+    assert "Reason for approving" not in (await officer.get(_at(pending))).body.decode()
+    await officer.post(_at(pending, "/status"), APPROVE)
+    assert await _now(pending) == ("approved", "verified", "approved")
+
+
+async def test_a_level_that_an_administrator_sets_after_the_kyc_outlasts_the_approval(
+    pending: MerchantDashboard, officer: SignedInUser
+) -> None:
+    await _submit(pending)
+    kyc = {"state": "approved", "was": "submitted", "note": ""}
+    await officer.post(_at(pending, "/dossier/decide"), kyc)
+    services, merchant_id = pending.services, pending.merchant.new.id
+    lowered = MerchantUpdate(level=MerchantLevel.UNVERIFIED)
+    await merchants.change(services.db, services.keyring, merchant_id, lowered)
+    await officer.post(_at(pending, "/status"), APPROVE)
+    assert await _now(pending) == ("approved", "unverified", "approved")
+
+
 async def test_asking_for_information_needs_a_note_and_leaves_the_status(
     pending: MerchantDashboard, officer: SignedInUser
 ) -> None:
