@@ -49,6 +49,23 @@ PAYMENTS: tuple[Invariant, ...] = (
             WHERE coalesce(p.payments, 0) <> (c.status = 'paid')::integer""",
     ),
     Invariant(
+        "received_amounts_are_what_charges_received",
+        "If a rule for wrong amounts was applied to a payment, its received amount is the sum of "
+        "its accepted charges. A successful payment has received at least the amount due.",
+        """SELECT p.merchant_id, p.trx_id, p.status, p.received_minor, c.minor AS of_charges
+             FROM payment p
+             LEFT JOIN (SELECT merchant_id, trx_id, sum(paid_minor) AS minor,
+                               bool_or(status = 'part') AS has_part
+                          FROM charge WHERE status IN ('paid', 'part')
+                         GROUP BY merchant_id, trx_id) AS c
+                  USING (merchant_id, trx_id)
+            WHERE p.received_minor <> coalesce(c.minor, 0)
+               OR (p.received_minor IS NULL AND c.has_part)
+               OR (p.status = 'success' AND p.received_minor < p.amount_minor
+                   + CASE p.commission_bearer WHEN 'customer' THEN p.commission_minor
+                     ELSE 0 END)""",
+    ),
+    Invariant(
         "suspense_is_what_charges_left_there",
         "Each charge in the suspense account, and each charge whose customer credit could not be "
         "refunded, has a posting to the suspense account. Other charges have none.",

@@ -53,7 +53,9 @@ class ReceivedAmount(msgspec.Struct, frozen=True):
 
     @property
     def is_usual(self) -> bool:
-        return self.is_as_requested and not self.parts and not self.is_part
+        """Whether this is the only amount received, and the amount due."""
+        is_first = self.payment.received_minor is None
+        return is_first and self.is_as_requested and not self.is_part
 
     def obstacle(self) -> str | None:
         """Returns why an administrator must review the amount, or None if the rules accept it."""

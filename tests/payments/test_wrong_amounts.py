@@ -31,6 +31,7 @@ from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import Refund, RefundStatus
 from manilla.refunds.returns import NothingToReturn
 from manilla.resolutions import resolutions
+from manilla.sql.runner import FOLDER
 from tests.payments import webhooks
 from tests.payments.shop import HOLD, Shop, Started
 from tests.refunds.test_on_hold import DISABLE, OFF, _sent
@@ -365,6 +366,43 @@ async def test_the_whole_amount_beside_a_part_returns_the_part(shop: Shop) -> No
     await shop.until(started, "success")
     assert (await _until_returned(shop, started)).amount_minor == 70_000
     assert await shop.balance() == 100_000
+
+
+async def _paid_after_a_returned_part(shop: Shop) -> Started:
+    """A customer with two open pages sends a part, cancels, and pays in full on the other page."""
+    started = await _start(shop, ASK_AND_SETTLE)
+    card = await shop.choose(started, CARD)
+    await _part(shop, started, 400)
+    await shop.services.checkout.cancel(started.trx_id)
+    await _until_returned(shop, started)
+    await shop.pay(card)
+    await shop.until(started, "success")
+    return started
+
+
+async def test_a_full_amount_after_a_returned_part_counts_as_received(shop: Shop) -> None:
+    started = await _paid_after_a_returned_part(shop)
+    assert await shop.balance() == 100_000
+    assert (await shop.verify(started)).json["amount_received"] == 1400
+    completed = (await shop.notifications(started))[-1]
+    assert completed["message"] == "Payment Completed"
+    assert completed["data"]["amount_received"] == 1400
+    page = await shop.services.checkout.view(started.trx_id)
+    assert page.returned == Money.of(400, "NGN")
+    assert [each.amount_minor for each in await _refunds(shop, started)] == [40_000]
+
+
+async def test_an_upgrade_corrects_received_amounts_without_the_full_amount(shop: Shop) -> None:
+    started = await _paid_after_a_returned_part(shop)
+    about = shop.merchant.new.id, started.trx_id
+    [rule] = [each for each in PAYMENTS if each.name.startswith("received_amounts")]
+    await shop.services.db.execute(
+        "UPDATE payment SET received_minor = 40000 WHERE merchant_id = $1 AND trx_id = $2", *about
+    )
+    violations = await shop.services.db.records(rule.violations)
+    assert started.trx_id in [each["trx_id"] for each in violations]
+    await shop.services.db.execute((FOLDER / "0095_amounts_received.sql").read_text())
+    assert (await shop.verify(started)).json["amount_received"] == 1400
 
 
 async def test_the_payment_expires_while_its_rest_arrives_and_no_money_is_lost(shop: Shop) -> None:
