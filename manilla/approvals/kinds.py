@@ -165,6 +165,7 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
             result = await resolutions.resolve(
                 *(connection, change.case_id, change.note, change.action),
                 merchant_id=change.owner_id,
+                seen=change.amount,
             )
         case ProtectionChange():
             result = await protection.apply(connection, change)
@@ -261,9 +262,10 @@ async def _resolution_needs_second(connection: Connection, change: CaseResolutio
     case = await cases.find(connection, change.case_id, merchant_id=change.owner_id)
     if change.action is CaseAction.NOTHING or case.environment == Environment.SANDBOX:
         return False
-    if change.needs_second or case.amount is None:
+    amount = await resolutions.amount(connection, case)
+    if change.needs_second or amount is None:
         return True
-    return await _is_above_limit(connection, change, case.amount)
+    return await _is_above_limit(connection, change, amount)
 
 
 async def _is_above_limit(connection: Connection, change: Change, amount: Money) -> bool:

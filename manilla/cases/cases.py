@@ -41,7 +41,12 @@ class CaseKind(StrEnum):
 REOPENED_BY_RECURRENCE = frozenset((CaseKind.CLEARING_DIFFERS,))
 # A resolved case of these kinds is reopened only if there is new evidence.
 REOPENED_BY_NEW_EVIDENCE = frozenset(
-    (CaseKind.CONTRADICTION, CaseKind.WEBHOOK_DISAGREES, CaseKind.STATEMENT_DIFFERS)
+    (
+        CaseKind.CONTRADICTION,
+        CaseKind.WEBHOOK_DISAGREES,
+        CaseKind.STATEMENT_DIFFERS,
+        CaseKind.WRONG_AMOUNT,
+    )
 )
 
 
@@ -116,8 +121,12 @@ async def open_case(
     trx_id: str | None = None,
     amount: Money | None = None,
     provider: str | None = None,
+    replaces: bool = False,
 ) -> None:
-    """Opens or reopens a case. There is at most one case for each kind and reference."""
+    """Opens or reopens a case. There is at most one case for each kind and reference.
+
+    If the case is already open, `replaces` makes it show this detail and amount from now on.
+    """
     if isinstance(connection, Database):
         async with connection.transaction() as inside:
             await open_case(
@@ -127,6 +136,7 @@ async def open_case(
                 trx_id=trx_id,
                 amount=amount,
                 provider=provider,
+                replaces=replaces,
             )
         return
     opened = await connection.value(
@@ -140,10 +150,11 @@ async def open_case(
                SET status = 'open', detail = excluded.detail, amount_minor = excluded.amount_minor,
                    opened_at = now(), resolution = NULL, resolved_at = NULL,
                    vanished_at = NULL, provider = excluded.provider
-             WHERE c.status = 'resolved' AND ($9 OR ($10 AND c.detail <> excluded.detail
+             WHERE (c.status = 'resolved' AND $9)
+                OR (($12 OR (c.status = 'resolved' AND $10)) AND c.detail <> excluded.detail
                AND NOT EXISTS (SELECT FROM case_event e
                                 WHERE e.merchant_id = c.merchant_id AND e.case_id = c.id
-                                  AND e.event <> 'resolved' AND e.detail = excluded.detail)))
+                                  AND e.event <> 'resolved' AND e.detail = excluded.detail))
             RETURNING merchant_id, id, detail)
         INSERT INTO case_event (merchant_id, case_id, event, detail)
         SELECT o.merchant_id, o.id,
@@ -155,7 +166,7 @@ async def open_case(
         RETURNING event""",
         *(merchant_id, environment, kind, reference, trx_id),
         *(amount.currency if amount else None, amount.minor if amount else None, detail),
-        *(kind in REOPENED_BY_RECURRENCE, kind in REOPENED_BY_NEW_EVIDENCE, provider),
+        *(kind in REOPENED_BY_RECURRENCE, kind in REOPENED_BY_NEW_EVIDENCE, provider, replaces),
     )
     if opened is not None:
         log.warning("case_opened", kind=kind, reference=reference, again=opened == "reopened")

@@ -85,7 +85,8 @@ async def resolve(
 ) -> None:
     """Resolve a case. Exits with 1 if the case is already resolved."""
     case = await cases.find(tools.db, case_id, merchant_id=merchant)
-    change = CaseResolution(case.id, action, note, case.merchant_id or None, case.amount)
+    amount = await resolutions.amount(tools.db, case)
+    change = CaseResolution(case.id, action, note, case.merchant_id or None, amount)
     await changes.apply(tools, change, note)
     resolved = await cases.find(tools.db, case_id, merchant_id=case.merchant_id)
     tools.print_fields(as_row(COLUMNS, resolved))

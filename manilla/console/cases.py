@@ -142,7 +142,8 @@ async def resolve(request: PageRequest) -> PageResponse:
         action = request.form.choice("action", CaseAction)
         note = request.form.required("note", at_most=NOTE_LENGTH_MAX)
         resolution = CaseResolution(
-            *(case.id, action, note, case.merchant_id or None, case.amount),
+            *(case.id, action, note, case.merchant_id or None),
+            await resolutions.amount(request.db, case),
             needs_second=not request.may(Permission.MONEY_ALONE),
         )
         await changes.check(request.approvals, resolution)

@@ -13,7 +13,7 @@ LINES_MAX = 2  # the maximum number of lines that the SQL function `ledger_post`
 
 
 class PostingKind(StrEnum):
-    """The kind of a posting. A transaction has at most one posting of each kind."""
+    """The kind of a posting. A transaction has at most one posting of each kind and suffix."""
 
     PAYMENT = "payment"
     COMMISSION = "commission"
@@ -85,7 +85,9 @@ class Posting(msgspec.Struct, frozen=True):
 
     merchant_id: int
     trx_id: str
-    kind: str  # a PostingKind; in a case about a payout's earlier rail, with the suffix `:rail`
+    # A PostingKind. It has the suffix `:rail` in a case about a payout's earlier rail, and `:2`,
+    # `:3` and so on if money was posted to or from suspense several times.
+    kind: str
     environment: Environment
     wallet: Money
     lines: tuple[Line, ...]
@@ -120,6 +122,22 @@ ADJUSTMENT = "adjustment"
 # Money from customers that is not credited to a wallet, such as a surplus or a partial payment.
 CUSTOMER_CREDIT = "customer_credit"
 BANK = "bank"
+
+
+async def next_kind(
+    connection: Connection, merchant_id: int, trx_id: str, kind: PostingKind
+) -> str:
+    """Returns the kind for a transaction's next posting of this kind: `kind`, `kind:2` and so on.
+
+    The caller must hold a lock on the transaction.
+    """
+    number: int = await connection.value(
+        """
+        SELECT count(*) + 1 FROM posting
+         WHERE merchant_id = $1 AND trx_id = $2 AND split_part(kind, ':', 1) = $3""",
+        *(merchant_id, trx_id, kind),
+    )
+    return kind if number == 1 else f"{kind}:{number}"
 
 
 class _PostedRow(msgspec.Struct, frozen=True):

@@ -73,11 +73,16 @@ async def suspend(connection: Connection, payment: Payment, charge: Charge, paid
     if paid.minor:
         clearing = Line(posting.clearing(charge.provider), -paid.minor)
         held = Line(posting.SUSPENSE, paid.minor)
-        nothing = Money(paid.currency, 0)
+        nothing, kind = Money(paid.currency, 0), await _next_suspense(connection, charge)
         await _post(
-            connection,
-            [_posting(payment, charge.reference, PostingKind.SUSPENSE, nothing, clearing, held)],
+            connection, [_posting(payment, charge.reference, kind, nothing, clearing, held)]
         )
+
+
+async def _next_suspense(connection: Connection, charge: Charge) -> str:
+    return await posting.next_kind(
+        connection, charge.merchant_id, charge.reference, PostingKind.SUSPENSE
+    )
 
 
 async def keep_credit(
@@ -101,7 +106,8 @@ async def suspend_credit(
 ) -> None:
     """Moves customer credit to the suspense account, because its refund failed."""
     held = Line(posting.SUSPENSE, amount.minor)
-    await _post_credit(connection, payment, charge, -amount.minor, PostingKind.SUSPENSE, held)
+    kind = await _next_suspense(connection, charge)
+    await _post_credit(connection, payment, charge, -amount.minor, kind, held)
 
 
 async def _post_credit(
@@ -109,7 +115,7 @@ async def _post_credit(
     payment: Payment,
     charge: Charge,
     minor: int,
-    kind: PostingKind,
+    kind: str,
     other: Line,
 ) -> None:
     credit = Line(posting.CUSTOMER_CREDIT, minor)
@@ -138,7 +144,7 @@ def provider_fee_postings(payment: Payment, charge: Charge, fee: Money | None) -
 def _posting(
     payment: Payment,
     trx_id: str,
-    kind: PostingKind,
+    kind: str,
     wallet: Money,
     first: Line,
     *others: Line,

@@ -67,17 +67,33 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "suspense_is_what_charges_left_there",
-        "Each charge in the suspense account, and each charge whose customer credit could not be "
-        "refunded, has a posting to the suspense account. Other charges have none.",
-        """SELECT c.merchant_id, c.reference, c.status, c.paid_minor, g.kind
+        "The postings of a charge to the suspense account are its held money, the money that "
+        "arrived later, and customer credit that could not be refunded.",
+        """SELECT c.merchant_id, c.reference, c.status, c.paid_minor, c.excess_minor, g.minor
              FROM charge c
-             LEFT JOIN posting g ON g.merchant_id = c.merchant_id AND g.trx_id = c.reference
-                  AND g.kind = 'suspense'
-            WHERE ((c.status = 'suspense' AND c.paid_minor > 0) OR EXISTS (
-                  SELECT FROM refund r
-                   WHERE r.merchant_id = c.merchant_id AND r.payment_trx_id = c.trx_id
-                     AND r.charge_reference = c.reference AND r.customer_credit_minor > 0
-                     AND r.status = 'failed')) <> (g.kind IS NOT NULL)""",
+             LEFT JOIN (SELECT p.merchant_id, p.trx_id, sum(e.amount_minor) AS minor
+                          FROM posting p
+                          JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+                               AND e.account = 'suspense'
+                         WHERE split_part(p.kind, ':', 1) = 'suspense'
+                         GROUP BY p.merchant_id, p.trx_id) AS g
+                  ON g.merchant_id = c.merchant_id AND g.trx_id = c.reference
+             LEFT JOIN (SELECT merchant_id, charge_reference, sum(customer_credit_minor) AS minor
+                          FROM refund WHERE customer_credit_minor > 0 AND status = 'failed'
+                         GROUP BY merchant_id, charge_reference) AS r
+                  ON r.merchant_id = c.merchant_id AND r.charge_reference = c.reference
+            WHERE CASE WHEN c.status = 'suspense' THEN coalesce(c.paid_minor, 0) ELSE 0 END
+                  + c.excess_minor + coalesce(r.minor, 0) <> coalesce(g.minor, 0)""",
+    ),
+    Invariant(
+        "suspense_is_released_once",
+        "No more money of a charge left the suspense account than was posted to it.",
+        """SELECT p.merchant_id, p.trx_id, sum(e.amount_minor) AS minor
+             FROM posting p
+             JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+                  AND e.account = 'suspense'
+            WHERE split_part(p.kind, ':', 1) IN ('suspense', 'suspense_released')
+            GROUP BY p.merchant_id, p.trx_id HAVING sum(e.amount_minor) < 0""",
     ),
     Invariant(
         "customer_credit_is_what_charges_have",
@@ -103,9 +119,9 @@ PAYMENTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "suspense_has_its_case",
-        "Each charge in the suspense account has a case.",
+        "Each charge with money that was posted to the suspense account has a case.",
         """SELECT c.merchant_id, c.reference FROM charge c
-            WHERE c.status = 'suspense' AND NOT EXISTS (
+            WHERE (c.status = 'suspense' OR c.excess_minor <> 0) AND NOT EXISTS (
                   SELECT FROM operator_case o
                    WHERE o.merchant_id = c.merchant_id AND o.reference = c.reference)""",
     ),

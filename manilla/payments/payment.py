@@ -153,6 +153,8 @@ class Charge(msgspec.Struct, frozen=True):
     # The channel that the customer chose. None if the customer decides on the provider's page.
     channel: Channel | None = None
     credit_minor: int = 0  # the part of the paid amount that is in customer_credit now
+    # The amount that arrived later, in addition to the paid amount, and was posted to suspense.
+    excess_minor: int = 0
 
     @property
     def amount(self) -> Money:

@@ -189,10 +189,10 @@ async def _paid(
 ) -> None:
     assert state.paid is not None
     if charge.has_arrived:
-        # The money is already in the ledger.
-        # If a signed webhook disagrees or more money has arrived, an administrator must decide.
-        await _report_disagreement(connection, payment, charge, said)
-        await _report_more(connection, payment, charge, state.paid)
+        # The first money is already in the ledger. More may have arrived since.
+        await wrong_amounts.receive_more(connection, payment, charge, state.paid)
+        others = [each for each in said if not each.is_within(charge.accepted, state.paid)]
+        await _report_disagreement(connection, payment, charge, others)
         return
     received = await wrong_amounts.received_amount(connection, payment, charge, state.paid)
     trouble = _trouble(received, said)
@@ -262,18 +262,6 @@ async def _report_disagreement(
     for claim in claims.disagreeing(said, accepted or charge.accepted):
         detail = f"A signed webhook says {claim.text}; {charge.amount} was asked for."
         await _open_case(connection, payment, charge, CaseKind.WEBHOOK_DISAGREES, detail)
-
-
-async def _report_more(
-    connection: Connection, payment: Payment, charge: Charge, paid: Money
-) -> None:
-    """Opens a case if the provider's amount for a charge differs from the accepted amount.
-
-    For example, a customer may send the remaining amount to the first transfer's account.
-    """
-    if charge.status is not ChargeStatus.SUSPENSE and paid != charge.accepted:
-        detail = f"The provider now says {paid}; {charge.accepted} was accepted. Nothing was moved."
-        await _open_case(connection, payment, charge, CaseKind.WRONG_AMOUNT, detail)
 
 
 async def _open_case(

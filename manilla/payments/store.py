@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from manilla.kit.batch import SharedReads
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job
+from manilla.kit.money import Money
 from manilla.kit.sessions.rows import columns, struct_of
 from manilla.ledger import trx_ids
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
@@ -208,6 +209,16 @@ async def conclude_charge(
          WHERE merchant_id = $1 AND reference = $2""",
         *(concluded.merchant_id, concluded.reference, status, paid_minor, reason, error_code),
         credit_minor,
+    )
+
+
+async def add_excess(connection: Connection, changed: Charge, excess: Money) -> None:
+    """Records money above the accepted amount. The caller must have locked the payment's row."""
+    await connection.execute(
+        """
+        UPDATE charge SET excess_minor = excess_minor + $3, updated_at = now()
+         WHERE merchant_id = $1 AND reference = $2""",
+        *(changed.merchant_id, changed.reference, excess.minor),
     )
 
 

@@ -30,11 +30,17 @@ EXPLANATIONS = {
 }
 
 
-class _Suspended(msgspec.Struct, frozen=True):
+class Suspended(msgspec.Struct, frozen=True):
+    """What a charge has in the suspense account now."""
+
     environment: str
     currency: str
     amount_minor: int
     clearing: str
+
+    @property
+    def amount(self) -> Money:
+        return Money(self.currency, self.amount_minor)
 
 
 class HeldMoney(msgspec.Struct, frozen=True):
@@ -42,7 +48,7 @@ class HeldMoney(msgspec.Struct, frozen=True):
 
     reference: str
     received: Money
-    expected: Money
+    expected: Money | None  # None if the money arrived in addition to an accepted amount
     outcome: CaseAction | None  # None while an administrator is reviewing the money
 
     @property
@@ -53,20 +59,23 @@ class HeldMoney(msgspec.Struct, frozen=True):
 async def release(
     connection: Connection, merchant_id: int, reference: str, action: CaseAction, why: str
 ) -> None:
-    """Releases the money exactly once: a second call raises `NothingInSuspense`."""
-    held = await _held(connection, merchant_id, reference)
-    if held is None:
+    """Releases all money that the charge has in suspense. The caller has locked its payment.
+
+    Raises `NothingInSuspense` if the money was released before.
+    """
+    found = await held(connection, merchant_id, reference)
+    if found is None:
         raise NothingInSuspense
-    amount = Money(held.currency, held.amount_minor)
-    to = {CaseAction.RETURN: held.clearing, CaseAction.KEEP: posting.ADJUSTMENT}.get(action)
+    amount, kind = found.amount, PostingKind.SUSPENSE_RELEASED
+    to = {CaseAction.RETURN: found.clearing, CaseAction.KEEP: posting.ADJUSTMENT}.get(action)
     [posted] = await posting.post(
         connection,
         [
             Posting(
                 merchant_id=merchant_id,
                 trx_id=reference,
-                kind=PostingKind.SUSPENSE_RELEASED,
-                environment=Environment(held.environment),
+                kind=await posting.next_kind(connection, merchant_id, reference, kind),
+                environment=Environment(found.environment),
                 wallet=amount if to is None else Money(amount.currency, 0),
                 lines=(
                     Line(posting.SUSPENSE, -amount.minor),
@@ -85,20 +94,23 @@ async def release(
     )
 
 
-async def is_held(connection: Connection | Database, merchant_id: int, reference: str) -> bool:
-    return await _held(connection, merchant_id, reference) is not None
-
-
 async def release_action(
     db: Connection | Database, merchant_id: int, reference: str
 ) -> CaseAction | None:
-    """Returns how the money left the suspense account, or None if it is still there."""
+    """Returns how the money left the suspense account, or None if it is still there.
+
+    If money arrived several times, this is about the latest money.
+    """
     account: str | None = await db.value(
         """
-        SELECT e.account FROM posting p
+        SELECT CASE WHEN p.kind NOT LIKE 'suspense_released%' THEN NULL ELSE e.account END
+          FROM posting p
+          JOIN entry s ON s.merchant_id = p.merchant_id AND s.posting_id = p.id
+               AND s.account = 'suspense'
           JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
-         WHERE p.merchant_id = $1 AND p.trx_id = $2 AND p.kind = 'suspense_released'
-           AND e.account <> 'suspense'""",
+               AND e.account <> 'suspense'
+         WHERE p.merchant_id = $1 AND p.trx_id = $2
+         ORDER BY p.id DESC LIMIT 1""",
         *(merchant_id, reference),
     )
     if account is None:
@@ -109,33 +121,50 @@ async def release_action(
 
 
 async def held_money(db: Database, charges: Sequence[Charge]) -> list[HeldMoney]:
-    return [
-        HeldMoney(
-            reference=charge.reference,
-            received=Money(charge.currency, charge.paid_minor or 0),
-            expected=charge.amount,
-            outcome=await release_action(db, charge.merchant_id, charge.reference),
-        )
-        for charge in charges
-        if charge.status is ChargeStatus.SUSPENSE
-    ]
+    found = []
+    for charge in charges:
+        is_held = charge.status is ChargeStatus.SUSPENSE
+        if is_held or charge.excess_minor:
+            paid_minor = charge.paid.minor if is_held else 0
+            outcome = await release_action(db, charge.merchant_id, charge.reference)
+            found.append(
+                HeldMoney(
+                    reference=charge.reference,
+                    received=Money(charge.currency, paid_minor + charge.excess_minor),
+                    expected=charge.amount if is_held else None,
+                    outcome=outcome,
+                )
+            )
+    return found
 
 
-async def _held(
+async def booked(connection: Connection, charge: Charge) -> Money | None:
+    """Returns the charge's money that is or was in our ledger, or None if there was none."""
+    if charge.status is not ChargeStatus.SUSPENSE:
+        return Money(charge.currency, charge.accepted.minor + charge.excess_minor)
+    # The money in the suspense account may be in another currency than was requested.
+    currency: str | None = await connection.value(
+        "SELECT currency FROM posting WHERE merchant_id = $1 AND trx_id = $2 AND kind = 'suspense'",
+        *(charge.merchant_id, charge.reference),
+    )
+    return None if currency is None else Money(currency, charge.paid.minor + charge.excess_minor)
+
+
+async def held(
     connection: Connection | Database, merchant_id: int, reference: str
-) -> _Suspended | None:
+) -> Suspended | None:
     return await connection.row(
-        _Suspended,
+        Suspended,
         """
-        SELECT p.environment, p.currency, s.amount_minor, 'clearing:' || c.provider AS clearing
+        SELECT p.environment, p.currency, sum(s.amount_minor)::bigint AS amount_minor,
+               'clearing:' || c.provider AS clearing
           FROM posting p
           JOIN entry s ON s.merchant_id = p.merchant_id AND s.posting_id = p.id
                AND s.account = 'suspense'
           JOIN charge c ON c.merchant_id = p.merchant_id AND c.reference = p.trx_id
-         WHERE p.merchant_id = $1 AND p.trx_id = $2 AND p.kind = 'suspense'
-           AND NOT EXISTS (SELECT FROM posting r
-                            WHERE r.merchant_id = $1 AND r.trx_id = $2
-                              AND r.kind = 'suspense_released')""",
+         WHERE p.merchant_id = $1 AND p.trx_id = $2
+         GROUP BY p.environment, p.currency, c.provider
+        HAVING sum(s.amount_minor) > 0""",
         *(merchant_id, reference),
     )
 

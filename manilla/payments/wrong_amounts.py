@@ -20,7 +20,7 @@ from manilla.ledger.posting import PostingKind
 from manilla.merchants import queries as merchants
 from manilla.merchants.merchants import OverpaidRule, UnderpaidRule
 from manilla.merchants.queries import WrongAmountRules
-from manilla.payments import books, store
+from manilla.payments import books, store, suspense
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
 
 
@@ -133,6 +133,31 @@ async def complete(connection: Connection, received: ReceivedAmount) -> Payment:
     return payment if received.is_usual else add_received(payment, received.paid)
 
 
+async def receive_more(
+    connection: Connection, payment: Payment, charge: Charge, paid: Money
+) -> None:
+    """Posts money that arrived for a charge after its first money to the suspense account.
+
+    For example, a customer may send the remaining amount to the first transfer's account. If the
+    provider now reports less than before, or another currency, no money moves.
+    """
+    booked = await suspense.booked(connection, charge) or Money(paid.currency, 0)
+    if paid == booked:
+        return
+    detail = f"The provider now says {paid}; {booked} was accepted."
+    if paid.currency != booked.currency or paid.minor < booked.minor:
+        await _open_case(connection, payment, charge, f"{detail} Nothing was moved.", charge.amount)
+        return
+    excess = paid - booked
+    await books.suspend(connection, payment, charge, excess)
+    await store.add_excess(connection, charge, excess)
+    held = await suspense.held(connection, charge.merchant_id, charge.reference)
+    assert held is not None
+    detail = f"{detail} The difference is {excess}."
+    await _open_case(connection, payment, charge, detail, held.amount, replaces=True)
+    await _note(connection, payment, "suspense", f"charge {charge.reference}: {detail}")
+
+
 def amount_to_return(payment: Payment) -> Money:
     """Returns the amount to refund to the customer of a payment that is no longer pending."""
     nothing = Money(payment.currency, 0)
@@ -162,18 +187,34 @@ async def hold_unreturned(
     charge = await store.charge(connection, payment.merchant_id, reference)
     assert charge is not None
     await books.suspend_credit(connection, payment, charge, amount)
+    detail = f"{amount} could not be returned to the customer: {reason}"
+    kind = CaseKind.NOT_RETURNED
+    await _open_case(connection, payment, charge, detail, amount, kind)
+    await _note(connection, payment, "suspense", f"charge {reference}: {amount} was not returned")
+
+
+async def _open_case(
+    connection: Connection,
+    payment: Payment,
+    charge: Charge,
+    detail: str,
+    amount: Money,
+    kind: CaseKind = CaseKind.WRONG_AMOUNT,
+    *,
+    replaces: bool = False,
+) -> None:
     await cases.open_case(
         connection,
-        CaseKind.NOT_RETURNED,
-        reference,
-        f"{amount} could not be returned to the customer: {reason}",
+        kind,
+        charge.reference,
+        detail,
         merchant_id=payment.merchant_id,
         environment=payment.environment,
         trx_id=payment.trx_id,
         amount=amount,
         provider=charge.provider,
+        replaces=replaces,
     )
-    await _note(connection, payment, "suspense", f"charge {reference}: {amount} was not returned")
 
 
 async def _note(connection: Connection, payment: Payment, event: str, detail: str) -> None:

@@ -44,8 +44,9 @@ COMPLETENESS: tuple[Invariant, ...] = (
                      WHERE s.merchant_id = p.merchant_id AND s.commission_trx_id = p.trx_id)
                WHEN p.kind LIKE 'payout%' THEN EXISTS (SELECT FROM payout s WHERE {_KEY})
                WHEN p.kind LIKE 'refund%' THEN EXISTS (SELECT FROM refund s WHERE {_KEY})
-               WHEN p.kind IN ('provider_fee', 'surplus', 'part', 'part_used', 'suspense',
-                               'suspense_released') THEN EXISTS (
+               WHEN split_part(p.kind, ':', 1) IN (
+                    'provider_fee', 'surplus', 'part', 'part_used', 'suspense',
+                    'suspense_released') THEN EXISTS (
                     SELECT FROM charge s
                      WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)
                WHEN p.kind LIKE 'case%' THEN EXISTS (
@@ -322,7 +323,8 @@ def terms(until: datetime, term_days: int) -> tuple[Invariant, ...]:
           FROM posting p
           JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
                AND e.account = 'suspense'
-         WHERE p.kind IN ('suspense', 'suspense_released') AND p.posted_at <= {moment}
+         WHERE split_part(p.kind, ':', 1) IN ('suspense', 'suspense_released')
+           AND p.posted_at <= {moment}
          GROUP BY 1, 2, 3
         HAVING sum(e.amount_minor) <> 0 AND min(p.posted_at) < {moment} - {term}""",
         ),

@@ -33,6 +33,13 @@ class Claimed(msgspec.Struct, frozen=True):
     def agrees_with(self, expected: Money) -> bool:
         return Claim(self.amount, self.currency).agrees_with(expected)
 
+    def is_within(self, first: Money, total: Money) -> bool:
+        """Whether the total was the claimed amount while it grew from the first amount."""
+        if self.amount is None or self.amount.is_nan() or first.currency != total.currency:
+            return False
+        is_same_currency = self.currency in (None, total.currency)
+        return is_same_currency and first.amount <= self.amount <= total.amount
+
     @property
     def text(self) -> str:
         if self.amount is None:

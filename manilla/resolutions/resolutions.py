@@ -6,6 +6,8 @@ from manilla.audit import audit
 from manilla.cases import cases
 from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseAction, CaseKind, CaseRefused
 from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.payments import store as payments
 from manilla.payments import suspense
@@ -20,6 +22,11 @@ VANISHED_NOTE = "The problem has vanished."
 _NOTHING = {CaseAction.NOTHING: "You have reviewed the case, and no money needs to be moved."}
 
 
+class AmountChanged(Refusal):
+    status, code = 409, "AMOUNT_CHANGED"
+    message = "The amount has changed in the meantime. Review the case again."
+
+
 class ResolutionOption(msgspec.Struct, frozen=True):
     """An option to resolve a case: the action for `resolve`, and a description."""
 
@@ -31,14 +38,23 @@ async def options(db: Database | Connection, case: Case) -> list[ResolutionOptio
     """Returns the administrator's current options to resolve the case."""
     if case.status != "open":
         return []
-    if await suspense.is_held(db, case.merchant_id, case.reference):
-        found = suspense.EXPLANATIONS
+    if held := await suspense.held(db, case.merchant_id, case.reference):
+        found = {each: f"{held.amount}: {text}" for each, text in suspense.EXPLANATIONS.items()}
     else:
         found = _NOTHING
         if case.kind == CaseKind.CONTRADICTION:
             more = await clearing_adjustment.options(db, case)
             found = more | _NOTHING
     return [ResolutionOption(action, text) for action, text in found.items()]
+
+
+async def amount(db: Database | Connection, case: Case) -> Money | None:
+    """Returns the amount that a resolution moves: the money in suspense, or the case's amount.
+
+    More money can arrive while the case is open.
+    """
+    held = await suspense.held(db, case.merchant_id, case.reference)
+    return case.amount if held is None else held.amount
 
 
 async def check(
@@ -63,15 +79,20 @@ async def resolve(
     action: CaseAction,
     *,
     merchant_id: int | None = None,
+    seen: Money | None = None,
 ) -> Case:
     """Resolves a case and moves its money exactly once.
 
-    `merchant_id` is needed only if several merchants have a case with this number.
+    `merchant_id` is needed only if several merchants have a case with this number. `seen` is the
+    amount that the administrator saw: if it has changed, nothing is moved.
     """
     _check_note(note)
     async with transaction_of(db) as connection:
         case = await _locked(connection, case_id, merchant_id)
         await _check_option(connection, case, action)
+        moved = await amount(connection, case)
+        if seen is not None and seen != moved:
+            raise AmountChanged
         await _move_money(connection, case, action, f"case {case.id}: {note}")
         await cases.close_case(connection, case, f"{action}: {note}")
         await audit.record(
@@ -84,7 +105,7 @@ async def resolve(
             action_taken=action,
             note=note,
             environment=case.environment,
-            amount=None if action is CaseAction.NOTHING else case.amount,
+            amount=None if action is CaseAction.NOTHING else moved,
         )
     return await cases.find(db, case_id, merchant_id=case.merchant_id)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from manilla.cases import cases
-from manilla.cases.cases import CaseAction
+from manilla.cases.cases import Case, CaseAction, CaseRefused
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.money import Money
@@ -31,6 +31,7 @@ from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import Refund, RefundStatus
 from manilla.refunds.returns import NothingToReturn
 from manilla.resolutions import resolutions
+from manilla.resolutions.resolutions import AmountChanged
 from manilla.sql.runner import FOLDER
 from tests.payments import webhooks
 from tests.payments.shop import HOLD, Shop, Started
@@ -427,13 +428,109 @@ async def test_the_payment_expires_while_its_rest_arrives_and_no_money_is_lost(s
     assert sum(each.amount_minor for each in await _refunds(shop, started)) == 100_000
 
 
-async def test_more_money_for_an_accepted_charge_opens_a_case(shop: Shop) -> None:
-    """The customer sends the rest to the virtual account that received the first transfer."""
+async def _pay_again(shop: Shop, charge: Charge, total: float, held_minor: int) -> None:
+    """The customer sends more to the same virtual account, whose total the provider reports."""
+    await shop.pay(charge, amount=total, insist=True)
+
+    async def is_held() -> bool:
+        return await shop.account("suspense") == held_minor
+
+    await shop.simulator.until(is_held)
+
+
+async def _case(shop: Shop, reference: str) -> Case:
+    found = await cases.cases(shop.services.db)
+    [case] = [each for each in found if each.reference == reference]
+    return case
+
+
+@pytest.mark.parametrize(
+    ("rules", "first", "total", "wallet_minor"),
+    [(ASK, 400, 1000, 0), (ASK, 1000, 1250, 100_000), (HOLD, 400, 1000, 0)],
+    ids=["part", "paid", "held"],
+)
+async def test_more_money_for_a_charge_goes_to_suspense_with_a_case(
+    shop: Shop, rules: MerchantUpdate, first: int, total: int, wallet_minor: int
+) -> None:
+    started = await _start(shop, rules)
+    charge = await shop.choose(started, A)
+    await shop.pay(charge, amount=first)
+    await shop.until_charge(
+        charge, {400: "part", 1000: "paid"}[first] if rules is ASK else "suspense"
+    )
+    held = total if rules is HOLD else total - first
+    await _pay_again(shop, charge, total, held * 100)
+    await _pay_again(shop, charge, total, held * 100)
+    case = await _case(shop, charge.reference)
+    assert (case.kind, case.amount) == ("wrong_amount", Money.of(held, "NGN"))
+    assert f"The provider now says {total:,}.00 NGN" in case.detail
+    options = await resolutions.options(shop.services.db, case)
+    assert [each.name for each in options] == ["credit", "return", "keep"]
+    assert await shop.balance() == wallet_minor
+    await resolutions.resolve(shop.services.db, case.id, "Accepted.", CaseAction.CREDIT)
+    assert await shop.balance() == wallet_minor + held * 100
+    assert await shop.account("suspense") == 0
+
+
+async def test_money_that_arrives_after_a_decision_reopens_the_case(shop: Shop) -> None:
+    db, started = shop.services.db, await _start(shop, ASK)
+    charge = await _part(shop, started, 400)
+    await _pay_again(shop, charge, 700, 30_000)
+    case = await _case(shop, charge.reference)
+    await resolutions.resolve(db, case.id, "Sent back.", CaseAction.RETURN)
+    await _pay_again(shop, charge, 900, 20_000)
+    assert (await _case(shop, charge.reference)).amount == Money.of(200, "NGN")
+    await resolutions.resolve(db, case.id, "Nobody asked.", CaseAction.KEEP)
+    assert await shop.account("suspense") == 0
+    assert await shop.account("clearing:providera") + await shop.account(
+        "provider_fee:providera"
+    ) == -(40_000 + 20_000)
+    with pytest.raises(CaseRefused):
+        await resolutions.resolve(db, case.id, "Again.", CaseAction.CREDIT)
+
+
+async def test_a_decision_about_an_amount_that_has_grown_moves_nothing(shop: Shop) -> None:
+    db, started = shop.services.db, await _start(shop, HOLD)
+    charge = await shop.choose(started, A)
+    await shop.pay(charge, amount=400)
+    await shop.until_charge(charge, "suspense")
+    case = await _case(shop, charge.reference)
+    seen = await resolutions.amount(db, case)
+    await _pay_again(shop, charge, 1000, 100_000)
+    with pytest.raises(AmountChanged):
+        await resolutions.resolve(db, case.id, "Approved.", CaseAction.CREDIT, seen=seen)
+    assert (await shop.balance(), await shop.account("suspense")) == (0, 100_000)
+
+
+async def test_a_rejected_return_joins_money_that_is_already_in_suspense(shop: Shop) -> None:
+    refusal = {"call": "refund", "fault": "refuse", "status": 400, "message": "Too small"}
+    await shop.simulator.control("a/faults", {"next": [refusal]})
+    started = await _start(shop, ASK)
+    charge = await _part(shop, started, 400)
+    await _pay_again(shop, charge, 700, 30_000)
+    await _expire(shop, started)
+    await _until_returned(shop, started, RefundStatus.FAILED)
+    assert await shop.account("suspense") == 70_000
+    first, second = await shop.cases()
+    assert (first, second) == (
+        ("wrong_amount", charge.reference),
+        ("not_returned", charge.reference),
+    )
+
+
+@pytest.mark.parametrize("now", [Money.of(400, "NGN"), Money.of(1000, "USD")], ids=str)
+async def test_a_smaller_amount_or_another_currency_later_moves_nothing(
+    shop: Shop, now: Money
+) -> None:
     started = await _start(shop, ASK)
     charge = await _part(shop, started)
-    more = ChargeState(ReportedChargeStatus.PAID, paid=Money.of(1000, "NGN"))
-    await states.conclude(shop.services.db, charge, more)
-    assert await shop.cases() == [("wrong_amount", charge.reference)]
+    await states.conclude(
+        shop.services.db, charge, ChargeState(ReportedChargeStatus.PAID, paid=now)
+    )
+    case = await _case(shop, charge.reference)
+    assert "Nothing was moved." in case.detail
+    options = await resolutions.options(shop.services.db, case)
+    assert [each.name for each in options] == ["nothing"]
     assert await shop.account("customer_credit") == 70_000
 
 
