@@ -22,12 +22,15 @@ def change_needs_second(accounts: Accounts, provider: str, wanted: Mapping[str, 
     """Returns whether a change to a provider account's settings needs approval.
 
     The first provider's credentials need no approval, because otherwise nobody could set up an
-    installation. A base_url outside the provider's own hosts always needs approval.
+    installation. A base_url outside the provider's own hosts always needs approval. Every value is
+    compared with the stored one, because a request can repeat values that stay the same.
     """
     account = accounts[provider]
-    if not account.kind.is_own_host(wanted.get("base_url", "")):
-        return wanted["base_url"] != account.given.get("base_url")
-    return is_any_valid(accounts) and _is_unsafe(account, wanted)
+    changed = {
+        name: value for name, value in wanted.items() if value != account.given.get(name, "")
+    }
+    is_elsewhere = not account.kind.is_own_host(changed.get("base_url", ""))
+    return is_elsewhere or (is_any_valid(accounts) and _is_unsafe(account, changed))
 
 
 def clearing_needs_second(accounts: Accounts, provider: str) -> bool:
@@ -52,16 +55,13 @@ def method_needs_second(accounts: Accounts, before: Method, after: Method) -> bo
     )
 
 
-def _is_unsafe(account: Credentials, wanted: Mapping[str, str]) -> bool:
+def _is_unsafe(account: Credentials, changed: Mapping[str, str]) -> bool:
     """Returns whether the change can send money to another account or server.
 
     Disabling a provider, or switching to its test account, needs no approval.
     """
     switches = {field.name for field in account.kind.fields if field.is_switch}
-    return any(
-        value != account.given.get(name, "") and (name not in switches or _goes_live(name, value))
-        for name, value in wanted.items()
-    )
+    return any(name not in switches or _goes_live(name, value) for name, value in changed.items())
 
 
 def _goes_live(name: str, value: str) -> bool:

@@ -239,7 +239,7 @@ def _changed(given: Form, current: Credentials) -> dict[str, str]:
             continue
         was = f"was_{field.name}"
         before = given.secret(was).strip() if was in given else current.given.get(field.name, "")
-        if value != before:
+        if value not in (before, current.given.get(field.name, "")):
             wanted[field.name] = value
     return wanted
 

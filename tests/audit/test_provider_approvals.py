@@ -122,6 +122,15 @@ async def test_another_host_than_the_provider_s_own_waits_even_for_the_first_pro
     assert done.value("base_url") == elsewhere["base_url"]
 
 
+@pytest.mark.parametrize("name", ["secret_key", "public_key", "encryption_key"])
+async def test_a_repeated_url_does_not_hide_another_change(approving: Approvals, name: str) -> None:
+    approved = {"base_url": "https://relay.example", **KORA_KEYS}
+    await credentials.change(approving.db, approving.keyring, "kora", approved)
+    await ask(approving, ProviderChange("kora", {**approved, name: "replaced"}))
+    await ask(approving, ProviderChange("kora", {**approved, "sandbox": "false", name: ""}))
+    await apply(approving, ProviderChange("kora", {**approved, "pay_out_enabled": "false"}))
+
+
 @pytest.mark.parametrize("url", ["http://api.korapay.com", "HTTP://127.0.0.1:9"])
 async def test_a_url_without_tls_is_rejected_in_production_mode_only(
     approving: Approvals, url: str

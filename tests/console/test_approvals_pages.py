@@ -9,6 +9,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import queries
 from manilla.people.roles import ConsoleRole
+from manilla.providers import credentials
 from manilla.services import Services
 from tests.approving import approvals_of
 from tests.client import Merchant
@@ -90,3 +91,27 @@ async def test_an_approval_describes_the_change_it_makes(
         await approvals.request(approvals_of(services), SettingChange("kyc_required", "true"))
     page = (await people[ConsoleRole.ADMINISTRATOR].get("/approvals")).body.decode()
     assert "Setting kyc_required: false → true" in page
+
+
+async def test_hidden_form_fields_do_not_decide_whether_a_provider_change_needs_approval(
+    services: Services, in_production: dict[str, SignedInUser]
+) -> None:
+    given = {"base_url": "https://relay.example", "secret_key": "sk_one", "public_key": "pk_one"}
+    wanted = {**given, "secret_key": "sk_two", "public_key": ""}
+    await credentials.change(services.db, services.keyring, "kora", given)
+    visitor = in_production["administrator"]
+    try:
+        for was in (given["base_url"], "https://api.korapay.com", "", None):
+            forged = {} if was is None else {"was_base_url": was}
+            for more in ({}, {"was_public_key": "pk_one"}, {"forget_secret_key": "on"}):
+                reply = await visitor.post(
+                    "/providers/kora/credentials", {**wanted, **forged, **more}
+                )
+                assert "Another administrator must approve" in await visitor.follow(reply)
+        hidden = {**wanted, "was_secret_key": "sk_two"}
+        assert (await visitor.post("/providers/kora/credentials", hidden)).status == 400
+        await visitor.post("/providers/kora/switches", {**wanted, "was_sandbox": ""})
+        now = (await credentials.load(services.db, services.keyring))["kora"]
+        assert {name: now.given[name] for name in given} == given
+    finally:
+        await credentials.clear(services.db, "kora")
