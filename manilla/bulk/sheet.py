@@ -37,7 +37,10 @@ _PART = b"PK\x01\x02"  # signature of a part in the ZIP file's directory
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _DATE_FORMATS = {*range(14, 23), *range(45, 48)}  # numbers of the built-in date formats
-_NOT_IN_FORMAT = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
+FORMAT_LENGTH_MAX = 255  # the maximum in Excel
+# Quoted text, an escaped character, or a color or condition. Without its end, each extends to the
+# end of the format. So the format is scanned once, even if none of its opening brackets is closed.
+_NOT_IN_FORMAT = re.compile(r'"[^"]*(?:"|\Z)|\\.|\[[^\]]*(?:\]|\Z)', re.DOTALL)
 
 Start = Callable[[str, dict[str, str]], None]
 
@@ -68,7 +71,7 @@ def read(raw: bytes, *, lines_max: int) -> list[list[Cell]]:
         raise UnreadableSheet(
             "The file is not a readable .xlsx file. Save it again as “Excel Workbook (.xlsx)”."
         ) from None
-    except (expat.ExpatError, ValueError):
+    except (expat.ExpatError, ValueError, LookupError):  # LookupError: an unknown encoding
         raise UnreadableSheet("The .xlsx file is damaged. Save it again.") from None
 
 
@@ -242,7 +245,9 @@ def _date_styles(parts: _Parts, path: str | None) -> set[str]:
 
 
 def _is_date(code: str) -> bool:
-    return any(letter in _NOT_IN_FORMAT.sub("", code).lower() for letter in "dyhs")
+    if len(code) > FORMAT_LENGTH_MAX:
+        raise UnreadableSheet("The .xlsx file is damaged: a number format is too long.")
+    return not set("dyhs").isdisjoint(_NOT_IN_FORMAT.sub("", code).lower())
 
 
 class _Sheet:

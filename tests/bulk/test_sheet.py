@@ -79,6 +79,37 @@ def test_dates_and_errors_of_the_spreadsheet_are_errors() -> None:
     assert "name" in row.faults
 
 
+@pytest.mark.parametrize(
+    ("number_format", "is_date"),
+    [
+        ('0.00" days"', False),
+        ("[Red]0.00", False),
+        ("0\\h", False),
+        ('"paid" yyyy', True),
+        ("[$-409]mmm\\-yy", True),
+        ("[" * sheet.FORMAT_LENGTH_MAX, False),
+        ('"d[' * 80 + "]y", True),
+    ],
+)
+def test_only_the_letters_of_a_date_make_a_format_a_date(number_format: str, is_date: bool) -> None:
+    def write(book: Any, cells: Any) -> None:
+        cells.write_number(1, 0, 45000, book.add_format({"num_format": number_format}))
+
+    row = _one(_workbook([0, *TO], also=write))
+    assert row.faults == ({"amount": sheet.DATE} if is_date else {})
+
+
+def test_a_number_format_longer_than_excel_allows_is_rejected_without_scanning_it() -> None:
+    code = b'<numFmts><numFmt numFmtId="200" formatCode="%b"/></numFmts><fonts'
+    brackets = b"[" * (sheet.FORMAT_LENGTH_MAX + 1)
+    raw = _altered(
+        _workbook([1000, *TO]),
+        "xl/styles.xml",
+        lambda xml: xml.replace(b"<fonts", code % brackets, 1),
+    )
+    assert "a number format is too long" in _reason(raw)
+
+
 def test_a_file_may_name_the_bank_in_a_column_of_its_own() -> None:
     header = ["Amount", "Bank name", "Account number"]
     content = io.BytesIO()
@@ -194,6 +225,7 @@ def test_a_cell_far_away_costs_nothing() -> None:
         lambda raw: b"PK\x03\x04" + b"x" * 100,
         lambda raw: _altered(raw, SHEET, lambda xml: xml[:-20]),
         lambda raw: _altered(raw, SHEET, lambda xml: b"\xff" * 100),
+        lambda raw: _altered(raw, SHEET, lambda xml: xml.replace(b"UTF-8", b"nothing", 1)),
         lambda raw: _altered(raw, "xl/workbook.xml", lambda xml: b"<workbook/>"),
         lambda raw: _altered(raw, "xl/_rels/workbook.xml.rels", lambda xml: b"<x/>"),
         lambda raw: _altered(raw, "xl/styles.xml", lambda xml: xml.replace(b'="0"', b'="a"')),
