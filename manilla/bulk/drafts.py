@@ -11,7 +11,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.bulk import checks, file, names, store, transitions
 from manilla.bulk.checks import SAME_REFERENCE, CheckedRow, RowChecks
-from manilla.bulk.file import FileRow
+from manilla.bulk.file import BadFile, FileRow
 from manilla.bulk.store import (
     Batch,
     BatchRow,
@@ -23,7 +23,7 @@ from manilla.bulk.store import (
 from manilla.kit import ids, jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.kit.threads import LimitedThreads
+from manilla.kit.isolation.calls import IsolatedCalls
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Method
@@ -36,7 +36,12 @@ USED_BEFORE = "A payout with this reference already exists."
 KEPT_FAULTS = ("reference", file.WHOLE_ROW)  # errors that a corrected account number does not fix
 BANKS_DIFFER = "The bank code and the bank name belong to different banks."
 
-_threads = LimitedThreads("payout files", at_once=1, waiting_max=4)
+_parse = IsolatedCalls(
+    "manilla.bulk.file:read",
+    list[FileRow],
+    refusal=BadFile,
+    too_long="The file takes too long to read. Save it again with only the payouts.",
+)
 
 
 class DraftClosed(Refusal):
@@ -91,7 +96,7 @@ def _bank_texts(rows: Sequence[FileRow]) -> set[str]:
 
 async def draft(drafting: Drafting, *, file_name: str, raw: bytes, uploaded_by: str) -> str:
     """Checks a payout file and stores it as a draft, without paying any row."""
-    rows = await _threads.run(file.read, raw)
+    rows = await _parse.run(raw)
     checked = _without_repeats(await drafting.check(rows))
     references = [each.row.reference for each in checked if each.row.reference]
     used = await store.used_references(drafting.db, drafting.tenant, references)

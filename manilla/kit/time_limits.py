@@ -49,6 +49,9 @@ class TimeLimits(msgspec.Struct, frozen=True):
     body_seconds: float = 10  # for each part of the body
     web_stop_seconds: int = 10  # the limit for requests in progress when the web process stops
 
+    # A file that an isolated process has not parsed after this time is rejected.
+    isolated_call_seconds: float = 30
+
     # The following limits are for pages that take longer than others.
     lookup_seconds: float = 5
     audit_verify_seconds: float = 20

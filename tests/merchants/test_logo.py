@@ -10,6 +10,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from manilla.merchants import logo
 from manilla.merchants.logo import BadLogo
+from tests.limits import limited
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 
@@ -37,6 +38,26 @@ async def test_a_logo_becomes_a_small_png(
 ) -> None:
     with Image.open(BytesIO(await logo.encode(picture(kind, size)))) as encoded:
         assert (encoded.format, encoded.mode, encoded.size) == ("PNG", "RGBA", shown)
+
+
+def scans(number: int) -> bytes:
+    """Returns a progressive JPEG file that repeats its last scan until it has this many scans."""
+    out = BytesIO()
+    Image.effect_noise((64, 64), 50).save(out, "JPEG", progressive=True)
+    content = out.getvalue().removesuffix(b"\xff\xd9")
+    last = content[content.rindex(b"\xff\xda") :]
+    return content + last * (number - content.count(b"\xff\xda")) + b"\xff\xd9"
+
+
+async def test_a_progressive_jpeg_has_few_scans() -> None:
+    assert await logo.encode(scans(12))
+    with pytest.raises(BadLogo, match="too many scans"):
+        await logo.encode(scans(51))
+
+
+async def test_an_image_that_takes_too_long_is_refused() -> None:
+    with limited(isolated_call_seconds=0), pytest.raises(BadLogo, match="takes too long"):
+        await logo.encode(picture("JPEG", (4_000, 4_000)))
 
 
 async def test_metadata_and_trailing_bytes_do_not_survive() -> None:
