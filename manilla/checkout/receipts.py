@@ -8,7 +8,7 @@ from manilla.kit.texts import is_email
 from manilla.payments.checkout import CheckoutView
 from manilla.payments.payment import PaymentStatus
 from manilla.web.receipts import pages
-from manilla.web.receipts.contents import Receipt
+from manilla.web.receipts.receipt import Receipt
 from manilla.web.serving.response import PageResponse
 
 EMAIL_LENGTH_MAX = 100

@@ -19,7 +19,7 @@ from manilla.payments.payment import PaymentStatus
 from manilla.providers.port import Channel
 from manilla.services import Services
 from manilla.web import static_files
-from manilla.web.receipts.contents import Receipt
+from manilla.web.receipts.receipt import Receipt
 from manilla.web.rendering import environment
 from manilla.web.serving.policy import content_policy
 from manilla.web.serving.response import PageResponse

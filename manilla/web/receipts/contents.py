@@ -3,34 +3,16 @@
 import hmac
 from datetime import datetime
 
-import msgspec
-
 from manilla.kit.clock import LAGOS
 from manilla.kit.crypto import Keyring
 from manilla.kit.display import clean, money
 from manilla.kit.money import Money
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.web.receipts.receipt import Lines, Receipt
 
 PURPOSE = "receipt"
 SIGNATURE_CHARACTERS = 20
-Lines = list[tuple[str, str]]
-
-
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    trx_id: str
-    title: str
-    merchant_name: str
-    is_sandbox: bool
-    amount: str
-    state: str
-    tone: str  # the color of the status: green, yellow or red
-    when: str
-    groups: list[Lines]
-    beneficiary: str | None  # the masked name for the public verification page
-    verification_url: str
-    support: str = ""  # how customers can contact the merchant
-    logo: bytes | None = None  # a PNG
 
 
 def sign(keyring: Keyring, trx_id: str) -> str:

@@ -3,11 +3,12 @@
 The dashboard shows receipts to merchants, and checkout shows them to customers.
 """
 
-import asyncio
 from datetime import datetime
 
 import msgspec
 
+from manilla.kit.errors import Unavailable
+from manilla.kit.isolation.calls import IsolatedCalls
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.merchants import branding
@@ -22,12 +23,20 @@ from manilla.web import qr_code
 from manilla.web.layout import Layout
 from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.receipts import contents
-from manilla.web.receipts.contents import Receipt
+from manilla.web.receipts.receipt import Receipt
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
 
 VERIFY = "/verify"
+
+_draw = IsolatedCalls(
+    "manilla.web.receipts.pdf:draw",
+    bytes,
+    refusal=Unavailable,
+    too_long=Unavailable.message,
+    waiting_max=8,
+)
 
 
 async def show_payment(request: PageRequest) -> PageResponse:
@@ -71,20 +80,13 @@ def _show(request: PageRequest, receipt: Receipt, kind: str) -> PageResponse:
 
 async def send_pdf(services: Services, receipt: Receipt) -> PageResponse:
     site_name = services.platform.now.site_name
-    content = await asyncio.to_thread(_render_pdf, receipt, site_name)
+    content = await _draw.run(receipt, site_name)
     name = f"receipt-{receipt.trx_id}.pdf"
     return PageResponse(
         content,
         media_type="application/pdf",
         headers={"Content-Disposition": f'inline; filename="{name}"', **NO_STORE},
     )
-
-
-def _render_pdf(receipt: Receipt, site_name: str) -> bytes:
-    # Imported for the first PDF only, because the import would add a third to the startup time.
-    from manilla.web.receipts import pdf
-
-    return pdf.draw(receipt, site_name)
 
 
 async def of_payment(
