@@ -47,10 +47,10 @@ log = structlog.get_logger(__name__)
 READ_HEADERS = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
     b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
-    b" x-forwarded-for user-agent traceparent".split()
+    b" user-agent traceparent".split()
 )
 PREFIX = "/api/"
-FORWARDED_FOR, TRACEPARENT = b"x-forwarded-for", b"traceparent"
+TRACEPARENT = b"traceparent"
 FIXED_LINES = direct.lines(
     (
         (b"content-type", http.JSON),
@@ -85,8 +85,8 @@ class MerchantApi:
             routes.setdefault(route, {})[endpoint.method] = endpoint
 
     async def respond(self, sent: HttpRequest) -> HttpResponse:
-        proxies, forwarded = self._services.trusted_proxies, sent.headers.get(FORWARDED_FOR)
-        request = ApiRequest(sent, http.client_address(sent.peer, forwarded, proxies))
+        proxies = self._services.trusted_proxies
+        request = ApiRequest(sent, http.client_address(sent.peer, sent.all_headers, proxies))
         with deadline.limited(waited_seconds=sent.waited_seconds):
             answer = await (self._trace(request) if tracing.is_on() else self._answer(request))
         request.end(answer.status)

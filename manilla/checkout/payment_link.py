@@ -31,7 +31,6 @@ from manilla.services import Services
 from manilla.web import csrf, qr_code
 from manilla.web.form_body import read_form
 from manilla.web.forms import BadForm, Form
-from manilla.web.page_request import address_of
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import OnError, UrlHandler
@@ -76,7 +75,7 @@ async def _pay(services: Services, request: WebRequest) -> PageResponse:
     services.cells.now.check_here(link.merchant_id)
     try:
         given = _read_customer(form, link)
-        address = address_of(request, services.trusted_proxies)
+        address = request.address(services.trusted_proxies)
         url = await payments.start(link.id, given, address)
     except (LinkNotFound, LinkClosed):
         return _page(services, await payments.view(link.id))

@@ -19,6 +19,7 @@ class ClientGone(Exception):
 
 
 JSON = b"application/json"
+FORWARDED_FOR = b"x-forwarded-for"
 Header = tuple[bytes, bytes]
 
 
@@ -48,18 +49,18 @@ async def body_chunks(receive: Any, size_max: int) -> AsyncIterator[bytes]:
         is_complete = not message.get("more_body")
 
 
-def client_address(
-    peer: str, forwarded_for: bytes | None, trusted_proxies: Sequence[Network]
-) -> str:
+def client_address(peer: str, headers: Iterable[Header], trusted_proxies: Sequence[Network]) -> str:
     """Returns the client's address: the last address in the proxy chain that is not a trusted
     proxy.
 
-    `forwarded_for` is ignored unless the peer is a trusted proxy.
+    X-Forwarded-For is ignored unless the peer is a trusted proxy. If the header is repeated, its
+    lines are one list: HAProxy adds a line after those that the client has sent.
     """
-    if not trusted_proxies or forwarded_for is None or not is_within(peer, trusted_proxies):
+    if not trusted_proxies or not is_within(peer, trusted_proxies):
         return peer
+    lines = [value.decode("latin-1") for name, value in headers if name == FORWARDED_FOR]
     nearest = peer
-    for hop in reversed(forwarded_for.decode("latin-1").split(",")):
+    for hop in reversed(",".join(lines).split(",")):
         address = hop.strip()
         if not _is_address(address):
             return nearest

@@ -12,7 +12,6 @@ import msgspec
 from manilla.approvals.approvals import Approvals
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.http import Network, client_address
 from manilla.kit.sessions.reader import RequestReads
 from manilla.kit.sessions.rows import Reads
 from manilla.ledger.scope import Tenant
@@ -51,13 +50,6 @@ class Flash(msgspec.Struct, frozen=True):
     errors: dict[str, str] = {}  # error messages by field
     given: dict[str, str] = {}  # the submitted values, which the form shows again
     form: str = ""  # the path that the form was submitted to
-
-
-def address_of(http: WebRequest, trusted_proxies: Sequence[Network]) -> str:
-    """Returns the browser's IP address. Uses X-Forwarded-For only from trusted proxies."""
-    forwarded = http.headers.get("x-forwarded-for")
-    given = None if forwarded is None else forwarded.encode("latin-1")
-    return client_address(http.peer, given, trusted_proxies)
 
 
 class PageRequest:
@@ -313,7 +305,7 @@ class PageRequest:
 
     @property
     def address(self) -> str:
-        return address_of(self.http, self.services.trusted_proxies)
+        return self.http.address(self.services.trusted_proxies)
 
     @property
     def user_agent(self) -> str:

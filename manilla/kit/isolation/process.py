@@ -71,7 +71,7 @@ def _limit(task: Task) -> None:
     """Makes the kernel end this process when it exceeds a limit."""
     # A timer's signal writes no core dump, unlike the signal of RLIMIT_CPU.
     signal.setitimer(signal.ITIMER_PROF, task.cpu_seconds)
-    signal.setitimer(signal.ITIMER_REAL, task.seconds)
+    signal.setitimer(signal.ITIMER_REAL, max(task.seconds, 0.001))  # 0 would disable the timer
     resource.setrlimit(resource.RLIMIT_AS, (task.memory_bytes, task.memory_bytes))
 
 

@@ -1,11 +1,12 @@
 """A request for a page, parsed from an ASGI scope."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qsl
 
 from manilla.kit import http
+from manilla.kit.http import Network
 
 BODY_BYTES_MAX = 64 * 1024
 
@@ -29,6 +30,10 @@ class WebRequest:
         """Maps lower-case header names to values. Only the first value of each header is kept."""
         given = reversed(self._scope["headers"])
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}
+
+    def address(self, trusted_proxies: Sequence[Network]) -> str:
+        """Returns the browser's IP address. Uses X-Forwarded-For only from trusted proxies."""
+        return http.client_address(self.peer, self._scope["headers"], trusted_proxies)
 
     @cached_property
     def cookies(self) -> dict[str, str]:
