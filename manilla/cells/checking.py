@@ -10,7 +10,8 @@ from manilla.merchants.queries import RoutedMerchant
 
 def find_problems(reports: Sequence[CellReport], maps: CellMaps, proxy: Proxy) -> Iterator[str]:
     """Returns a line for each request that the maps would route wrongly, or not at all."""
-    yield from _find_disputes(reports)
+    yield from find_disputes(reports)
+    yield from _find_lost_merchants(reports)
     yield from _find_stale_moves(reports)
     yield from _find_unknown_cells(reports, maps)
     for cell in reports:
@@ -73,7 +74,11 @@ def _check_accounts(
             )
 
 
-def _find_disputes(reports: Sequence[CellReport]) -> Iterator[str]:
+def find_disputes(reports: Sequence[CellReport]) -> Iterator[str]:
+    """Returns a line for each merchant or key whose cell is not certain.
+
+    A cell could otherwise take over the requests of another cell's merchants, by reporting them.
+    """
     claims = defaultdict(list)
     for cell in reports:
         for merchant in cell.merchants:
@@ -84,9 +89,48 @@ def _find_disputes(reports: Sequence[CellReport]) -> Iterator[str]:
                 f"Merchant {merchant_id} is in several cells: {', '.join(cells)}. If one of them"
                 " was recovered to a moment before a move, run `manilla cell depart` there."
             )
+        elif problem := _find_unproven_move(merchant_id, cells[0], reports):
+            yield problem
+    yield from _find_shared_keys(reports)
+
+
+def _find_unproven_move(
+    merchant_id: int, claimed_by: str, reports: Sequence[CellReport]
+) -> str | None:
+    """Returns a problem unless the cell with this number has moved the merchant to this cell."""
+    origin = next((cell for cell in reports if cell.numbers(merchant_id)), None)
+    if origin is None:
+        return f"{claimed_by} reports the merchant {merchant_id}, which is in no cell's range."
+    moves = {cell.name: cell.moves for cell in reports}
+    home, visited = origin.name, set[str]()
+    while home != claimed_by and home not in visited:
+        visited.add(home)
+        home = moves.get(home, {}).get(merchant_id, home)
+    if home == claimed_by:
+        return None
+    return (
+        f"{claimed_by} reports the merchant {merchant_id}, whose number is {origin.name}'s, but"
+        f" {origin.name} has not moved this merchant there. If the merchant was moved, run"
+        f" `manilla cell locate {merchant_id} {claimed_by}` in {origin.name}."
+    )
+
+
+def _find_shared_keys(reports: Sequence[CellReport]) -> Iterator[str]:
+    owners: dict[str, dict[int, str]] = defaultdict(dict)
     for cell in reports:
-        lost = {number for number, home in cell.moves.items() if number not in claims}
-        for merchant_id in sorted(lost):
+        for merchant in cell.merchants:
+            for key in (*merchant.keys, *merchant.api_key_hashes):
+                owners[key][merchant.id] = cell.name
+    for key, cells in owners.items():
+        if len(cells) > 1:
+            named = " and ".join(f"{number} in {cell}" for number, cell in sorted(cells.items()))
+            yield f"The merchants {named} have the same key {key[:12]}…."
+
+
+def _find_lost_merchants(reports: Sequence[CellReport]) -> Iterator[str]:
+    found = {merchant.id for cell in reports for merchant in cell.merchants}
+    for cell in reports:
+        for merchant_id in sorted(cell.moves.keys() - found):
             home = cell.moves[merchant_id]
             yield f"Merchant {merchant_id} was moved from {cell.name} to {home}, and is in no cell."
 

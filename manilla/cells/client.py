@@ -9,7 +9,7 @@ import msgspec
 from manilla.cells import registry
 from manilla.cells.overview import CellOverview
 from manilla.cells.registry import KnownCell
-from manilla.cells.report import CellReport, whole
+from manilla.cells.report import CellReport, EndlessReport, whole
 from manilla.kit import time_limits
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
@@ -51,9 +51,12 @@ class CellClient:
 
     async def routes(self, cell: KnownCell) -> CellReport:
         """Returns the whole report of another cell."""
-        report = await whole(
-            lambda after: self.get(cell, f"{ROUTES_PATH}?after={after}", CellReport)
-        )
+        try:
+            report = await whole(
+                lambda after: self.get(cell, f"{ROUTES_PATH}?after={after}", CellReport)
+            )
+        except EndlessReport:
+            raise CellUnreadable(f"{cell.name} sent a report that does not end.") from None
         expected = (cell.name, cell.first_merchant, cell.last_merchant)
         if expected != (report.name, report.first_merchant, report.last_merchant):
             raise CellUnreadable(

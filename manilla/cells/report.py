@@ -11,6 +11,11 @@ from manilla.merchants import queries
 from manilla.merchants.queries import RoutedKey, RoutedMerchant
 
 PAGE_MERCHANTS = 2_000
+PAGES_MAX = 5_000  # ten million merchants
+
+
+class EndlessReport(Exception):
+    pass
 
 
 class CellReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +52,17 @@ async def read(
 
 
 async def whole(read_page: Callable[[int], Awaitable[CellReport]]) -> CellReport:
-    """Returns the whole report of a cell. `read_page` returns the page after a number."""
-    page = await read_page(0)
-    merchants, after = [*page.merchants], page.next_after
-    while after is not None:
-        more = await read_page(after)
-        merchants += more.merchants
-        after = more.next_after
-    return msgspec.structs.replace(page, merchants=merchants, next_after=None)
+    """Returns the whole report of a cell. `read_page` returns the page after a number.
+
+    Raises EndlessReport if a page does not continue after the previous one, or if there are too
+    many pages. Another cell could otherwise keep its reader busy forever.
+    """
+    page = first = await read_page(0)
+    merchants, after, pages = [*page.merchants], 0, 1
+    while page.next_after is not None:
+        if page.next_after <= after or pages == PAGES_MAX:
+            raise EndlessReport
+        after, pages = page.next_after, pages + 1
+        page = await read_page(after)
+        merchants += page.merchants
+    return msgspec.structs.replace(first, merchants=merchants, next_after=None)

@@ -1,12 +1,13 @@
 """The entries of the maps: which numbers they match, and their files."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manilla.cells import checking, maps
+from manilla.cells import checking, maps, report
 from manilla.cells.maps import Proxy
-from manilla.cells.report import CellReport
+from manilla.cells.report import CellReport, EndlessReport
 from manilla.kit.ids import ALPHABET, OWNER_CHARACTERS, OWNER_MAX, base32
 from manilla.merchants.queries import RoutedMerchant
 
@@ -71,6 +72,57 @@ def test_a_shared_account_whose_webhooks_lead_to_no_cell_is_only_a_problem() -> 
     assert [*checking.find_shared_accounts(reports, empty)] == []
     problems = [*checking.find_problems(reports, empty, Proxy.HAPROXY)]
     assert "a uses the provider account shared, but its webhooks lead to no cell." in problems
+
+
+def test_a_cell_cannot_claim_merchants_that_were_not_moved_to_it() -> None:
+    a, b, c = _report("a", 1, 9, 1), _report("b", 10, 19, 10, 5), _report("c", 20, 29)
+    [dispute] = checking.find_disputes([a, b, c])
+    assert "b reports the merchant 5, whose number is a's" in dispute
+    assert "`manilla cell locate 5 b` in a" in dispute
+    for moves in ({5: "c"}, {5: "a"}, {6: "b"}):
+        other = msgspec.structs.replace(a, moves=moves)
+        assert len([*checking.find_disputes([other, b, c])]) == 1
+    moved = msgspec.structs.replace(a, moves={5: "b"})
+    assert [*checking.find_disputes([moved, b, c])] == []
+    twice = msgspec.structs.replace(c, moves={5: "b"})
+    through = msgspec.structs.replace(a, moves={5: "c"})
+    assert [*checking.find_disputes([through, b, twice])] == []
+    elsewhere = _report("b", 10, 19, 30)
+    assert "in no cell's range" in "".join(checking.find_disputes([a, elsewhere]))
+
+
+def test_a_cell_cannot_claim_keys_of_another_cell() -> None:
+    def of(number: int, keys: list[str], hashes: list[str]) -> RoutedMerchant:
+        return RoutedMerchant(number, "Ada", "approved", keys, hashes)
+
+    a, b = _report("a", 1, 9), _report("b", 10, 19)
+    for keys, hashes in ((["0000001abc"], []), (["old"], []), ([], ["00FF"])):
+        ours = msgspec.structs.replace(a, merchants=[of(1, keys, hashes)])
+        theirs = msgspec.structs.replace(b, merchants=[of(10, keys, hashes)])
+        [dispute] = checking.find_disputes([ours, theirs])
+        assert "The merchants 1 in a and 10 in b have the same key" in dispute
+
+
+@pytest.mark.parametrize(
+    ("step", "last", "pages"),
+    [(1, 3, 4), (0, 9, None), (-1, 9, None), (1, 10**6, None)],
+    ids=["whole", "same", "back", "endless"],
+)
+async def test_a_report_ends(
+    monkeypatch: pytest.MonkeyPatch, step: int, last: int, pages: int | None
+) -> None:
+    monkeypatch.setattr(report, "PAGES_MAX", 10)
+
+    async def page(after: int) -> CellReport:
+        next_after = after + step if after < last else None
+        return msgspec.structs.replace(_report("a", 1, 9, after + 1), next_after=next_after)
+
+    if pages is None:
+        with pytest.raises(EndlessReport):
+            await report.whole(page)
+    else:
+        found = await report.whole(page)
+        assert [each.id for each in found.merchants] == [1, 2, 3, 4]
 
 
 def test_a_host_that_two_cells_share_leads_to_neither() -> None:

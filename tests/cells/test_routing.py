@@ -169,6 +169,10 @@ async def test_check_finds_a_merchant_that_two_cells_claim(pair: CellPair, tmp_p
     await pair.look()
     text = await pair.lagos.commands.refused("check", *names)
     assert f"Merchant {ada.id} is in several cells: lagos, abuja." in text
+    (tmp_path / "hosts.map").unlink()
+    text = await pair.lagos.commands.refused("map", "--for", "haproxy", "--out", str(tmp_path))
+    assert f"No map was written (problems: 1). Merchant {ada.id} is in several cells" in text
+    assert not (tmp_path / "hosts.map").exists()
 
 
 async def test_locate_corrects_where_a_cell_believes_a_merchant_to_be(

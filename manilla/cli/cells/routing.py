@@ -32,6 +32,10 @@ class MapIncomplete(Refusal):
     message = "The map is not complete."
 
 
+class MapDisputed(Refusal):
+    message = "No map was written, because cells disagree."
+
+
 @command(app, "list")
 async def list_(
     tools: Tools,
@@ -71,8 +75,17 @@ async def print_map(
         Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
     ] = None,
 ) -> None:
-    """Print the maps with which a proxy finds the cell of a request. Reads the other cells."""
-    files = maps.render(maps.build(await _reports(tools)), proxy)
+    """Print the maps with which a proxy finds the cell of a request. Reads the other cells.
+
+    Exits with 1, and writes nothing, if two cells claim the same merchant or key, or if a cell
+    claims a merchant that its first cell has not moved there.
+    """
+    reports = await _reports(tools)
+    disputes = [*checking.find_disputes(reports)]
+    if disputes:
+        _print_lines(tools, disputes)
+        raise MapDisputed(f"No map was written (problems: {len(disputes)}). {disputes[0]}")
+    files = maps.render(maps.build(reports), proxy)
     if out is not None:
         await asyncio.to_thread(_write, out, files)
         tools.print_fields({"folder": str(out), "files": list(files)})
@@ -100,8 +113,7 @@ async def check(
     reports = await _reports(tools)
     problems = [*checking.find_problems(reports, given, proxy)]
     notes = [*checking.find_shared_accounts(reports, given)]
-    if not tools.as_json:
-        print(*notes, *problems, sep="\n", end="\n" if notes or problems else "")
+    _print_lines(tools, [*notes, *problems])
     if problems:
         raise MapIncomplete(f"The map is not complete (problems: {len(problems)}). {problems[0]}")
     count = sum(len(cell.merchants) for cell in reports)
@@ -128,6 +140,11 @@ async def locate(tools: Tools, merchant_id: MerchantId, name: CellName) -> None:
             changed={"cell": {"before": before, "after": name}},
         )
     tools.print_fields({"merchant_id": merchant_id, "cell": name})
+
+
+def _print_lines(tools: Tools, lines: list[str]) -> None:
+    if not tools.as_json:
+        print(*lines, sep="\n", end="\n" if lines else "")
 
 
 @asynccontextmanager
