@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from manilla.kit.errors import Refusal
-from manilla.people import invitations, links, members, persons
+from manilla.people import invitations, links, members, persons, throttle
 from manilla.people.roles import Realm, Role
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
@@ -36,6 +36,7 @@ async def invite(request: PageRequest) -> PageResponse:
         email = persons.read_email(request.form.required("email"))
         role = request.form.choice("role", Role)
         await request.confirm_identity()
+        await throttle.take(request.db, throttle.inviting(request.merchant_id, email))
         token = await invitations.invite(
             request.db,
             request.services.keyring,

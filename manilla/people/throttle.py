@@ -32,6 +32,7 @@ CODES_PER_ADDRESS = 10  # sign-ins with a code after the normal limit is exceede
 PER_PERSON = 10
 SIGN_UPS_PER_ADDRESS = 10
 RESETS_PER_EMAIL, RESETS_PER_ADDRESS = 3, 10
+INVITATIONS_PER_EMAIL, INVITATIONS_PER_MERCHANT = 3, 30
 TEST_NOTIFICATIONS_PER_MERCHANT = 20
 
 
@@ -88,6 +89,17 @@ def resetting(realm: str, email: str, address: str) -> tuple[Bucket, ...]:
     return (
         Bucket(f"{SLOW}reset:{realm}:address:{address_bucket(address)}", RESETS_PER_ADDRESS),
         Bucket(f"{SLOW}reset:{realm}:email:{_short(email)}", RESETS_PER_EMAIL),
+    )
+
+
+def inviting(merchant_id: int, email: str) -> tuple[Bucket, ...]:
+    """Returns the limits for invitations, which send emails to people who did not ask for them.
+
+    All merchants share the limit for an email address, because anybody can sign up as a merchant.
+    """
+    return (
+        Bucket(f"{SLOW}invite:{merchant_id}", INVITATIONS_PER_MERCHANT),
+        Bucket(f"{SLOW}invite:email:{_short(email)}", INVITATIONS_PER_EMAIL),
     )
 
 

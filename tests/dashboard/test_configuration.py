@@ -11,11 +11,12 @@ import pytest
 
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
-from manilla.people import invitations
+from manilla.people import invitations, throttle
 from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.mail.outbox_reader import letters_to
 from tests.notify.deliveries import Deliveries, delivery_worker
 from tests.notify.receiver import answer, receiving
 from tests.payments.orders import INITIATE, order
@@ -135,6 +136,22 @@ async def test_an_invited_colleague_joins_once_with_the_role_of_the_invitation(
         assert (await theirs.get("/sandbox/credentials")).status == 403
         assert (await theirs.get(found.group(1))).status == 404
     assert email in (await dashboard.owner.get("/team")).body.decode()
+
+
+async def test_invitations_to_an_email_address_are_limited_for_all_merchants_together(
+    services: Services, site: Site
+) -> None:
+    one, other = await new_dashboard(services, site), await new_dashboard(services, site)
+    email = f"flooded-{one.merchant.new.id}@example.com"
+    for number in range(throttle.INVITATIONS_PER_EMAIL + 2):
+        inviting = one if number % 2 else other
+        reply = await inviting.owner.post("/team/invite", {"email": email, "role": "viewer"})
+        if number < throttle.INVITATIONS_PER_EMAIL:
+            assert reply.status == 200
+        else:
+            assert "Too many attempts" in await inviting.owner.follow(reply)
+    letters = await letters_to(services.db, services.letters, email)
+    assert len(letters) == throttle.INVITATIONS_PER_EMAIL
 
 
 async def test_an_invitation_is_withdrawn(dashboard: MerchantDashboard, services: Services) -> None:
