@@ -51,15 +51,7 @@ READ_HEADERS = frozenset(
 )
 PREFIX = "/api/"
 TRACEPARENT = b"traceparent"
-FIXED_LINES = direct.lines(
-    (
-        (b"content-type", http.JSON),
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-        (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-        (b"cross-origin-resource-policy", b"same-origin"),
-    )
-)
+FIXED_LINES = direct.lines(http.JSON_HEADERS)
 
 
 class ApiAnswer(msgspec.Struct, frozen=True):

@@ -21,6 +21,14 @@ class ClientGone(Exception):
 JSON = b"application/json"
 FORWARDED_FOR = b"x-forwarded-for"
 Header = tuple[bytes, bytes]
+# Headers of every JSON response of the API, and of the response to a request that is not valid HTTP
+JSON_HEADERS = (
+    (b"content-type", JSON),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
 
 
 async def respond(

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 
+from manilla.kit import http
 from tests.client import Site
 from tests.limits import limited
 from tests.rows import pairs
@@ -64,6 +65,11 @@ async def test_a_request_without_exactly_one_host_is_rejected(
     reply = await site.send_raw("\r\n".join([*lines, "", ""]).encode())
     assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
     assert "Host" in reply.json["error"]
+    valid = await site.send("GET", "/api/v1/site-info")
+    for name, value in http.JSON_HEADERS:
+        sent = reply.headers[name.decode()], valid.headers[name.decode()]
+        assert sent == (value.decode(), value.decode())
+    assert reply.headers["x-request-id"]
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/dashboard/sign-in", "/console/sign-in", "/none"])

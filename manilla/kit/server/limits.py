@@ -6,7 +6,7 @@ from collections.abc import Callable
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from manilla.kit import ids, strict_json, time_limits
+from manilla.kit import http, ids, strict_json, time_limits
 from manilla.kit.server.pacing import PacedFlow
 
 HEAD_BYTES_MAX = 32 * 1024
@@ -246,11 +246,11 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         body = strict_json.encode({"error": msg, "error_code": "VALIDATION_FAILED"})
         head = (
-            f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
-            f"x-request-id: {ids.new_request_id()}\r\nconnection: close\r\n"
-            "cross-origin-resource-policy: same-origin\r\n\r\n"
+            f"content-length: {len(body)}\r\nx-request-id: {ids.new_request_id()}\r\n"
+            "connection: close\r\n\r\n"
         )
-        self.transport.write(STATUS_LINE[400] + head.encode() + body)
+        fixed = b"".join(b"%b: %b\r\n" % header for header in http.JSON_HEADERS)
+        self.transport.write(STATUS_LINE[400] + fixed + head.encode() + body)
         self.transport.close()
 
     def _has_answered(self) -> bool:
