@@ -43,7 +43,7 @@ Line = Annotated[str, Meta(extra={CHECK_TAG: check_line})]
 
 
 def is_email(text: str) -> bool:
-    """Returns True if we accept this email address. Quoted parts, comments and brackets are
-    rejected.
+    """Returns True if we accept this email address. Quoted parts, comments, brackets and encoded
+    words (`=?`) are rejected.
     """
-    return text.isprintable() and _EMAIL.fullmatch(text) is not None
+    return text.isprintable() and "=?" not in text and _EMAIL.fullmatch(text) is not None

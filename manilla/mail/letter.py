@@ -1,9 +1,10 @@
 """Renders emails from templates. A template contains the subject, plain text and HTML."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from email.headerregistry import Address
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import SMTP, SMTPUTF8
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from manilla.kit.crypto import Keyring
 from manilla.mail import choices, outbox
 from manilla.mail.kinds import RULES, Audience, MailKind
 from manilla.mail.queries import Mail
-from manilla.mail.server import Sender
+from manilla.mail.server import Sender, header_text
 from manilla.mail.transport import MailAttachment, NotSent, OutgoingMail
 
 TEMPLATES = Path(str(resources.files("manilla.mail"))) / "templates"
 SHOWN_MAX = 20  # maximum number of events that one message lists
 SUBJECT_LENGTH_MAX = 150
+_FOLD = re.compile(rb"\r\n[ \t]")  # a line break after which the same header continues
 
 
 class MailContent(msgspec.Struct, frozen=True):
@@ -60,6 +62,7 @@ class LetterWriter:
             message.add_attachment(
                 each.content, maintype=maintype, subtype=subtype, filename=each.name
             )
+        _check_headers(message)
         return OutgoingMail(
             kind=first.kind,
             recipient=first.recipient,
@@ -91,7 +94,7 @@ class LetterWriter:
         name = f"{first.kind}.jinja"
         subject = _render(self._text, name, "subject.jinja", values)
         return MailContent(
-            subject=" ".join(subject.split())[:SUBJECT_LENGTH_MAX],
+            subject=header_text(subject)[:SUBJECT_LENGTH_MAX],
             text=_render(self._text, name, "layout.txt", values).strip() + "\n",
             html=_render(self._html, name, "layout.html", values),
             link=link,
@@ -105,7 +108,7 @@ class LetterWriter:
         return self._keyring.open(mail.sealed, outbox.context(row)).decode()
 
     def _message(self, mail: Mail, content: MailContent) -> EmailMessage:
-        """Builds the message. The library rejects line breaks in headers.
+        """Builds the message.
 
         Headers and content are the same for every attempt, so that a receiver can recognize a
         duplicate.
@@ -113,6 +116,8 @@ class LetterWriter:
         message = EmailMessage(policy=SMTP)
         message["From"] = self._sender.header(self._site_name())
         username, _, domain = ascii_domain(mail.recipient).rpartition("@")
+        if header_text(mail.recipient) != mail.recipient:
+            raise ValueError("the library would decode the address")
         message["To"] = Address(username=username, domain=domain)
         message["Subject"] = content.subject
         message["Date"] = mail.created_at
@@ -125,6 +130,19 @@ class LetterWriter:
         message.set_content(content.text)
         message.add_alternative(content.html, subtype="html")
         return message
+
+
+def _check_headers(message: EmailMessage) -> None:
+    """Checks that each header of the message is written as one header.
+
+    CPython before 3.11.10 and 3.12.5 writes line breaks in headers without a check (CVE-2024-6923).
+    """
+    for part in message.walk():
+        for name, value in part.raw_items():
+            for policy in (SMTP, SMTPUTF8):
+                line = _FOLD.sub(b" ", policy.fold_binary(name, value).removesuffix(b"\r\n"))
+                if b"\r" in line or b"\n" in line:
+                    raise NotSent(f"the header {name} contains a line break", is_final=True)
 
 
 def ascii_domain(address: str) -> str:

@@ -56,6 +56,16 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def header_text(text: str) -> str:
+    """Returns a text that stays the same, on one line, in an email's header.
+
+    Python's email library decodes RFC 2047 encoded words (`=?utf-8?q?=0D=0A?=`) in the headers that
+    it builds, and the words can contain line breaks. A space keeps `=?` from starting such a word.
+    """
+    printable = "".join(each if each.isprintable() else " " for each in text)
+    return " ".join(printable.split()).replace("=?", "= ?")
+
+
 class Sender(msgspec.Struct, frozen=True):
     """The sender of all emails. The default name is the installation's name."""
 
@@ -64,7 +74,7 @@ class Sender(msgspec.Struct, frozen=True):
 
     def header(self, site_name: str) -> Address:
         username, _, domain = self.address.rpartition("@")
-        return Address(self.name or site_name, username, domain)
+        return Address(header_text(self.name or site_name), username, domain)
 
 
 def read_sender(text: str, base_url: str) -> Sender:
