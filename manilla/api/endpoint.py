@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import RateTicket
+from manilla.ledger.idempotency import Replayed
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.merchants.rights import Right
@@ -19,10 +20,15 @@ async def _nothing_to_check() -> None:
     pass
 
 
+async def _replay_as_stored(_tenant: Tenant, _parameter: str, first: Replayed) -> Any:
+    return first
+
+
 class Call(msgspec.Struct, frozen=True):
     """An authenticated and validated API request, which a use case executes."""
 
     caller: Caller
+    path: str
     parameter: str  # the value of the path parameter, or an empty string
     query: Any
     body: Any
@@ -53,7 +59,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
     # Whether the use case itself counts the request toward the rate limit, which saves a query.
     counts: bool = False
-    is_repeatable: bool = False  # accepts Idempotency-Key and X-Sandbox-Scenario headers
+    is_repeatable: bool = False  # accepts the header Idempotency-Key
+    # Builds the response to a repeated request from what was stored, which contains no secret.
+    replay: Callable[[Tenant, str, Replayed], Awaitable[msgspec.Struct]] = _replay_as_stored
+    # Whether it creates a transaction: accepts X-Sandbox-Scenario and returns X-Transaction-Id.
+    creates_transaction: bool = False
     is_signed: bool = True  # False for the legacy API, which uses bearer tokens
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None

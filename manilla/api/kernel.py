@@ -35,6 +35,7 @@ from manilla.kit.server.direct import HttpRequest, HttpResponse
 from manilla.kit.tracing import SpanKind
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
+from manilla.ledger.scope import Tenant
 from manilla.merchants import availability, limits, rights
 from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.directory import Caller
@@ -144,6 +145,7 @@ class MerchantApi:
             rights.check(identity.rights, endpoint.right)
             call = request.call = Call(
                 caller=caller,
+                path=sent.path,
                 parameter=parameter,
                 query=fields.read_query(endpoint.query, sent.query) if endpoint.query else None,
                 body=self._read_fields(endpoint, request, body),
@@ -163,13 +165,15 @@ class MerchantApi:
                 await services.limiter.spend(ticket)
             if isinstance(refusal, InsufficientPermission | InvalidCredentials):
                 raise  # an API key without this permission must not get a stored response
-            first = await self._first_answer(endpoint, request, caller, body)
+            first = await self._first_answer(endpoint, parameter, request, body)
             if first is None:
                 raise
+            # An unavailable merchant is rejected before the permission is checked.
+            rights.check(identity.rights, endpoint.right)
             return _success(endpoint, first)
 
     async def _first_answer(
-        self, endpoint: Endpoint, request: ApiRequest, caller: Caller, body: bytes
+        self, endpoint: Endpoint, parameter: str, request: ApiRequest, body: bytes
     ) -> Replayed | None:
         """Returns the stored response if the request repeats an earlier successful request.
 
@@ -177,11 +181,17 @@ class MerchantApi:
         """
         if not endpoint.is_repeatable or b"idempotency-key" not in request.sent.headers:
             return None
-        repeat = read_repeat_key(request.sent.headers, endpoint.path, body)
+        repeat = read_repeat_key(request.sent.headers, request.sent.path, body)
         assert repeat is not None
-        return await idempotency.find_answer(
-            self._services.db, caller.merchant_id, caller.environment, repeat
-        )
+        assert request.caller is not None
+        tenant = Tenant(request.caller.merchant_id, request.caller.environment)
+        first = await idempotency.find_answer(self._services.db, tenant, repeat)
+        if first is None:
+            return None
+        answer = await endpoint.replay(tenant, parameter, first)
+        if isinstance(answer, Replayed):
+            return answer
+        return Replayed(strict_json.encode(answer).decode())
 
     async def _identify(self, request: ApiRequest, endpoint: Endpoint, body: bytes) -> Identity:
         services, headers = self._services, request.sent.headers
@@ -290,7 +300,7 @@ class MerchantApi:
 
 
 def _success(endpoint: Endpoint, answer: msgspec.Struct) -> ApiAnswer:
-    headers = _transaction(answer) if endpoint.is_repeatable else ()
+    headers = _transaction(answer) if endpoint.creates_transaction else ()
     if isinstance(answer, Replayed):
         return ApiAnswer(200, answer.body.encode(), (*headers, (b"idempotent-replayed", b"true")))
     return ApiAnswer(200, strict_json.encode(answer), headers)

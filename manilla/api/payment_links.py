@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -12,10 +13,11 @@ from manilla.api.fields import Amount, CurrencyCode, Lines, Title, WebAddress, m
 from manilla.api.lists import Cursors, PeriodQuery
 from manilla.api.payments import amount_problem
 from manilla.api.refusals import InvalidAmount
+from manilla.api.request import remember
 from manilla.audit.actor import API, acting
 from manilla.kit import clock, strict_json
 from manilla.kit.listing import Moment
-from manilla.ledger.transactions import CurrencyNotEnabled
+from manilla.ledger.transactions import CurrencyNotEnabled, KeyUsedBefore
 from manilla.merchants.rights import Right
 from manilla.payments.initiate import PaymentLimitExceeded
 from manilla.payments.payment_links import creation, store
@@ -106,14 +108,15 @@ def endpoints(services: Services) -> list[Endpoint]:
 
 def _with_terms(services: Services) -> list[Endpoint]:
     """Returns the endpoints that create and edit a payment link."""
-    db = services.db
+    db, describe = services.db, partial(_created, services)
 
     async def create_link(call: Call) -> Any:
         terms = _terms(call.body)
         with acting(API):
-            return _created(
-                services, await creation.create(db, services.payments, call.caller, terms)
+            link = await creation.create(
+                db, services.payments, call.caller, terms, remember(call, describe)
             )
+        return describe(link)
 
     async def edit_link(call: Call) -> Any:
         link = await store.find_own(db, call.tenant, call.parameter)
@@ -134,7 +137,8 @@ def _with_terms(services: Services) -> list[Endpoint]:
             answers=(CreatedPaymentLink,),
             use_case=create_link,
             body=PaymentLinkRequest,
-            refusals=(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded),
+            refusals=(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded, KeyUsedBefore),
+            is_repeatable=True,
         ),
         Endpoint(
             method="PATCH",
@@ -202,15 +206,17 @@ def _reading(services: Services) -> list[Endpoint]:
 
 def _switching(services: Services) -> list[Endpoint]:
     """Returns the endpoints that disable and enable a payment link."""
-    db = services.db
+    db, describe = services.db, partial(_created, services)
 
     async def disable_link(call: Call) -> Any:
+        own = remember(call, describe)
         with acting(API):
-            return _created(services, await store.disable(db, call.tenant, call.parameter))
+            return describe(await store.disable(db, call.tenant, call.parameter, own))
 
     async def enable_link(call: Call) -> Any:
+        own = remember(call, describe)
         with acting(API):
-            return _created(services, await store.enable(db, call.tenant, call.parameter))
+            return describe(await store.enable(db, call.tenant, call.parameter, own))
 
     return [
         Endpoint(
@@ -223,7 +229,8 @@ def _switching(services: Services) -> list[Endpoint]:
             right=Right.PAYMENTS,
             answers=(CreatedPaymentLink,),
             use_case=disable_link,
-            refusals=(LinkNotFound,),
+            refusals=(LinkNotFound, KeyUsedBefore),
+            is_repeatable=True,
         ),
         Endpoint(
             method="POST",
@@ -234,7 +241,8 @@ def _switching(services: Services) -> list[Endpoint]:
             right=Right.PAYMENTS,
             answers=(CreatedPaymentLink,),
             use_case=enable_link,
-            refusals=(LinkNotFound, LinkUsed),
+            refusals=(LinkNotFound, LinkUsed, KeyUsedBefore),
+            is_repeatable=True,
         ),
     ]
 

@@ -134,6 +134,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             refusals=REFUSALS,
             counts=True,
             is_repeatable=True,
+            creates_transaction=True,
         ),
         Endpoint(
             method="GET",
@@ -168,6 +169,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             refusals=REFUSALS,
             counts=True,
             is_repeatable=True,
+            creates_transaction=True,
             is_signed=False,
         ),
     ]

@@ -144,6 +144,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             refusals=REFUSALS,
             counts=True,
             is_repeatable=True,
+            creates_transaction=True,
         ),
         Endpoint(
             method="GET",

@@ -85,6 +85,7 @@ def endpoints(services: Services) -> list[Endpoint]:
                 RefundNotCovered,
             ),
             is_repeatable=True,
+            creates_transaction=True,
         ),
         Endpoint(
             method="GET",

@@ -1,8 +1,9 @@
 """The state of an API request, with its response headers and log entries."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -10,12 +11,13 @@ from manilla import metrics
 from manilla.api.authenticate import Identity
 from manilla.api.endpoint import Call
 from manilla.api.refusals import ValidationFailed
-from manilla.kit import ids, logs
+from manilla.kit import ids, logs, strict_json
+from manilla.kit.db import Connection
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateTicket
 from manilla.kit.server.direct import HttpRequest
-from manilla.ledger import trx_ids
-from manilla.ledger.idempotency import RepeatKey
+from manilla.ledger import idempotency, trx_ids
+from manilla.ledger.idempotency import Remember, RepeatKey
 from manilla.ledger.transactions import Scenario
 from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.directory import Caller
@@ -162,6 +164,22 @@ def read_repeat_key(
         expected = f"Expected 1 to {KEY_LENGTH_MAX} printable characters."
         raise ValidationFailed(errors={IDEMPOTENCY_KEY: expected})
     return RepeatKey.of(endpoint, key, raw_body)
+
+
+def remember(call: Call, describe: Callable[[Any], msgspec.Struct]) -> Remember:
+    """Returns a function that stores the response to a request that has an Idempotency-Key.
+
+    `describe` returns what is stored about the created or changed object.
+    """
+    key = read_repeat_key(call.headers, call.path, call.raw_body)
+    if key is None:
+        return idempotency.without_key
+
+    async def store(connection: Connection, made: Any) -> None:
+        answer = strict_json.encode(describe(made)).decode()
+        await idempotency.store_answer(connection, call.tenant, key, answer)
+
+    return store
 
 
 def read_scenario(call: Call) -> Scenario | None:

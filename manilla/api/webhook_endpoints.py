@@ -3,19 +3,25 @@
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import NO_URL, CallbackAddress
 from manilla.api.lists import Cursors, ListQuery
 from manilla.api.refusals import ValidationFailed
+from manilla.api.request import remember
 from manilla.audit.actor import API, acting
 from manilla.kit import strict_json
+from manilla.kit.changes import known_everywhere
 from manilla.kit.clock import iso
 from manilla.kit.listing import Moment
 from manilla.kit.texts import Line
+from manilla.ledger.idempotency import Replayed
+from manilla.ledger.scope import Tenant
+from manilla.ledger.transactions import KeyUsedBefore
 from manilla.merchants.rights import Right
-from manilla.notify.endpoints import changes, deliveries, store
+from manilla.notify.endpoints import changes, deliveries, signing_keys, store
 from manilla.notify.endpoints.deliveries import EndpointTest
 from manilla.notify.endpoints.endpoint import (
     DESCRIPTION_LENGTH_MAX,
@@ -29,9 +35,11 @@ from manilla.notify.endpoints.endpoint import (
     TooManyEndpoints,
     WebhookEndpoint,
 )
+from manilla.notify.endpoints.signing_keys import NewSecret
 from manilla.notify.events.kinds import PATTERNS
 from manilla.services import Services
 
+NOT_VALID = "This Idempotency-Key was used before. Its secret is no longer valid."
 ENDPOINTS, ENDPOINT = "/api/v1/webhook-endpoints", "/api/v1/webhook-endpoints/{endpointId}"
 
 EndpointUrl = Annotated[CallbackAddress, Meta(max_length=URL_LENGTH_MAX)]
@@ -84,6 +92,21 @@ class EndpointSecret(Struct, frozen=True):
     secret: str
 
 
+class StoredSecret(Struct, frozen=True):
+    """What is stored about a response that contains a secret."""
+
+    id: str
+    number: int
+
+    @classmethod
+    def of(cls, secret: NewSecret) -> "StoredSecret":
+        return cls(secret.endpoint_id, secret.number)
+
+
+class StoredTest(Struct, frozen=True):
+    id: str
+
+
 class WebhookEndpointItem(Struct, frozen=True):
     id: str
     url: str
@@ -130,9 +153,20 @@ class WebhookEndpointCalls:
         terms = EndpointTerms(
             url=call.body.url, events=call.body.events, description=call.body.description
         )
+        own = remember(call, StoredSecret.of)
         with acting(API):
-            new = await changes.create(self._db, self._keyring, call.tenant, terms)
+            new = await changes.create(self._db, self._keyring, call.tenant, terms, own)
         return EndpointSecret(new.endpoint.id, new.secret)
+
+    async def replay_secret(self, tenant: Tenant, _parameter: str, first: Replayed) -> Any:
+        stored = msgspec.json.decode(first.body, type=StoredSecret)
+        found = await signing_keys.find(
+            *(self._db, self._keyring, tenant.merchant_id, stored.id, stored.number)
+        )
+        if found is None:
+            raise KeyUsedBefore(NOT_VALID)
+        await known_everywhere()  # as for the first response
+        return EndpointSecret(stored.id, found.text)
 
     async def list_endpoints(self, call: Call) -> Any:
         found = await store.page(self._db, call.tenant, self._cursors.read(call), call.query.limit)
@@ -166,21 +200,31 @@ class WebhookEndpointCalls:
 
     async def test_endpoint(self, call: Call) -> Any:
         endpoint = await store.find(self._db, call.tenant, call.parameter)
-        event_id = await deliveries.send_test(self._db, endpoint)
+        event_id = await deliveries.send_test(self._db, endpoint, remember(call, StoredTest))
+        return _tested(await deliveries.outcome(self._db, endpoint, event_id))
+
+    async def replay_test(self, tenant: Tenant, parameter: str, first: Replayed) -> Any:
+        endpoint = await store.find(self._db, tenant, parameter)
+        event_id = msgspec.json.decode(first.body, type=StoredTest).id
         return _tested(await deliveries.outcome(self._db, endpoint, event_id))
 
     async def rotate_secret(self, call: Call) -> Any:
-        key = call.tenant, call.parameter
+        key, minutes = (call.tenant, call.parameter), call.body.overlap_minutes
+        own = remember(call, StoredSecret.of)
         with acting(API):
-            secret = await changes.rotate(self._db, self._keyring, *key, call.body.overlap_minutes)
+            secret = await changes.rotate(self._db, self._keyring, *key, minutes, own)
         return EndpointSecret(call.parameter, secret)
 
     async def resend_events(self, call: Call) -> Any:
         endpoint = await store.find(self._db, call.tenant, call.parameter)
         since, with_delivered = call.body.since, call.body.include_delivered
+        answer = AcceptedResend(endpoint.id, iso(since))
+        own = remember(call, lambda _endpoint: answer)
         with acting(API):
-            await deliveries.resend_since(self._db, endpoint, since, with_delivered=with_delivered)
-        return AcceptedResend(endpoint.id, iso(since))
+            await deliveries.resend_since(
+                self._db, endpoint, since, with_delivered=with_delivered, remember=own
+            )
+        return answer
 
 
 def endpoints(services: Services) -> list[Endpoint]:
@@ -201,7 +245,9 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             answers=(EndpointSecret,),
             use_case=calls.create_endpoint,
             body=WebhookEndpointRequest,
-            refusals=(TooManyEndpoints,),
+            refusals=(TooManyEndpoints, KeyUsedBefore),
+            is_repeatable=True,
+            replay=calls.replay_secret,
         ),
         Endpoint(
             method="GET",
@@ -265,7 +311,9 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             right=Right.MANAGE,
             answers=(EndpointTestResult,),
             use_case=calls.test_endpoint,
-            refusals=(EndpointNotFound,),
+            refusals=(EndpointNotFound, KeyUsedBefore),
+            is_repeatable=True,
+            replay=calls.replay_test,
         ),
         Endpoint(
             method="POST",
@@ -278,7 +326,9 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             answers=(EndpointSecret,),
             use_case=calls.rotate_secret,
             body=RotateSecretRequest,
-            refusals=(EndpointNotFound,),
+            refusals=(EndpointNotFound, KeyUsedBefore),
+            is_repeatable=True,
+            replay=calls.replay_secret,
         ),
         Endpoint(
             method="POST",
@@ -291,7 +341,8 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             answers=(AcceptedResend,),
             use_case=calls.resend_events,
             body=ResendEventsRequest,
-            refusals=(EndpointNotFound, EndpointDisabled),
+            refusals=(EndpointNotFound, EndpointDisabled, KeyUsedBefore),
+            is_repeatable=True,
         ),
     ]
 

@@ -2,7 +2,9 @@
 
 import hashlib
 import re
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -10,10 +12,19 @@ from manilla.kit.db import Connection, Database
 from manilla.kit.ids import ALPHABET
 from manilla.kit.sessions.expiry import delete_older
 from manilla.ledger.scope import Tenant
+from manilla.ledger.transactions import KeyUsedBefore
 from manilla.ledger.trx_ids import TRX_IDS
 
 KEPT = timedelta(hours=24)
 _TRX_ID = re.compile(f"TXN[{ALPHABET}]{{{TRX_IDS.length - 3}}}")
+
+
+# Stores the response to a request in the transaction that makes the change, once per key.
+Remember: TypeAlias = Callable[[Connection, Any], Awaitable[None]]
+
+
+async def without_key(_connection: Connection, _made: Any) -> None:
+    """Stores no response, because the change has no idempotency key."""
 
 
 class RepeatKey(msgspec.Struct, frozen=True):
@@ -44,16 +55,14 @@ class Replayed(msgspec.Struct, frozen=True):
         return found.group() if found else None
 
 
-async def find_answer(
-    db: Database, merchant_id: int, environment: str, repeat: RepeatKey
-) -> Replayed | None:
+async def find_answer(db: Database, tenant: Tenant, repeat: RepeatKey) -> Replayed | None:
     """Returns the stored response if this idempotency key was used before with the same body."""
     answer: str | None = await db.value(
         """
         SELECT answer FROM idempotency
          WHERE merchant_id = $1 AND environment = $2 AND endpoint = $3 AND key = $4
            AND body_hash = $5""",
-        *(merchant_id, environment, repeat.endpoint, repeat.key, repeat.body_hash),
+        *(tenant.merchant_id, tenant.environment, repeat.endpoint, repeat.key, repeat.body_hash),
     )
     return None if answer is None else Replayed(answer)
 
@@ -70,9 +79,12 @@ async def is_used(connection: Connection, tenant: Tenant, repeat: RepeatKey) -> 
 
 async def store_answer(
     connection: Connection, tenant: Tenant, repeat: RepeatKey, answer: str
-) -> bool:
-    """Stores the response under its idempotency key. Returns False if the key was used before."""
-    return await connection.has_row(
+) -> None:
+    """Stores the response under its idempotency key. Rejects a key that was used before.
+
+    A concurrent request with the same key waits here until the first transaction has ended.
+    """
+    is_first = await connection.has_row(
         """
         INSERT INTO idempotency (merchant_id, environment, endpoint, key, body_hash, answer)
         VALUES ($1, $2, $3, $4, $5, $6)
@@ -80,6 +92,8 @@ async def store_answer(
         *(tenant.merchant_id, tenant.environment, repeat.endpoint, repeat.key),
         *(repeat.body_hash, answer),
     )
+    if not is_first:
+        raise KeyUsedBefore
 
 
 async def delete_old_answers(db: Database) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.api.request import IDEMPOTENCY_KEY
+from manilla.api.request import IDEMPOTENCY_KEY, SANDBOX_SCENARIO
 from manilla.reference import code_samples
 
 DEPTH_MAX = 3
@@ -56,7 +56,14 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_repeatable(self) -> bool:
-        return any(header.name == IDEMPOTENCY_KEY for header in self.headers)
+        return self._has_header(IDEMPOTENCY_KEY)
+
+    @property
+    def creates_transaction(self) -> bool:
+        return self._has_header(SANDBOX_SCENARIO)
+
+    def _has_header(self, name: str) -> bool:
+        return any(header.name == name for header in self.headers)
 
     @property
     def command(self) -> str:

@@ -82,10 +82,9 @@ async def place(db: Database, caller: Caller, order: OrderedRefund) -> Initiated
             await _check_reference(connection, tenant, order.ref_trx)
             refund = await _new(connection, payment, order)
             answer = _answer(caller, order, refund)
-            if key is not None and not await idempotency.store_answer(
-                connection, tenant, key, strict_json.encode(answer).decode()
-            ):
-                raise KeyUsedBefore
+            if key is not None:
+                stored = strict_json.encode(answer).decode()
+                await idempotency.store_answer(connection, tenant, key, stored)
             if not await initiate.write(connection, payment, refund):
                 await _check_reference(connection, tenant, order.ref_trx)
                 raise AssertionError("a reference that nobody has cannot conflict")

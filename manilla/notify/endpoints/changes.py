@@ -8,6 +8,7 @@ from manilla.audit import audit
 from manilla.kit.changes import known_everywhere
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Connection, Database
+from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
 from manilla.notify.endpoints import signing_keys, store
@@ -30,7 +31,11 @@ class NewEndpoint(msgspec.Struct, frozen=True):
 
 
 async def create(
-    db: Database, keyring: Keyring, tenant: Tenant, terms: EndpointTerms
+    db: Database,
+    keyring: Keyring,
+    tenant: Tenant,
+    terms: EndpointTerms,
+    remember: Remember = without_key,
 ) -> NewEndpoint:
     assert terms.url is not None
     assert terms.events is not None
@@ -54,11 +59,12 @@ async def create(
         await store.insert(connection, endpoint)
         secret = await signing_keys.add(connection, keyring, endpoint)
         await _record(connection, "endpoint.create", endpoint)
+        await remember(connection, secret)
     # A transaction's event is stored only if the cached merchant data contains an endpoint for it.
     # After this call, the client expects the events of all transactions that it creates.
     # To store all these events, wait until all processes have refreshed their caches.
     await known_everywhere()
-    return NewEndpoint(endpoint, secret)
+    return NewEndpoint(endpoint, secret.text)
 
 
 async def update(
@@ -91,6 +97,7 @@ async def rotate(
     tenant: Tenant,
     endpoint_id: str,
     overlap_minutes: int = OVERLAP_MINUTES,
+    remember: Remember = without_key,
 ) -> str:
     """Creates a new secret.
 
@@ -101,7 +108,8 @@ async def rotate(
         await signing_keys.expire(connection, endpoint, overlap_minutes)
         secret = await signing_keys.add(connection, keyring, endpoint)
         await _record(connection, "endpoint.rotate", endpoint)
-    return secret
+        await remember(connection, secret)
+    return secret.text
 
 
 def _changed(before: WebhookEndpoint, terms: EndpointTerms) -> WebhookEndpoint:

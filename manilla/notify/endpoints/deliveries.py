@@ -17,6 +17,7 @@ from manilla.kit.jobs import Job, NextRun, Work
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder
 from manilla.kit.sessions.rows import columns
+from manilla.ledger.idempotency import Remember, without_key
 from manilla.notify import notification_ids, queries
 from manilla.notify.endpoints import store
 from manilla.notify.endpoints.destination import attempts_key, job_subject
@@ -94,7 +95,12 @@ async def resend_one(db: Database, endpoint: WebhookEndpoint, notification_id: s
 
 
 async def resend_since(
-    db: Database, endpoint: WebhookEndpoint, since: datetime, *, with_delivered: bool = False
+    db: Database,
+    endpoint: WebhookEndpoint,
+    since: datetime,
+    *,
+    with_delivered: bool = False,
+    remember: Remember = without_key,
 ) -> None:
     """Starts a job that resends all undelivered events, or all events, since this time."""
     _check_enabled(endpoint)
@@ -104,6 +110,7 @@ async def resend_since(
         await _record(
             connection, "endpoint.resend", endpoint, since=since, with_delivered=with_delivered
         )
+        await remember(connection, endpoint)
 
 
 def _check_enabled(endpoint: WebhookEndpoint) -> None:
@@ -189,7 +196,9 @@ class EndpointTest(msgspec.Struct, frozen=True):
     attempt: DeliveryAttempt | None
 
 
-async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
+async def send_test(
+    db: Database, endpoint: WebhookEndpoint, remember: Remember = without_key
+) -> str:
     """Sends a test event to this endpoint, with only one attempt. Returns the event's id."""
     event_id = notification_ids.new(endpoint.merchant_id)
     body = {
@@ -213,6 +222,7 @@ async def send_test(db: Database, endpoint: WebhookEndpoint) -> str:
             strict_json.encode(body),
         )
         await schedule(connection, endpoint, [event_id])
+        await remember(connection, event_id)
     return event_id
 
 

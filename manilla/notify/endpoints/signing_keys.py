@@ -4,8 +4,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection
+from manilla.kit.db import Connection, Database
 from manilla.notify.endpoints.endpoint import WebhookEndpoint
 from manilla.notify.signing import standard_key
 
@@ -22,8 +24,14 @@ SEALED = SealedColumn(
 )
 
 
-async def add(connection: Connection, keyring: Keyring, endpoint: WebhookEndpoint) -> str:
-    """Creates the next secret and returns it as text, which is shown only once."""
+class NewSecret(msgspec.Struct, frozen=True):
+    endpoint_id: str
+    number: int
+    text: str
+
+
+async def add(connection: Connection, keyring: Keyring, endpoint: WebhookEndpoint) -> NewSecret:
+    """Creates the endpoint's next secret."""
     secret, key = os.urandom(SECRET_BYTES), (endpoint.merchant_id, endpoint.id)
     number = await connection.number(
         "SELECT coalesce(max(number), 0) + 1 FROM endpoint_secret"
@@ -36,7 +44,25 @@ async def add(connection: Connection, keyring: Keyring, endpoint: WebhookEndpoin
         " VALUES ($1, $2, $3, $4)",
         *(*key, number, keyring.seal(secret, context(row))),
     )
-    return standard_key(secret)
+    return NewSecret(endpoint.id, number, standard_key(secret))
+
+
+async def find(
+    db: Database, keyring: Keyring, merchant_id: int, endpoint_id: str, number: int
+) -> NewSecret | None:
+    """Returns a secret that is still valid, to repeat a response that got lost."""
+    row = {"merchant_id": merchant_id, "endpoint_id": endpoint_id, "number": number}
+    sealed = await db.value(
+        """
+        SELECT sealed FROM endpoint_secret
+         WHERE merchant_id = $1 AND endpoint_id = $2 AND number = $3
+           AND (expires_at IS NULL OR expires_at > now())""",
+        *row.values(),
+    )
+    if sealed is None:
+        return None
+    secret = keyring.open(sealed, context(row))
+    return NewSecret(endpoint_id, number, standard_key(secret))
 
 
 async def expire(connection: Connection, endpoint: WebhookEndpoint, overlap_minutes: int) -> None:

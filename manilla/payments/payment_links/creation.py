@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from manilla.kit.db import Database
+from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import CurrencyNotEnabled
 from manilla.merchants.directory import Caller
@@ -15,11 +16,15 @@ LONGEST = timedelta(days=3653)
 
 
 async def create(
-    db: Database, initiation: PaymentInitiation, caller: Caller, terms: LinkTerms
+    db: Database,
+    initiation: PaymentInitiation,
+    caller: Caller,
+    terms: LinkTerms,
+    remember: Remember = without_key,
 ) -> PaymentLink:
     """Creates a link, if the merchant could accept its payments now."""
     _check(initiation, caller, terms)
-    return await store.create(db, Tenant(caller.merchant_id, caller.environment), terms)
+    return await store.create(db, Tenant(caller.merchant_id, caller.environment), terms, remember)
 
 
 async def edit(

@@ -12,6 +12,7 @@ from manilla.kit.listing.sorting import KeyIndex, Selection, SortOrder, read_as
 from manilla.kit.money import Money
 from manilla.kit.sessions.rows import columns
 from manilla.ledger import transaction_lists
+from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant, merchant_condition, scope_conditions
 from manilla.payments.payment import Payment
 from manilla.payments.payment_links.link import (
@@ -59,7 +60,9 @@ class LinkTotals(msgspec.Struct, frozen=True):
     earned: list[Money]  # one per currency
 
 
-async def create(db: Database, tenant: Tenant, terms: LinkTerms) -> PaymentLink:
+async def create(
+    db: Database, tenant: Tenant, terms: LinkTerms, remember: Remember = without_key
+) -> PaymentLink:
     link_id, created_at = LINK_IDS.new_with_time(tenant.merchant_id)
     names = msgspec.structs.fields(LinkTerms)
     async with db.transaction() as connection:
@@ -76,6 +79,7 @@ async def create(db: Database, tenant: Tenant, terms: LinkTerms) -> PaymentLink:
         )
         assert link is not None
         await _audit(connection, "payment_link.create", link)
+        await remember(connection, link)
     return link
 
 
@@ -110,15 +114,20 @@ async def find_own(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
     return link
 
 
-async def disable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
+async def disable(
+    db: Database, tenant: Tenant, link_id: str, remember: Remember = without_key
+) -> PaymentLink:
     """Stops new payments with the link. Payments that were already started can still be paid."""
     assignment = "disabled_at = coalesce(disabled_at, now())"
-    return await _update(db, tenant, link_id, "payment_link.disable", assignment)
+    return await _update(db, tenant, link_id, "payment_link.disable", assignment, remember=remember)
 
 
-async def enable(db: Database, tenant: Tenant, link_id: str) -> PaymentLink:
+async def enable(
+    db: Database, tenant: Tenant, link_id: str, remember: Remember = without_key
+) -> PaymentLink:
     """Allows new payments with the link again. A paid single-payment link stays closed."""
-    return await _update(db, tenant, link_id, "payment_link.enable", "disabled_at = NULL")
+    assignment = "disabled_at = NULL"
+    return await _update(db, tenant, link_id, "payment_link.enable", assignment, remember=remember)
 
 
 async def edit(db: Database, tenant: Tenant, link_id: str, terms: LinkTerms) -> PaymentLink:
@@ -129,7 +138,13 @@ async def edit(db: Database, tenant: Tenant, link_id: str, terms: LinkTerms) -> 
 
 
 async def _update(
-    db: Database, tenant: Tenant, link_id: str, action: str, assignments: str, *values: Any
+    db: Database,
+    tenant: Tenant,
+    link_id: str,
+    action: str,
+    assignments: str,
+    *values: Any,
+    remember: Remember = without_key,
 ) -> PaymentLink:
     async with db.transaction() as connection:
         link = await connection.row(
@@ -146,6 +161,7 @@ async def _update(
         if link.status is LinkStatus.USED and action != "payment_link.disable":
             raise LinkUsed
         await _audit(connection, action, link)
+        await remember(connection, link)
     return link
 
 

@@ -151,10 +151,11 @@ def _description(endpoint: Endpoint) -> str:
 def _success(endpoint: Endpoint, own_id: str) -> dict[str, Any]:
     answers = [schemas.reference(answer) for answer in endpoint.answers]
     schema = answers[0] if len(answers) == 1 else {"oneOf": answers}
-    created = ("X-Transaction-Id", "Idempotent-Replayed") if endpoint.is_repeatable else ()
+    created = ["X-Transaction-Id"] if endpoint.creates_transaction else []
+    replayed = ["Idempotent-Replayed"] if endpoint.is_repeatable else []
     return {
         "description": "Success.",
-        "headers": parts.headers(*created),
+        "headers": parts.headers(*created, *replayed),
         "content": _json(schema, examples.ANSWERS.get(own_id, {})),
         **parts.links(own_id),
     }
@@ -163,7 +164,9 @@ def _success(endpoint: Endpoint, own_id: str) -> dict[str, Any]:
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     names = ["Environment"]
     if endpoint.is_repeatable:
-        names += ["IdempotencyKey", "SandboxScenario"]
+        names.append("IdempotencyKey")
+    if endpoint.creates_transaction:
+        names.append("SandboxScenario")
     names += [name[0].upper() + name[1:] for name in PARAMETER.findall(endpoint.path)]
     parameters: list[dict[str, Any]] = [
         {"$ref": f"#/components/parameters/{name}"} for name in names

@@ -498,7 +498,7 @@ export const OPERATIONS = {
     request: "PaymentLinkRequest",
     response: "CreatedPaymentLink",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   listPaymentLinks: {
     method: "GET",
@@ -530,7 +530,7 @@ export const OPERATIONS = {
     request: null,
     response: "CreatedPaymentLink",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   enablePaymentLink: {
     method: "POST",
@@ -538,7 +538,7 @@ export const OPERATIONS = {
     request: null,
     response: "CreatedPaymentLink",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   initiateRefund: {
     method: "POST",
@@ -634,7 +634,7 @@ export const OPERATIONS = {
     request: "WebhookEndpointRequest",
     response: "EndpointSecret",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   listWebhookEndpoints: {
     method: "GET",
@@ -674,7 +674,7 @@ export const OPERATIONS = {
     request: null,
     response: "EndpointTestResult",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   rotateWebhookSecret: {
     method: "POST",
@@ -682,7 +682,7 @@ export const OPERATIONS = {
     request: "RotateSecretRequest",
     response: "EndpointSecret",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   resendWebhookEvents: {
     method: "POST",
@@ -690,6 +690,6 @@ export const OPERATIONS = {
     request: "ResendEventsRequest",
     response: "AcceptedResend",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
 } as const;
