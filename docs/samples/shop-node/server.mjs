@@ -14,13 +14,15 @@ const CURRENCY = "NGN";
 const BODY_BYTES_MAX = 100_000;
 
 const client = Client.fromEnvironment();
-const orders = new Map(); // Maps order references to transaction ids, as a database would.
+// Maps order references to transaction ids, as a database would: null before the id is known.
+const orders = new Map();
 const delivered = new Set();
 
 // Creates an order and its payment. The price comes from the server, not from the browser.
 async function buy() {
   const reference = `ORDER-${randomBytes(8).toString("hex")}`;
   const orderUrl = `${SHOP_URL}/orders/${reference}`;
+  orders.set(reference, null); // Before the call: a notification can arrive before the response.
   const session = await client.initiatePayment({
     payment_amount: PRICE,
     currency_code: CURRENCY,
@@ -29,15 +31,15 @@ async function buy() {
     success_redirect: orderUrl,
     cancel_redirect: orderUrl,
     ipn_url: `${SHOP_URL}/ipn`,
-  });
+  }, { idempotencyKey: reference });
   orders.set(reference, session.trx_id);
   return { order_url: `/orders/${reference}`, payment_url: session.payment_url };
 }
 
 // Asks Manilla whether the order is paid, and delivers a paid order exactly once.
-async function isPaid(reference) {
-  if (delivered.has(reference)) return true;
-  const payment = await client.verifyPayment(orders.get(reference));
+async function isPaid(reference, trxId) {
+  if (delivered.has(reference) || trxId === null) return delivered.has(reference);
+  const payment = await client.verifyPayment(trxId);
   // Only success is final: money that arrives late can still turn a failed payment into success.
   if (payment.status !== "success" || payment.currency !== CURRENCY) return false;
   if (toMinor(payment.amount) !== toMinor(PRICE)) return false;
@@ -53,7 +55,10 @@ async function receiveNotification(request) {
   const body = await read(request);
   try {
     const ipn = await verifyIpn(body, request.headers, MANILLA_API_SECRET);
-    if (ipn.event === "payment" && orders.has(ipn.ref_trx)) await isPaid(ipn.ref_trx);
+    if (ipn.event !== "payment") return 200;
+    // Manilla retries after a 404, and shows the failed notification.
+    if (!orders.has(ipn.ref_trx)) return 404;
+    await isPaid(ipn.ref_trx, ipn.trx_id);
     return 200;
   } catch (error) {
     if (error instanceof BadNotification) return 401;
@@ -81,13 +86,15 @@ function show(response, name, values) {
 }
 
 async function respond(request, response) {
-  const reference = request.url.replace("/orders/", "");
-  const route = `${request.method} ${request.url}`;
+  // Checkout appends ?trx_id=… to the path. The shop does not use it, because anybody can.
+  const path = request.url.split("?")[0];
+  const reference = path.replace("/orders/", "");
+  const route = `${request.method} ${path}`;
   if (route === "GET /") show(response, "product.html", { manilla_url: MANILLA_URL });
   else if (route === "POST /buy") response.end(JSON.stringify(await buy()));
   else if (route === "POST /ipn") response.writeHead(await receiveNotification(request)).end();
   else if (request.method === "GET" && orders.has(reference)) {
-    const status = (await isPaid(reference)) ? "paid" : "not paid yet";
+    const status = (await isPaid(reference, orders.get(reference))) ? "paid" : "not paid yet";
     show(response, "order.html", { reference, status });
   } else response.writeHead(404).end();
 }

@@ -7,6 +7,7 @@ import threading
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from manilla_client import BadNotification, Client, verify_ipn
 
@@ -17,7 +18,8 @@ PORT = int(os.environ.get("PORT", "9000"))
 SHOP_URL = os.environ.get("SHOP_URL", f"http://127.0.0.1:{PORT}")
 
 client = Client.from_environment()
-orders: dict[str, str] = {}  # Maps order references to transaction ids, as a database would.
+# Maps order references to transaction ids, as a database would: None before the id is known.
+orders: dict[str, str | None] = {}
 delivered, lock = set[str](), threading.Lock()
 
 
@@ -25,6 +27,7 @@ def buy() -> dict[str, str]:
     """Creates an order and its payment. The price comes from the server, not from the browser."""
     reference = f"ORDER-{secrets.token_hex(8)}"
     path = f"/orders/{reference}"
+    orders[reference] = None  # Before the call: a notification can arrive before the response.
     session = client.initiate_payment(
         payment_amount=PRICE,
         currency_code=CURRENCY,
@@ -33,16 +36,17 @@ def buy() -> dict[str, str]:
         success_redirect=SHOP_URL + path,
         cancel_redirect=SHOP_URL + path,
         ipn_url=f"{SHOP_URL}/ipn",
+        idempotency_key=reference,
     )
     orders[reference] = session.trx_id
     return {"order_url": path, "payment_url": session.payment_url}
 
 
-def is_paid(reference: str) -> bool:
+def is_paid(reference: str, trx_id: str | None) -> bool:
     """Asks Manilla whether the order is paid, and delivers a paid order exactly once."""
-    if reference in delivered:
-        return True
-    payment = client.verify_payment(orders[reference])
+    if reference in delivered or trx_id is None:
+        return reference in delivered
+    payment = client.verify_payment(trx_id)
     # Only success is final: money that arrives late can still turn a failed payment into success.
     if payment.status != "success" or (payment.amount, payment.currency) != (PRICE, CURRENCY):
         return False
@@ -55,11 +59,13 @@ def is_paid(reference: str) -> bool:
 
 class Shop(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        reference = self.path.removeprefix("/orders/")
-        if self.path == "/":
+        # Checkout appends ?trx_id=… to the path. The shop does not use it, because anybody can.
+        path = urlsplit(self.path).path
+        reference = path.removeprefix("/orders/")
+        if path == "/":
             self.show("product.html", manilla_url=MANILLA_URL)
         elif reference in orders:
-            status = "paid" if is_paid(reference) else "not paid yet"
+            status = "paid" if is_paid(reference, orders[reference]) else "not paid yet"
             self.show("order.html", reference=reference, status=status)
         else:
             self.respond(404)
@@ -78,8 +84,11 @@ class Shop(BaseHTTPRequestHandler):
             ipn = verify_ipn(self.rfile.read(length), self.headers, API_SECRET)
         except BadNotification:
             return 401
-        if ipn.event == "payment" and ipn.ref_trx in orders:
-            is_paid(ipn.ref_trx)
+        if ipn.event != "payment":
+            return 200
+        if ipn.ref_trx not in orders:
+            return 404  # Manilla retries, and shows the failed notification.
+        is_paid(ipn.ref_trx, ipn.trx_id)
         return 200
 
     def show(self, name: str, **values: str) -> None:
