@@ -8,6 +8,7 @@ import pytest
 from tests.simulator.dialects import Flutterwave
 from tests.simulator.examples import assert_like, example
 from tests.simulator.merchant_platform import Platform, Reply
+from tests.waiting import until
 
 FLUTTERWAVE = Flutterwave()
 REFERENCE = "txn0000000000000001"
@@ -254,21 +255,58 @@ async def test_a_virtual_account_of_its_own(platform: Platform) -> None:
     )
 
 
-async def test_a_refund_is_completed_at_once(platform: Platform) -> None:
+async def refund_status(platform: Platform, number: int, word: str) -> Any:
+    """Waits until the refund has this status, and returns its data."""
+
+    async def found() -> Any:
+        reply = await call(platform, "GET", f"/v3/refunds/{number}")
+        return reply.data if reply.data["status"] == word else None
+
+    return await until(found)
+
+
+async def test_a_refund_starts_as_completed_and_is_paid_later(platform: Platform) -> None:
     number = await paid_charge(platform)
-    reply = await call(platform, "POST", f"/v3/transactions/{number}/refund", {"amount": 400})
+    path = f"/v3/transactions/{number}/refund"
+    body = {"amount": "400", "comments": "Damaged", "id": number}
+    reply = await call(platform, "POST", path, body)
     assert_like(reply.json, example("flutterwave", "refund"))
-    assert reply.data["status"] == "completed"
-    await platform.control("flutterwave/faults", {"refunds": "pending"})
-    rest = await call(platform, "POST", f"/v3/transactions/{number}/refund", {})
-    assert (rest.data["status"], rest.data["amount_refunded"]) == ("pending", 600)
-    more = await call(platform, "POST", f"/v3/transactions/{number}/refund", {})
-    assert more.refusal == (400, "Refund amount is more than the transaction amount")
+    assert (reply.data["status"], reply.data["tx_id"]) == ("completed", number)
+    paid = await refund_status(platform, reply.data["id"], "completed-mpgs")
+    assert {**paid, "status": "completed"} == reply.data
     await platform.control("flutterwave/faults", {"refunds": "failed"})
-    failed = await call(platform, "POST", f"/v3/transactions/{number}/refund", {"amount": 1})
-    assert failed.refusal == (400, "Refund could not be processed")
+    rest = await call(platform, "POST", path, {})
+    assert (rest.data["status"], rest.data["amount_refunded"]) == ("completed", 600)
+    await refund_status(platform, rest.data["id"], "failed")
+    listed = await call(platform, "GET", f"/v3/refunds?id={number}")
+    assert [each["id"] for each in listed.data] == [rest.data["id"], reply.data["id"]]
+    assert listed.json["meta"]["page_info"]["total"] == 2
+    other = await call(platform, "GET", "/v3/refunds?id=1")
+    assert other.data == []
+
+
+async def test_the_result_of_a_refund_can_be_text_in_meta(platform: Platform) -> None:
+    await platform.control("flutterwave/account", {"refund_result_is_in_meta": True})
+    await platform.control("flutterwave/faults", {"refunds": "pending"})
+    path = f"/v3/transactions/{await paid_charge(platform)}/refund"
+    started = (await call(platform, "POST", path, {})).data
+    assert started["meta"] == '{"source":"availablebalance"}'
+    settled = {"status": "success"}
+    await platform.control(f"flutterwave/refunds/{started['id']}/settle", settled)
+    found = (await call(platform, "GET", f"/v3/refunds/{started['id']}")).data
+    assert found["status"] == "completed"
+    assert '"disburse_status":"successful"' in found["meta"]
+
+
+async def test_refunds_that_are_rejected(platform: Platform) -> None:
+    path = f"/v3/transactions/{await paid_charge(platform)}/refund"
+    assert (await call(platform, "POST", path, {})).status == 200
+    more = await call(platform, "POST", path, {})
+    assert more.refusal == (400, "Refund amount is more than the transaction amount")
     unknown = await call(platform, "POST", "/v3/transactions/1/refund", {"amount": 1})
     assert unknown.refusal == (400, "No transaction was found for this id")
+    missing = await call(platform, "GET", "/v3/refunds/1")
+    assert missing.refusal == (404, "Refund not found")
 
 
 async def test_the_secret_hash_is_sent_as_it_is(platform: Platform) -> None:

@@ -111,6 +111,8 @@ class FlutterwaveAccount(Account, frozen=True):
     ignores_reference_filter: bool = False
     # If True, a transaction exists only after the customer's first payment attempt.
     unpaid_links_are_unknown: bool = True
+    # If True, a refund keeps the status `completed`, and its result is in `meta.disburse_status`.
+    refund_result_is_in_meta: bool = False
     minute_seconds: float = 60  # how long a minute in references such as `_PMCKDU_1` takes
 
 

@@ -15,6 +15,7 @@ from manilla.providers.port import (
     ChargeState,
     Done,
     HostedCheckout,
+    KnownAs,
     RefundState,
     RefusalCode,
     Refused,
@@ -38,6 +39,8 @@ from tests.providers.samples import REFUND as REFUND_ORDER
 from tests.providers.scripted import Behaviour, Scripted, answering
 
 AMOUNT = Money("NGN", 101550)
+KNOWN = KnownAs(provider_reference="75923", charge_reference="TXN0-1", amount=AMOUNT)
+WAYS = ("bank-transfer", "mpgs", "momo", "offline", "preauth")
 ENDS = datetime(2100, 1, 1, tzinfo=UTC)
 
 
@@ -292,27 +295,34 @@ class TestChargeState:
 class TestRefund:
     async def test_request(self, flutterwave: Adapter, server: Scripted) -> None:
         server.behaviour = refunding(server, 200, DOCUMENTED["refund"])
-        expected = RefundState(ReportedRefundStatus.PAID, AMOUNT, "75923")
-        assert await flutterwave.refund(REFUND_ORDER) == Done(expected)
+        started = RefundState(ReportedRefundStatus.PENDING, AMOUNT, "75923")
+        assert await flutterwave.refund(REFUND_ORDER) == Done(started)
         [query, sent] = server.recorded
         assert query.target == "/v3/transactions/verify_by_reference?tx_ref=TXN0-1"
         assert (sent.method, sent.target) == ("POST", "/v3/transactions/1163068/refund")
         assert sent.json == {"amount": 1015.5, "comments": "TXN9 Returned"}
         schemas.check(sent)
 
-    @pytest.mark.parametrize("word", ["pending", "new", "failed", "completed-offline"])
-    async def test_every_other_word_is_for_a_person(
+    @pytest.mark.parametrize("word", ["completed", "failed", "completed-mpgs", "processing"])
+    async def test_a_new_refund_is_pending_whatever_its_status(
         self, flutterwave: Adapter, server: Scripted, word: str
     ) -> None:
         server.behaviour = refunding(server, 200, success({**REFUND, "status": word}))
+        started = RefundState(ReportedRefundStatus.PENDING, AMOUNT, "75923")
+        assert await flutterwave.refund(REFUND_ORDER) == Done(started)
+
+    async def test_a_new_refund_with_an_undocumented_status_is_for_an_administrator(
+        self, flutterwave: Adapter, server: Scripted
+    ) -> None:
+        server.behaviour = refunding(server, 200, success({**REFUND, "status": "new"}))
         answer = await flutterwave.refund(REFUND_ORDER)
         assert isinstance(answer, Done)
         assert answer.value.status is ReportedRefundStatus.PENDING
-        assert word in answer.value.needs_action
+        assert "new" in answer.value.needs_action
 
     @pytest.mark.parametrize(
         "change",
-        [{"tx_id": 5}, {"tx_id": "x"}, {"status": None}, {"amount_refunded": "all"}],
+        [{"tx_id": 5}, {"tx_id": "x"}, {"status": None}, {"amount_refunded": "all"}, {"id": "x"}],
     )
     async def test_odd_answers(self, flutterwave: Adapter, server: Scripted, change: Any) -> None:
         server.behaviour = refunding(server, 200, success({**REFUND, **change}))
@@ -344,8 +354,85 @@ class TestRefund:
             assert isinstance(await flutterwave.refund(REFUND_ORDER), Unknown)
         assert {each.method for each in server.recorded} == {"GET"}
 
-    async def test_there_is_no_status_query(self, flutterwave: Adapter, server: Scripted) -> None:
-        assert isinstance(await flutterwave.refund_state("TXN9"), Unknown)
+
+class TestRefundStatus:
+    async def query(self, flutterwave: Adapter, server: Scripted, **change: Any) -> Any:
+        server.answers(200, success({**REFUND, **change}))
+        return await flutterwave.refund_state("TXN9", KNOWN)
+
+    async def test_request(self, flutterwave: Adapter, server: Scripted) -> None:
+        answer = await self.query(flutterwave, server, status="completed-bank-transfer")
+        assert answer == Done(RefundState(ReportedRefundStatus.PAID, AMOUNT, "75923"))
+        [sent] = server.recorded
+        assert (sent.method, sent.target) == ("GET", "/v3/refunds/75923")
+
+    @pytest.mark.parametrize(
+        ("word", "meta", "status"),
+        [
+            *((word, None, "pending") for word in ("completed", "processing", "pending-momo")),
+            *((f"completed-{way}", None, "paid") for way in WAYS),
+            ("failed", None, "failed"),
+            ("completed", {"disburse_status": "successful"}, "paid"),
+            ("completed", '{"disburse_status": "successful"}', "paid"),
+            ("completed", {"disburse_status": "failed"}, "failed"),
+            ("completed", '{"disburse_status": "failed"}', "failed"),
+            ("processing", {"disburse_status": "successful"}, "paid"),
+            ("completed", {"disburse_status": "pending"}, "pending"),
+            ("completed", "not JSON", "pending"),
+            ("completed", "[]", "pending"),
+            ("completed-mpgs", {"disburse_status": "successful"}, "paid"),
+            ("completed-mpgs", "", "paid"),
+        ],
+    )
+    async def test_documented_results(
+        self, flutterwave: Adapter, server: Scripted, word: str, meta: Any, status: str
+    ) -> None:
+        answer = await self.query(flutterwave, server, status=word, meta=meta)
+        expected = RefundState(ReportedRefundStatus(status), AMOUNT, "75923")
+        assert answer == Done(expected)
+
+    @pytest.mark.parametrize(
+        ("word", "meta"),
+        [
+            ("pending", None),
+            ("completed-by-magic", None),
+            ("COMPLETED", None),
+            # The status and the result of the disbursement contradict each other.
+            ("completed-mpgs", {"disburse_status": "failed"}),
+            ("failed", {"disburse_status": "successful"}),
+        ],
+    )
+    async def test_every_other_result_is_for_an_administrator(
+        self, flutterwave: Adapter, server: Scripted, word: str, meta: Any
+    ) -> None:
+        answer = await self.query(flutterwave, server, status=word, meta=meta)
+        assert isinstance(answer, Done)
+        assert answer.value.status is ReportedRefundStatus.PENDING
+        assert word in answer.value.needs_action
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"id": 75924}, {"id": None}, {"status": None}, {"status": 5}, {"amount_refunded": "all"}],
+    )
+    async def test_odd_answers(self, flutterwave: Adapter, server: Scripted, change: Any) -> None:
+        answer = await self.query(flutterwave, server, **{"status": "completed-mpgs", **change})
+        assert isinstance(answer, Unknown)
+
+    async def test_an_unknown_refund_is_queried_again(
+        self, flutterwave: Adapter, server: Scripted
+    ) -> None:
+        for status in (400, 404):
+            server.answers(status, error("Refund not found"))
+            assert isinstance(await flutterwave.refund_state("TXN9", KNOWN), Unknown)
+
+    @pytest.mark.parametrize("refund_id", [None, "", "1/../2"])
+    async def test_nothing_is_queried_without_flutterwaves_id(
+        self, flutterwave: Adapter, server: Scripted, refund_id: str | None
+    ) -> None:
+        known = KnownAs(provider_reference=refund_id, charge_reference="TXN0-1", amount=AMOUNT)
+        answer = await flutterwave.refund_state("TXN9", known)
+        assert isinstance(answer, Refused)
+        assert answer.code is RefusalCode.NOT_SUPPORTED
         assert server.recorded == []
 
 

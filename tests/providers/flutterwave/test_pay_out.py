@@ -222,7 +222,6 @@ class TestSend:
         capabilities = KIND.capabilities
         assert not capabilities.resend_transfer
         assert not capabilities.resend_refund
-        assert not capabilities.refund_status
 
 
 class TestTransferState:

@@ -15,6 +15,8 @@ from manilla.providers.port import (
     Done,
     EventKind,
     Forged,
+    KnownAs,
+    RefundState,
     RefusalCode,
     Refused,
     ReportedChargeStatus,
@@ -28,6 +30,7 @@ from manilla.providers.port import (
 from tests.providers.flutterwave.conftest import adapter_of
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
 from tests.providers.simulated import SimulatorSetup, final_transfer
+from tests.waiting import until
 
 KEYS = FlutterwaveAccount()
 TEST_KEY = "FLWSECK_TEST-simulated-X"
@@ -244,22 +247,61 @@ async def test_a_payment_link_is_paid_and_refunded(each: Adapter, setup: Simulat
     refunded = await each.refund(refund)
     assert isinstance(refunded, Done)
     assert (refunded.value.status, refunded.value.amount) == (
-        ReportedRefundStatus.PAID,
+        ReportedRefundStatus.PENDING,
         refund.amount,
     )
+    assert await final_refund(each, refunded.value) is ReportedRefundStatus.PAID
     # The amount exceeds the amount that can still be refunded.
     assert isinstance(await each.refund(refund), Refused)
 
 
-async def test_a_pending_refund_is_for_a_person(each: Adapter, setup: SimulatorSetup) -> None:
+async def final_refund(each: Adapter, started: RefundState) -> ReportedRefundStatus:
+    known = KnownAs(provider_reference=started.provider_reference, amount=started.amount)
+
+    async def read() -> RefundState | None:
+        answer = await each.refund_state("TXN9", known)
+        assert isinstance(answer, Done), answer
+        is_open = answer.value.status is ReportedRefundStatus.PENDING
+        return None if is_open else answer.value
+
+    found = await until(read)
+    assert found is not None
+    assert found.amount == started.amount
+    return found.status
+
+
+async def started_refund(each: Adapter, setup: SimulatorSetup) -> RefundState:
     order = charge()
     await each.create_checkout(order)
     await setup.control(f"flutterwave/charges/{order.reference}/pay", {})
-    await setup.control("flutterwave/faults", {"refunds": "pending"})
     answer = await each.refund(msgspec.structs.replace(REFUND, charge_reference=order.reference))
     assert isinstance(answer, Done)
-    assert answer.value.status is ReportedRefundStatus.PENDING
-    assert answer.value.needs_action
+    return answer.value
+
+
+async def test_a_started_refund_is_pending_until_flutterwave_has_paid_it(
+    each: Adapter, setup: SimulatorSetup
+) -> None:
+    await setup.control("flutterwave/faults", {"refunds": "pending"})
+    started = await started_refund(each, setup)
+    known = KnownAs(provider_reference=started.provider_reference)
+    path = f"flutterwave/refunds/{started.provider_reference}/settle"
+    for word in ("completed", "processing", "pending-momo"):
+        await setup.control(path, {"status": "processing", "provider_status": word})
+        assert await each.refund_state("TXN9", known) == Done(started)
+    await setup.control(path, {"status": "success", "provider_status": "completed-offline"})
+    assert await final_refund(each, started) is ReportedRefundStatus.PAID
+
+
+@pytest.mark.parametrize("is_in_meta", [False, True])
+@pytest.mark.parametrize("outcome", ["success", "failed"])
+async def test_the_result_of_a_refund(
+    each: Adapter, setup: SimulatorSetup, outcome: str, is_in_meta: bool
+) -> None:
+    await setup.control("flutterwave/account", {"refund_result_is_in_meta": is_in_meta})
+    await setup.control("flutterwave/faults", {"refunds": outcome})
+    status = await final_refund(each, await started_refund(each, setup))
+    assert status is ReportedRefundStatus("paid" if outcome == "success" else "failed")
 
 
 async def test_a_one_time_account_is_paid(each: Adapter, setup: SimulatorSetup) -> None:

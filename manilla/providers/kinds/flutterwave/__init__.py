@@ -18,8 +18,8 @@ KIND = ProviderKind(
         base_url("https://api.flutterwave.com"),
     ),
     # Flutterwave does not document whether it rejects a second transfer with the same reference.
-    # Its refunds have neither our reference nor a documented status query.
-    capabilities=Capabilities(resend_transfer=False, resend_refund=False, refund_status=False),
+    # Its refunds do not have our reference, so a refund that is sent again could be paid twice.
+    capabilities=Capabilities(resend_transfer=False, resend_refund=False, refund_status=True),
     test_key_prefixes={"secret_key": "FLWSECK_TEST-"},
     checks=CHECKS,
     samples=SAMPLES,

@@ -5,12 +5,13 @@ from typing import Any
 from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
 from manilla.providers.kind import AdapterContext, BaseAdapter
-from manilla.providers.kinds.flutterwave import answers
+from manilla.providers.kinds.flutterwave import answers, refunds
 from manilla.providers.port import Answer, Done, Unknown
 from manilla.providers.reading import Malformed
 from manilla.providers.replies import Reply, read_word
 
 API = "/v3"
+NAIRA = "NGN"
 CHANNELS = {
     port.Channel.CARD: "card",
     port.Channel.BANK_TRANSFER: "banktransfer",
@@ -86,15 +87,22 @@ class Flutterwave(BaseAdapter):
         return await self._pay_in.post(
             f"{API}/transactions/{transaction}/refund",
             {"amount": order.amount.amount, "comments": comment[:TEXT_LENGTH_MAX]},
-            lambda data: answers.refund_state(data, transaction, order.amount.currency),
+            lambda data: refunds.started(data, transaction, order.amount.currency),
             replies.decide_payment,
         )
 
     async def refund_state(
         self, reference: str, known: port.KnownAs = port.OUR_REFERENCE
     ) -> Answer[port.RefundState]:
-        del reference, known
-        return Unknown("Flutterwave has no documented status query for refunds")
+        """Queries a refund by Flutterwave's own id, which the response to the refund contains."""
+        del reference
+        refund_id = known.provider_reference
+        if refund_id is None or not refund_id.isdecimal():
+            return refunds.NOT_IDENTIFIED
+        currency = NAIRA if known.amount is None else known.amount.currency
+        return await self._pay_in.get(
+            f"{API}/refunds/{refund_id}", lambda data: refunds.state(data, refund_id, currency)
+        )
 
     async def banks(self) -> Answer[list[port.Bank]]:
         return await self._pay_out.get(f"{API}/banks/NG", reading.banks)

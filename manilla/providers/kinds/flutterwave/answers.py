@@ -39,9 +39,6 @@ SEVERAL = (
     "Flutterwave has more than one transfer with this reference, and may have paid more than "
     "once. Compare the transfers in Flutterwave's dashboard."
 )
-UNCLEAR_REFUND = (
-    "Flutterwave reports the refund as {}. Check its result in Flutterwave's dashboard."
-)
 
 
 def _says_charge_is_unknown(reply: Reply) -> bool:
@@ -137,19 +134,6 @@ def _rounded(data: Any, name: str, currency: str, rounding: str) -> Money:
         return Money.of(exact_decimal(value).quantize(unit, rounding), currency)
     except (MoneyError, ArithmeticError) as error:
         raise Malformed(f"{name} is not an amount in {currency}") from error
-
-
-def refund_state(data: Any, transaction: str, currency: str) -> port.RefundState:
-    status = reading.text(data, "status")
-    if data.get("tx_id") is not None and reading.id_number(data, "tx_id") != transaction:
-        raise Malformed("tx_id belongs to another transaction")
-    is_paid = status == "completed"
-    return port.RefundState(
-        status=port.ReportedRefundStatus.PAID if is_paid else port.ReportedRefundStatus.PENDING,
-        amount=reading.optional_money(data, "amount_refunded", currency),
-        provider_reference=reading.optional_id(data, "id"),
-        needs_action="" if is_paid else UNCLEAR_REFUND.format(status),
-    )
 
 
 def read_account(data: Any, account_number: str) -> port.ResolvedAccount:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from manilla.providers.checks import references
 from manilla.providers.checks.check import (
     CheckFinding,
     CheckSession,
@@ -9,17 +10,23 @@ from manilla.providers.checks.check import (
     Samples,
     check,
     differs,
+    judge_unexpected,
+    last_reply,
     manual,
     matches,
     not_answered,
+    reply_to,
 )
+from manilla.providers.checks.queries import unknown_refund
 from manilla.providers.kinds.flutterwave import answers
+from manilla.providers.port import KnownAs, Unknown
 
 SAMPLES = Samples(
     good=SampleAccount("044", "0690000031"),
     invalid=SampleAccount("044", "0000000002"),
     success_suffix="_PMCK",
 )
+NO_REFUND = "1"  # an id that is too low to belong to a refund of ours
 
 
 @check(
@@ -41,6 +48,19 @@ async def reference_filter(session: CheckSession) -> CheckFinding:
         return differs(f"The list has {len(others)} transfers with other references.")
     found = f"The list has {len(listed)} transfers with this reference."
     return matches(found) if len(listed) == 1 else differs(found)
+
+
+@check(
+    unknown_refund.name,
+    "What does the status query return for a refund that does not exist?",
+    "An error, after which Manilla queries the status again.",
+)
+async def refund_query(session: CheckSession) -> CheckFinding:
+    known = KnownAs(provider_reference=NO_REFUND)
+    answer = await session.adapter.refund_state(references.new(), known)
+    if isinstance(answer, Unknown) and reply_to(session) is not None:
+        return matches(f"{last_reply(session)}.")
+    return judge_unexpected(session, answer)
 
 
 @check(
@@ -71,11 +91,12 @@ def _expiration(session: CheckSession) -> Any:
 
 CHECKS = (
     reference_filter,
+    refund_query,
     account_end,
     manual(
         "status of a refund",
-        "Which values can the `status` of a refund have?",
-        "`completed` for a refund that was paid. An administrator decides on all other values.",
+        "Which values do the `status` and the `meta.disburse_status` of a refund have?",
+        "`completed` for a refund that has started, and another value after it was paid.",
         "Pay a test charge, refund it in Manilla, and compare with Flutterwave's dashboard.",
     ),
     manual(

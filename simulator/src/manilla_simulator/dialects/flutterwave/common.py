@@ -26,8 +26,10 @@ DENIALS = Denials(
     duplicate_charge=Denial(400, "Duplicate transaction reference"),
     charge_not_found=Denial(400, "No transaction was found for this id"),
     refund_not_paid=Denial(400, "Transaction is not in a successful state"),
+    refund_not_found=Denial(404, "Refund not found"),
     refund_too_much=Denial(400, "Refund amount is more than the transaction amount"),
     others=(
+        Denial(400, "Refund could not be processed"),
         Denial(400, "Please enable IP Whitelisting to access this service"),
         Denial(400, "This request cannot be processed, please contact support"),
         Denial(400, "Transfers are disabled on this account"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manilla_simulator import banks, fees
-from manilla_simulator.dialects.flutterwave import payments, payouts
+from manilla_simulator.dialects.flutterwave import payments, payouts, refunds
 from manilla_simulator.dialects.flutterwave.common import DENIALS, account_of
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
@@ -58,7 +58,9 @@ WIRE = Wire(
             payments.verify_by_reference,
         ),
         Call(CallName.CHARGE_STATUS, "GET", "/v3/transactions/{id}/verify", payments.verify),
-        Call(CallName.REFUND, "POST", "/v3/transactions/{id}/refund", payments.refund),
+        Call(CallName.REFUND, "POST", "/v3/transactions/{id}/refund", refunds.start),
+        Call(CallName.REFUND_STATUS, "GET", "/v3/refunds/{id}", refunds.get),
+        Call(CallName.REFUND_STATUS, "GET", "/v3/refunds", refunds.list_refunds),
         Call(CallName.BANKS, "GET", "/v3/banks/NG", payouts.list_banks),
         Call(CallName.RESOLVE, "POST", "/v3/accounts/resolve", payouts.resolve),
         Call(CallName.BALANCE, "GET", "/v3/balances/NGN", payouts.balance),
@@ -78,4 +80,5 @@ WIRE = Wire(
     refund_notice=lambda _provider, _refund: None,
     return_query=return_query,
     transfer_words=payouts.STATUS_WORDS,
+    refund_words=refunds.STATUS_WORDS,
 )

@@ -1,10 +1,9 @@
-"""Simulates Flutterwave's calls for payment links, one-time accounts, verification and refunds."""
+"""Simulates Flutterwave's calls for payment links, one-time accounts and verification."""
 
 from decimal import Decimal
 from typing import Any
 
 from manilla_simulator import banks, charges
-from manilla_simulator import refunds as core
 from manilla_simulator.dialects.flutterwave.common import (
     ACCOUNT_ID,
     DENIALS,
@@ -12,9 +11,8 @@ from manilla_simulator.dialects.flutterwave.common import (
     own_reference,
 )
 from manilla_simulator.dialects.formats import iso_milliseconds
-from manilla_simulator.faults import RefundOutcome
 from manilla_simulator.provider import Provider
-from manilla_simulator.state import CURRENCY, Charge, ChargeStatus, RefundStatus
+from manilla_simulator.state import CURRENCY, Charge, ChargeStatus
 from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused, invalid
 
 ACCOUNT_BANK = banks.FLUTTERWAVE["035"]
@@ -26,7 +24,6 @@ STATUS = {
 }
 RESPONSES = {charges.DECLINED: "Declined", charges.INSUFFICIENT_FUNDS: "Insufficient Funds"}
 NO_STATIC_ACCOUNTS = Denial(400, "Static virtual accounts are not enabled on this account")
-NO_REFUND = Denial(400, "Refund could not be processed")
 
 
 def open_link(provider: Provider, ask: Ask) -> Answer:
@@ -127,11 +124,11 @@ def verify_by_reference(provider: Provider, ask: Ask) -> Answer:
 
 
 def verify(provider: Provider, ask: Ask) -> Answer:
-    charge = _by_number(provider, ask.parameters["id"])
+    charge = by_number(provider, ask.parameters["id"])
     return Answer(_known(provider, charge), "Transaction fetched successfully")
 
 
-def _by_number(provider: Provider, number: str) -> Charge:
+def by_number(provider: Provider, number: str) -> Charge:
     charge = provider.charges.by_number.get(int(number) if number.isdecimal() else 0)
     if charge is None:
         assert DENIALS.charge_not_found is not None
@@ -192,31 +189,3 @@ def charge_notice(_provider: Provider, charge: Charge) -> Notice:
     kind = "BANK_TRANSFER_TRANSACTION" if charge.accounts else "CARD_TRANSACTION"
     body = {"event": "charge.completed", "data": charge_data(charge), "event.type": kind}
     return Notice("charge.completed", charge.reference, body)
-
-
-def refund(provider: Provider, ask: Ask) -> Answer:
-    """Completes the refund at once, unless a fault is set, because no status call is documented."""
-    fields = ask.fields.only("amount", "comments", "callbackurl")
-    charge = _by_number(provider, ask.parameters["id"])
-    left = charge.amount_paid - charge.refunded
-    amount = fields.amount_of_any_type() if "amount" in fields else left
-    if provider.faults.refunds is RefundOutcome.FAILED:
-        raise Refused(NO_REFUND)
-    number = next(provider.numbers)
-    accepted = core.accept(provider, str(number), charge, amount, number=number)
-    if provider.faults.refunds is RefundOutcome.SUCCESS:
-        core.settle(provider, accepted, RefundStatus.SUCCESS)
-    done = accepted.status is RefundStatus.SUCCESS
-    data = {
-        "id": accepted.number,
-        "account_id": ACCOUNT_ID,
-        "tx_id": charge.number,
-        "flw_ref": own_reference(charge),
-        "wallet_id": ACCOUNT_ID,
-        "amount_refunded": amount.amount,
-        "status": "completed" if done else "pending",
-        "destination": "payment_source",
-        "meta": {"source": "availablebalance"},
-        "created_at": iso_milliseconds(accepted.created_at),
-    }
-    return Answer(data, "Transaction refund initiated")
