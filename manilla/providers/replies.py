@@ -3,7 +3,7 @@
 A response is conclusive only if the provider itself clearly reports the result.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -91,7 +91,7 @@ def require_success(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Interprets the response to a new charge or refund.
+    """Interprets the response to a new charge or refund. Every rejection is final.
 
     A used reference is not a rejection, because the charge or refund exists.
     """
@@ -101,11 +101,37 @@ def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_transfer(reply: Reply, read: Read[Value], refusals: Refusals = ()) -> Answer[Value]:
-    """Interprets the response to a transfer or account lookup.
+    """Interprets the response to a transfer or account lookup. Every rejection is final.
 
     `refusals` are provider-specific texts, which are checked before the common texts.
     """
     return refused_transfer(reply, refusals) if is_refusal(reply) else require_success(reply, read)
+
+
+# Returns the code of a rejection that the provider documents as final, or None.
+FinalCode = Callable[[Reply], RefusalCode | None]
+
+
+def decide_documented(
+    reply: Reply, read: Read[Value], final: FinalCode, rejecting: Collection[int] = REFUSING
+) -> Answer[Value]:
+    """Interprets the response to a transfer or refund of a provider that documents its rejections.
+
+    Any other error is Unknown, even with an HTTP status that rejects: the provider may have acted
+    on the request before the error occurred.
+    """
+    if reply.is_success or reply.status not in rejecting:
+        return require_success(reply, read)
+    code = None if is_about_reference(reply) else final(reply)
+    if code is None:
+        return Unknown(f"not a final rejection: HTTP {reply.status}: {reply.message}")
+    return Refused(code, reply.message)
+
+
+def code_by_words(reply: Reply, refusals: Refusals) -> RefusalCode | None:
+    message = reply.message.lower()
+    codes = (code for words, code in refusals if any(word in message for word in words))
+    return next(codes, None)
 
 
 # A rejection that contains one of these words may mean that the provider knows our reference.
@@ -124,13 +150,11 @@ def is_refusal(reply: Reply) -> bool:
 
 def refused_transfer(reply: Reply, refusals: Refusals = ()) -> Refused | Unknown:
     """Converts a rejection. A used reference is Unknown, because a transfer exists."""
-    message = reply.message.lower()
     if is_about_reference(reply):
         return Unknown(f"the provider may know the reference: {reply.message}")
-    for words, code in (*refusals, *TRANSFER_REFUSALS):
-        if any(word in message for word in words):
-            return Refused(code, reply.message)
-    return Refused(RefusalCode.GATEWAY_PAYOUT_FAILED, reply.message or "No reason was given.")
+    code = code_by_words(reply, (*refusals, *TRANSFER_REFUSALS))
+    guidance = reply.message or "No reason was given."
+    return Refused(code or RefusalCode.GATEWAY_PAYOUT_FAILED, guidance)
 
 
 def is_not_found(reply: Reply) -> bool:

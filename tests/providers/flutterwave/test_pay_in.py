@@ -328,12 +328,13 @@ class TestRefund:
         server.behaviour = refunding(server, 200, success({**REFUND, **change}))
         assert isinstance(await flutterwave.refund(REFUND_ORDER), Unknown)
 
-    async def test_refusals(self, flutterwave: Adapter, server: Scripted) -> None:
-        server.behaviour = refunding(server, 400, error("Insufficient balance"))
-        assert await flutterwave.refund(REFUND_ORDER) == Refused(
-            RefusalCode.PAYMENT_DECLINED, "Insufficient balance"
-        )
+    async def test_no_error_is_a_final_rejection(
+        self, flutterwave: Adapter, server: Scripted
+    ) -> None:
+        """Flutterwave documents no error after which a refund certainly does not exist."""
         for status, message in (
+            (400, "Insufficient balance"),
+            (403, "Refunds are not enabled"),
             (400, "Transaction has already been refunded"),
             (400, "Duplicate refund"),
             (401, "Invalid authorization key"),

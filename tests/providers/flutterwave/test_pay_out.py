@@ -160,15 +160,11 @@ class TestSend:
         ("message", "code"),
         [
             ("Insufficient wallet balance", RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
-            (
-                "DISBURSE FAILED: Insufficient funds/ wallet balance",
-                RefusalCode.PROVIDER_INSUFFICIENT_BALANCE,
-            ),
             ("Please enable IP Whitelisting to access this service", RefusalCode.PAYOUT_FAILED),
             ("Sorry, recipient account could not be validated", RefusalCode.INVALID_BENEFICIARY),
             ("Account resolve failed", RefusalCode.INVALID_BENEFICIARY),
             ("Invalid bank code", RefusalCode.INVALID_BENEFICIARY),
-            ("Transfers are disabled on this account", RefusalCode.GATEWAY_PAYOUT_FAILED),
+            ("amount is required", RefusalCode.GATEWAY_PAYOUT_FAILED),
         ],
     )
     async def test_refusals(
@@ -176,6 +172,23 @@ class TestSend:
     ) -> None:
         server.answers(400, error(message))
         assert await flutterwave.send(ORDER) == Refused(code, message)
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            "DISBURSE FAILED: Insufficient funds/ wallet balance",
+            "Transfers are disabled on this account",
+            "This request cannot be processed, please contact support",
+            "An error occurred",
+            "",
+        ],
+    )
+    async def test_an_error_after_which_a_transfer_may_exist(
+        self, flutterwave: Adapter, server: Scripted, message: str
+    ) -> None:
+        for status in (400, 402, 403, 422):
+            server.answers(status, error(message))
+            assert isinstance(await flutterwave.send(ORDER), Unknown)
 
     @pytest.mark.parametrize(
         "message",
@@ -213,7 +226,7 @@ class TestSend:
             assert isinstance(await flutterwave.send(ORDER), Unknown)
 
     async def test_our_keys_are_hidden(self, flutterwave: Adapter, server: Scripted) -> None:
-        server.answers(400, error("Bad key FLWSECK-4711-X"))
+        server.answers(400, error("A better key than FLWSECK-4711-X is required"))
         answer = await flutterwave.send(ORDER)
         assert isinstance(answer, Refused)
         assert "4711" not in answer.guidance

@@ -252,7 +252,7 @@ async def test_a_payment_link_is_paid_and_refunded(each: Adapter, setup: Simulat
     )
     assert await final_refund(each, refunded.value) is ReportedRefundStatus.PAID
     # The amount exceeds the amount that can still be refunded.
-    assert isinstance(await each.refund(refund), Refused)
+    assert isinstance(await each.refund(refund), Unknown)
 
 
 async def final_refund(each: Adapter, started: RefundState) -> ReportedRefundStatus:

@@ -283,5 +283,8 @@ async def _refused(kora: Adapter, setup: SimulatorSetup, message: str) -> Any:
 
 
 def _is_inconclusive(message: str) -> bool:
-    words = ("reference", "already", "authorization", "not found", "server error")
+    words = (
+        *("reference", "already", "authorization", "not found", "server error", "not enabled"),
+        *("refund", "settled"),
+    )
     return any(word in message.lower() for word in words)

@@ -90,11 +90,19 @@ async def test_an_odd_refund_is_unknown(
         "Insufficient balance to fulfill this refund. Please top up.",
         "Refund amount cannot be more than transaction amount",
         "Transaction not found",
+        "Your balance is not enough to fulfill this request",
     ],
 )
 async def test_a_rejected_refund(paystack: Adapter, api: PaystackServer, message: str) -> None:
     api.on(CREATE, refusal(message), status=400)
     assert await paystack.refund(REFUND) == Refused(RefusalCode.PAYMENT_DECLINED, message)
+
+
+async def test_a_refund_with_an_invalid_field_is_rejected(
+    paystack: Adapter, api: PaystackServer
+) -> None:
+    api.on(CREATE, refusal("amount must be a number", type="validation_error"), status=400)
+    assert isinstance(await paystack.refund(REFUND), Refused)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +111,9 @@ async def test_a_rejected_refund(paystack: Adapter, api: PaystackServer, message
         (400, "Transaction has been fully reversed"),
         (400, "Transaction has already been refunded"),
         (400, "Duplicate refund"),
+        (400, "System Malfunction"),
+        (403, "Refunds are not enabled"),
+        (422, ""),
         (401, "Invalid key"),
         (429, "Please wait a few minutes and try again."),
         (500, "Insufficient balance to fulfill this refund. Please top up."),

@@ -295,6 +295,7 @@ async def test_a_new_recipient_that_is_invalid_is_a_refusal(
         ("Your IP address is not allowed to make this call", RefusalCode.PAYOUT_FAILED),
         ("Integration has been deactivated", RefusalCode.PAYOUT_FAILED),
         ("Invalid Amount Sent", RefusalCode.GATEWAY_PAYOUT_FAILED),
+        ("Account closed", RefusalCode.INVALID_BENEFICIARY),
         (
             "Sorry, we can't make the transfer to this recipient at the moment",
             RefusalCode.GATEWAY_PAYOUT_FAILED,
@@ -305,9 +306,38 @@ async def test_a_rejected_transfer(
     paystack: Adapter, api: PaystackServer, order: TransferOrder, message: str, code: RefusalCode
 ) -> None:
     api.on(RECIPIENT, example("recipient"), status=201)
-    api.on(TRANSFER, refusal(message, type="validation_error"), status=400)
+    api.on(TRANSFER, refusal(message), status=400)
     assert await paystack.send(order) == Refused(code, message)
     assert api.calls == [RECIPIENT, TRANSFER]  # the transfer was sent once
+
+
+@pytest.mark.parametrize(
+    ("document", "answer"),
+    [
+        (refusal("name is not allowed", type="validation_error", code="invalid_params"), Refused),
+        (refusal("name is not allowed", type="api_error", code="unknown"), Unknown),
+        (refusal("name is not allowed"), Unknown),
+        (refusal("System Malfunction", type="processor_error"), Unknown),
+        (refusal("System Malfunction"), Unknown),
+        (refusal(""), Unknown),
+        # Paystack's list of errors has this text for a reference that was used before.
+        (
+            refusal(
+                "Please provide a unique reference. Reference already exists on a transfer",
+                type="validation_error",
+                code="duplicate_transfer_reference",
+            ),
+            Unknown,
+        ),
+    ],
+)
+async def test_only_an_invalid_field_or_a_documented_text_rejects_a_transfer(
+    paystack: Adapter, api: PaystackServer, order: TransferOrder, document: Any, answer: type
+) -> None:
+    api.on(RECIPIENT, example("recipient"), status=201)
+    for status in (400, 403, 422):
+        api.on(TRANSFER, document, status=status)
+        assert isinstance(await paystack.send(order), answer)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class Flutterwave(BaseAdapter):
             f"{API}/transactions/{transaction}/refund",
             {"amount": order.amount.amount, "comments": comment[:TEXT_LENGTH_MAX]},
             lambda data: refunds.started(data, transaction, order.amount.currency),
-            replies.decide_payment,
+            answers.decide_refund,
         )
 
     async def refund_state(

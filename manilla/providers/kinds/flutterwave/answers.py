@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from manilla.kit.money import Money, MoneyError, exact_decimal
 from manilla.providers import port, reading, replies
-from manilla.providers.port import Answer, Refused, Unknown
+from manilla.providers.port import Answer, Refused
 from manilla.providers.reading import Malformed
-from manilla.providers.replies import Read, Reply
+from manilla.providers.replies import Read, Refusals, Reply
 
 Value = TypeVar("Value")
 
@@ -25,8 +25,22 @@ TRANSFER_STATUSES = {
     "REVERSED": port.TransferStatus.RETURNED,
 }
 
+# The texts after which Flutterwave has not created a transfer. Its errors have no codes.
+TRANSFER_REFUSALS: Refusals = (
+    (
+        ("insufficient wallet balance", "insufficient funds", "insufficient balance"),
+        port.RefusalCode.PROVIDER_INSUFFICIENT_BALANCE,
+    ),
+    (
+        ("could not be validated", "account resolve failed", "invalid bank"),
+        port.RefusalCode.INVALID_BENEFICIARY,
+    ),
+    (("ip whitelisting", "minimum transfer"), port.RefusalCode.PAYOUT_FAILED),
+    ((" is required",), port.RefusalCode.GATEWAY_PAYOUT_FAILED),
+)
+DISBURSED = "disburse"  # the start of a message about a transfer that exists
+
 UNKNOWN_CHARGE = ("no transaction was found", "transaction not found")
-UNRESOLVED = ("could not be validated", "recipient account", "account number", "account resolve")
 
 LAGOS = timezone(timedelta(hours=1))
 YES = (1, "1", True)
@@ -57,14 +71,19 @@ def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    if not replies.is_refusal(reply):
-        return replies.require_success(reply, read)
+    return replies.decide_documented(reply, read, _transfer_rejection)
+
+
+def _transfer_rejection(reply: Reply) -> port.RefusalCode | None:
     has_transfer = isinstance(reply.data, dict) and reply.data.get("id") is not None
-    if has_transfer or replies.is_about_reference(reply):
-        return Unknown(f"the transfer may exist: {reply.message}")
-    if any(words in reply.message.lower() for words in UNRESOLVED):
-        return Refused(port.RefusalCode.INVALID_BENEFICIARY, reply.message)
-    return replies.decide_transfer(reply, read)
+    if has_transfer or reply.message.lower().startswith(DISBURSED):
+        return None
+    return replies.code_by_words(reply, TRANSFER_REFUSALS)
+
+
+def decide_refund(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    """Interprets the response to a new refund, whose rejections Flutterwave does not document."""
+    return replies.decide_documented(reply, read, lambda _reply: None)
 
 
 def checkout(data: Any) -> port.HostedCheckout:

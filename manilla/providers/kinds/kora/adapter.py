@@ -70,7 +70,7 @@ class Kora(BaseAdapter):
             f"{API}/refunds/initiate",
             body,
             lambda data: answers.new_refund(data, order),
-            answers.decide_payment,
+            answers.decide_refund,
         )
 
     async def refund_state(

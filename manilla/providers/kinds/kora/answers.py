@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
-from manilla.providers.port import Answer, Unknown
+from manilla.providers.port import Answer, RefusalCode, Unknown
 from manilla.providers.reading import Malformed
 from manilla.providers.replies import Enveloped, Read, Reply
 
@@ -39,14 +39,25 @@ REFUND_STATUSES = {
 }
 
 # According to Kora, these messages mean that no payout exists. The HTTP status is not documented.
-NOT_CREATED = frozenset(
-    (
-        "unable to resolve bank account",
-        "invalid account",
-        "invalid bank provided",
-        "insufficient funds in disbursement wallet",
-    )
+NOT_CREATED = {
+    "unable to resolve bank account": RefusalCode.INVALID_BENEFICIARY,
+    "invalid account": RefusalCode.INVALID_BENEFICIARY,
+    "invalid bank provided": RefusalCode.INVALID_BENEFICIARY,
+    "insufficient funds in disbursement wallet": RefusalCode.PROVIDER_INSUFFICIENT_BALANCE,
+}
+PAYOUT_REJECTING = replies.REFUSING | {409}
+# According to Kora, messages that start with these words mean that no refund exists.
+NOT_REFUNDED = (
+    "transaction has not yet been settled",
+    "transaction not found",
+    "refund can only be requested on a successful transaction",
+    "refund not supported for this currency",
+    "refund amount cannot be",
+    "amount can't be more than",
+    "the maximum refundable amount for this transaction is",
+    "insufficient funds in disbursement wallet",
 )
+INVALID_FIELDS = "bad_request"  # the error in a response that names invalid fields
 
 
 def read_envelope(document: Mapping[str, Any]) -> Enveloped:
@@ -69,11 +80,29 @@ def decide_payment(reply: Reply, read: Read[Value]) -> Answer[Value]:
     return _may_exist(reply) or replies.decide_payment(reply, read)
 
 
+def decide_refund(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    return _may_exist(reply) or replies.decide_documented(reply, read, _refund_rejection)
+
+
+def _refund_rejection(reply: Reply) -> RefusalCode | None:
+    is_final = reply.message.lower().startswith(NOT_REFUNDED) or _has_invalid_fields(reply)
+    return RefusalCode.PAYMENT_DECLINED if is_final else None
+
+
 def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    unclear = _may_exist(reply)
-    if unclear is None and reply.status == 409 and not reply.is_success and _not_created(reply):
-        return replies.refused_transfer(reply)
-    return unclear or replies.decide_transfer(reply, read)
+    return _may_exist(reply) or replies.decide_documented(
+        reply, read, _transfer_rejection, PAYOUT_REJECTING
+    )
+
+
+def _transfer_rejection(reply: Reply) -> RefusalCode | None:
+    if reply.status in replies.REFUSING and _has_invalid_fields(reply):
+        return RefusalCode.GATEWAY_PAYOUT_FAILED
+    return NOT_CREATED.get(reply.message.lower().rstrip("."))
+
+
+def _has_invalid_fields(reply: Reply) -> bool:
+    return reply.document.get("error") == INVALID_FIELDS
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
@@ -91,10 +120,6 @@ def _may_exist(reply: Reply) -> Unknown | None:
     if is_named or replies.is_about_reference(reply):
         return Unknown(f"Kora may know the reference: HTTP {reply.status}: {reply.message}")
     return None
-
-
-def _not_created(reply: Reply) -> bool:
-    return reply.message.lower().rstrip(".") in NOT_CREATED
 
 
 def _says_missing(*subjects: str) -> Callable[[Reply], bool]:

@@ -102,7 +102,7 @@ class Paystack(BaseAdapter):
         return await self._pay_out.get(
             "/bank/resolve",
             lambda data: answers.read_account(data, account_number),
-            answers.decide_transfer,
+            answers.decide_lookup,
             query={"account_number": account_number, "bank_code": bank_code},
         )
 

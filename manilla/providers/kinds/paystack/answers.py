@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
-from manilla.providers.port import Answer, Refused, Unknown
+from manilla.providers.port import Answer, Refused
 from manilla.providers.reading import Malformed
 from manilla.providers.replies import Read, Refusals, Reply
 
@@ -42,8 +42,13 @@ REFUND_STATUSES = {
         ("pending", "processing", "needs-attention"), port.ReportedRefundStatus.PENDING
     ),
 }
+INVALID_RECIPIENT = "recipient specified is invalid"
+NO_BALANCE = "balance is not enough"
+# An error of this type names an invalid field, so Paystack has not acted on the request.
+INVALID_FIELD = "validation_error"
+# The texts in Paystack's list of errors after which no transfer exists. The list has no codes.
 TRANSFER_REFUSALS: Refusals = (
-    (("balance is not enough",), port.RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
+    ((NO_BALANCE,), port.RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
     (
         ("third party payouts", "starter business", "ip address", "has been deactivated"),
         port.RefusalCode.PAYOUT_FAILED,
@@ -52,14 +57,34 @@ TRANSFER_REFUSALS: Refusals = (
         ("bank code", "bank is invalid", "account number", "cannot resolve", "account closed"),
         port.RefusalCode.INVALID_BENEFICIARY,
     ),
+    (
+        (INVALID_RECIPIENT, "invalid amount", "can't make the transfer to this recipient"),
+        port.RefusalCode.GATEWAY_PAYOUT_FAILED,
+    ),
 )
-INVALID_RECIPIENT = "recipient specified is invalid"
+NOT_REFUNDED = (
+    *(NO_BALANCE, "insufficient balance to fulfill this refund", "transaction not found"),
+    *("refund amount cannot be more than", "cannot refund less than"),
+)
 REFUNDED_BEFORE = ("fully reversed", "fully refunded", "been refunded")
 
 
-def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Interprets the response to a transfer, or to a call that must precede a transfer."""
+def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    """Interprets the response to an account lookup or a new recipient, which move no money."""
     return replies.decide_transfer(reply, read, TRANSFER_REFUSALS)
+
+
+def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
+    return replies.decide_documented(reply, read, _transfer_rejection)
+
+
+def _transfer_rejection(reply: Reply) -> port.RefusalCode | None:
+    code = replies.code_by_words(reply, TRANSFER_REFUSALS)
+    return code or (port.RefusalCode.GATEWAY_PAYOUT_FAILED if _names_invalid_field(reply) else None)
+
+
+def _names_invalid_field(reply: Reply) -> bool:
+    return reply.document.get("type") == INVALID_FIELD
 
 
 def is_recipient_invalid(answer: Answer[port.Sent]) -> bool:
@@ -91,10 +116,15 @@ def decide_refund(reply: Reply, read: Read[Value]) -> Answer[Value]:
     If Paystack rejects the refund because of an earlier refund, the result is Unknown. The earlier
     refund may be this refund.
     """
+    return replies.decide_documented(reply, read, _refund_rejection)
+
+
+def _refund_rejection(reply: Reply) -> port.RefusalCode | None:
     message = reply.message.lower()
-    if replies.is_refusal(reply) and any(words in message for words in REFUNDED_BEFORE):
-        return Unknown(f"the charge may be refunded already: {reply.message}")
-    return replies.decide_payment(reply, read)
+    if any(words in message for words in REFUNDED_BEFORE):
+        return None
+    is_final = _names_invalid_field(reply) or any(text in message for text in NOT_REFUNDED)
+    return port.RefusalCode.PAYMENT_DECLINED if is_final else None
 
 
 def utc_text(moment: datetime) -> str:

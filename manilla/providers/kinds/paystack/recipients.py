@@ -46,7 +46,7 @@ class Recipients:
             "currency": order.amount.currency,
         }
         return await self._pay_out.post(
-            "/transferrecipient", body, lambda data: _code(data, order), answers.decide_transfer
+            "/transferrecipient", body, lambda data: _code(data, order), answers.decide_lookup
         )
 
 
