@@ -65,7 +65,7 @@ async def test_a_refund_that_an_earlier_version_left_to_an_administrator_is_quer
 ) -> None:
     await store.leave_to_administrator(db, refund.merchant_id, refund.trx_id, "not known")
     with pytest.raises(RefundRefused, match="pending"):
-        await decisions.confirm(db, shop.services.rails, refund.trx_id, "by hand")
+        await decisions.confirm(db, shop.services.rails, refund.trx_id, "manually")
     mine: tuple[Any, ...] = (refund.merchant_id, refund.trx_id)
     delete = "DELETE FROM job WHERE merchant_id = $1 AND kind = 'refund' AND subject = $2"
     await db.execute(delete, *mine)

@@ -235,10 +235,10 @@ class Monnify:
     success, failed, reversed = "SUCCESS", "FAILED", "REVERSED"
     charge_paid, charge_failed = "PAID", "FAILED"
     approval_switch = "transfers_need_otp"
-    insufficient = (400, "Insufficient balance")
-    duplicate = (400, "Duplicate transaction reference")
+    insufficient = (400, "Insufficient wallet balance")
+    duplicate = (400, "Supplied reference already exists!")
     unauthorized = (401, "Invalid access token")
-    unresolvable = (400, "Could not validate account number")
+    unresolvable = (400, "Invalid account details supplied")
     balance_path = "/api/v2/disbursements/wallet-balance?accountNumber=8012345678"
     return_query = "paymentReference=TXN0001-1"
     api_key = "MK_PROD_SIMULATED"
@@ -291,7 +291,7 @@ class Monnify:
         return str(reply.json["responseBody"]["status"])
 
     def is_unknown(self, reply: Reply) -> bool:
-        return self.refusal(reply) == (404, "Could not find transaction with the reference")
+        return self.refusal(reply) == (400, "Transaction does not exist")
 
     def charge(self, reference: str, **more: Any) -> dict[str, Any]:
         return {

@@ -83,9 +83,9 @@ async def test_an_account_is_validated(platform: Platform) -> None:
     reply = await call(platform, "GET", f"{path}?accountNumber=0123456789&bankCode=058")
     assert_like(reply.json, example("monnify", "validate"))
     unknown = await call(platform, "GET", f"{path}?accountNumber=0123456789&bankCode=999")
-    assert MONNIFY.refusal(unknown) == (400, "Invalid bank code")
+    assert MONNIFY.refusal(unknown) == (200, "Could not validate account number")
     wrong = await call(platform, "GET", f"{path}?accountNumber=0000000002&bankCode=058")
-    assert MONNIFY.refusal(wrong) == (400, "Could not validate account number")
+    assert MONNIFY.refusal(wrong) == (200, "Could not validate account number")
     assert (await call(platform, "GET", f"{path}?accountNumber=1&bankCode=058")).status == 400
 
 
@@ -117,14 +117,16 @@ async def test_a_transfer_has_the_documented_fields(platform: Platform) -> None:
     ("change", "refusal"),
     [
         ({"destinationAccountName": "SOMEBODY ELSE"},
-         (400, "Destination account name does not match the account")),
+         (400, "Beneficiary account name mismatch")),
         ({"destinationAccountName": None}, (400, "destinationAccountName is required")),
         ({"narration": None}, (400, "narration is required")),
         ({"narration": "x" * 101}, (400, "narration is too long")),
-        ({"amount": "1000"}, (400, "amount must be a number")),
+        ({"amount": "all"}, (400, "amount must be a string such as 1000.00")),
+        ({"amount": "19.99"}, (400, "amount must be at least 20.00")),
+        ({"narration": "TV"}, (400, "narration must be at least 3 characters long")),
         ({"currency": None}, (400, "currency is required")),
         ({"sourceAccountNumber": "1"}, (404, "Could not find wallet with the account number")),
-        ({"destinationBankCode": "000013"}, (400, "Invalid bank code")),
+        ({"destinationBankCode": "000013"}, (400, "Unknown destination bank code")),
         ({"destinationAccountNumber": "1"}, (400, "destinationAccountNumber must be 10 digits")),
         ({"bankCode": "058"}, (400, "bankCode is not allowed")),
     ],
@@ -134,6 +136,23 @@ async def test_a_wrong_transfer_is_refused(
 ) -> None:
     body = {**MONNIFY.order(REFERENCE), **change}
     assert MONNIFY.refusal(await call(platform, "POST", SINGLE, body)) == refusal
+
+
+async def test_amounts_may_be_text(platform: Platform) -> None:
+    body = {**MONNIFY.order(REFERENCE), "amount": "1000.50"}
+    reply = await call(platform, "POST", SINGLE, body)
+    assert body_of(reply)["amount"] == 1000.5
+
+
+@pytest.mark.parametrize(
+    ("path", "error_code"),
+    [(f"{SINGLE}/summary?reference=none", "D02"), ("/api/v1/refunds/none", "R7")],
+)
+async def test_an_unknown_reference_has_an_error_code(
+    platform: Platform, path: str, error_code: str
+) -> None:
+    reply = await call(platform, "GET", path)
+    assert (reply.status, reply.json["responseCode"]) == (400, error_code)
 
 
 async def test_the_check_of_the_name_can_be_switched_off(platform: Platform) -> None:
@@ -275,7 +294,7 @@ async def test_a_one_time_account_needs_two_calls(platform: Platform) -> None:
     again = await call(platform, "POST", path, body)
     assert body_of(again)["accountNumber"] == body_of(reply)["accountNumber"]
     wrong = await call(platform, "POST", path, {**body, "bankCode": "058"})
-    assert MONNIFY.refusal(wrong) == (400, "Invalid bank code")
+    assert MONNIFY.refusal(wrong) == (400, "Unknown destination bank code")
     await platform.control("monnify/charges/TXN0001-1/pay", {})
     (webhook,) = await platform.webhooks(1)
     assert_like(webhook.json, example("monnify", "webhook_transaction"))
@@ -323,8 +342,8 @@ async def test_a_refund_has_the_documented_fields(platform: Platform) -> None:
     listed = await call(platform, "GET", "/api/v1/refunds?page=0&size=5")
     assert [each["refundReference"] for each in body_of(listed)["content"]] == [REFERENCE]
     again = await MONNIFY.refund(platform, "TXN0001-1", REFERENCE)
-    assert MONNIFY.refusal(again) == (422, "Duplicate refund reference")
-    assert (await call(platform, "GET", "/api/v1/refunds/unknown")).status == 404
+    assert MONNIFY.refusal(again) == (422, "Supplied refund reference already exists")
+    assert (await call(platform, "GET", "/api/v1/refunds/unknown")).status == 400
 
 
 async def test_a_refund_can_say_completed_too_early(platform: Platform) -> None:
@@ -343,7 +362,7 @@ async def test_a_refund_can_say_completed_too_early(platform: Platform) -> None:
 async def test_a_charge_that_is_not_paid_is_not_refunded(platform: Platform) -> None:
     await MONNIFY.open_hosted(platform, "TXN0001-1")
     reply = await MONNIFY.refund(platform, "TXN0001-1", REFERENCE)
-    assert MONNIFY.refusal(reply) == (422, "Transaction is not in a refundable state")
+    assert MONNIFY.refusal(reply) == (422, "Refund not permitted for an unpaid transaction.")
 
 
 async def test_transfers_are_searched_by_wallet_date_and_amount(platform: Platform) -> None:

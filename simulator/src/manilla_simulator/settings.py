@@ -93,6 +93,8 @@ class MonnifyAccount(Account, frozen=True):
     accepts_underpayment: bool = False  # If False, the bank returns the underpaid amount.
     # If True, refunds are reported as completed too early, as in an example in the documentation.
     refunds_say_completed_early: bool = False
+    # If True, only a payment to a one-time account can be refunded, as Monnify documents.
+    rejects_card_refunds: bool = False
     # Monnify documents balances as text, but its sandbox has been observed to send numbers.
     balances_are_text: bool = True
     # Some of Monnify's responses omit the field `requestSuccessful`.

@@ -143,8 +143,7 @@ DOCUMENTED: dict[str, Any] = {
     },
 }
 DERIVED: dict[str, Any] = {
-    # We assume that Monnify changes the comment when it pays the refund.
-    "paid refund": {**DOCUMENTED["refund"], "comment": "Transaction refund was successful."},
+    "paid refund": {**DOCUMENTED["refund"], "completedOn": "15/11/2026 4:24:05 PM"},
     "transfer with session": {**DOCUMENTED["transfer"], "sessionId": "090405261115093249726272971"},
 }
 

@@ -7,7 +7,7 @@ allow no other fields, so a misspelled field fails the test.
 from typing import Any
 
 TEXT = {"type": "string", "minLength": 1}
-NAIRA = {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.01}
+NAIRA = {"type": "number", "minimum": 20, "multipleOf": 0.01}
 METHODS = {"enum": ["CARD", "ACCOUNT_TRANSFER", "USSD", "PHONE_NUMBER"]}
 
 
@@ -53,7 +53,7 @@ BODIES = {
         {
             "amount": NAIRA,
             "reference": TEXT,
-            "narration": {"type": "string", "minLength": 1, "maxLength": 100},
+            "narration": {"type": "string", "minLength": 3, "maxLength": 100},
             "destinationBankCode": TEXT,
             "destinationAccountNumber": {"type": "string", "pattern": "^[0-9]{10}$"},
             "destinationAccountName": TEXT,

@@ -163,7 +163,10 @@ async def test_a_transfer_that_waits_for_a_password(each: Monnify, setup: Simula
     ("steps", "word", "status"),
     [
         (["awaiting_approval"], "OTP_EMAIL_DISPATCH_FAILED", TransferStatus.PENDING),
+        (["awaiting_approval"], "PENDING_BATCH_AUTHORIZATION", TransferStatus.PENDING),
+        (["processing"], "AWAITING_PROCESSING", TransferStatus.PENDING),
         (["processing"], "IN_PROGRESS", TransferStatus.PENDING),
+        (["processing", "success"], "COMPLETED", TransferStatus.DELIVERED),
         (["processing", "failed"], "EXPIRED", TransferStatus.FAILED),
         (["processing", "success", "reversed"], "REVERSED", TransferStatus.RETURNED),
     ],
@@ -260,6 +263,26 @@ async def test_a_rejected_payment_leaves_the_charge_open(
     state = await each.charge_state(order.reference)
     assert isinstance(state, Done)
     assert state.value.status is ReportedChargeStatus.PENDING
+
+
+async def test_a_refund_of_a_card_payment_is_rejected(each: Monnify, setup: SimulatorSetup) -> None:
+    await setup.control("monnify/account", {"rejects_card_refunds": True})
+    charge = await _paid_charge(each, setup)
+    order = msgspec.structs.replace(
+        REFUND, reference=trx_ids.new(1), charge_reference=charge.reference
+    )
+    message = "Refund not permitted for specified transaction."
+    assert await each.refund(order) == Refused(RefusalCode.PAYMENT_DECLINED, message)
+
+
+async def test_a_transfer_with_an_open_error_is_queried(
+    each: Monnify, setup: SimulatorSetup
+) -> None:
+    for message in ("An unexpected error occurred", "Delayed processing from NIP"):
+        order = await transfer(each)
+        fault = {"call": "transfer", "fault": "refuse", "message": message}
+        await setup.control("monnify/faults", {"next": [fault]})
+        assert isinstance(await each.send(order), Unknown)
 
 
 @pytest.mark.parametrize("says_early", [False, True])

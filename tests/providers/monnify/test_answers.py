@@ -50,7 +50,10 @@ DUPLICATES = (
     [
         ("SUCCESS", TransferStatus.DELIVERED, ""),
         ("PENDING", TransferStatus.PENDING, ""),
+        ("COMPLETED", TransferStatus.DELIVERED, ""),
+        ("AWAITING_PROCESSING", TransferStatus.PENDING, ""),
         ("IN_PROGRESS", TransferStatus.PENDING, ""),
+        ("PENDING_BATCH_AUTHORIZATION", TransferStatus.PENDING, OTP),
         ("PENDING_AUTHORIZATION", TransferStatus.PENDING, OTP),
         ("OTP_EMAIL_DISPATCH_FAILED", TransferStatus.PENDING, OTP_NOT_SENT),
         ("FAILED", TransferStatus.FAILED, ""),
@@ -80,7 +83,7 @@ async def test_transfer_states(
     "odd",
     [
         {"status": "success"},
-        {"status": "AWAITING_PROCESSING"},
+        {"status": "ON_HOLD"},
         {"status": None},
         {"status": ["SUCCESS"]},
         {"reference": "TXN2"},
@@ -201,26 +204,33 @@ async def test_a_settlement_above_the_payment_gives_no_fee(
 
 
 @pytest.mark.parametrize(
-    ("word", "comment", "status"),
+    ("word", "completed_on", "status"),
     [
-        ("COMPLETED", "Transaction refund is in progress.", ReportedRefundStatus.PENDING),
-        ("COMPLETED", "Refund successful", ReportedRefundStatus.PAID),
-        ("COMPLETED", None, ReportedRefundStatus.PAID),
-        ("FAILED", "Transaction refund is in progress.", ReportedRefundStatus.FAILED),
-        ("PENDING", "", ReportedRefundStatus.PENDING),
-        ("SOMETHING_NEW", "", ReportedRefundStatus.PENDING),
+        ("COMPLETED", None, ReportedRefundStatus.PENDING),
+        ("COMPLETED", "", ReportedRefundStatus.PENDING),
+        ("COMPLETED", "15/11/2026 4:24:05 PM", ReportedRefundStatus.PAID),
+        ("FAILED", None, ReportedRefundStatus.FAILED),
+        ("FAILED", "15/11/2026 4:24:05 PM", ReportedRefundStatus.FAILED),
+        ("PENDING", None, ReportedRefundStatus.PENDING),
+        ("PENDING", "15/11/2026 4:24:05 PM", ReportedRefundStatus.PENDING),
+        ("SOMETHING_NEW", None, ReportedRefundStatus.PENDING),
     ],
 )
 async def test_refund_states(
     monnify: Monnify,
     monnify_server: ScriptedMonnify,
     word: str,
-    comment: str | None,
+    completed_on: str | None,
     status: ReportedRefundStatus,
 ) -> None:
-    data = {**DOCUMENTED["refund"], "refundStatus": word, "comment": comment}
-    monnify_server.answers(200, ok(data))
-    assert await monnify.refund_state("TXN9") == Done(RefundState(status, REFUND.amount))
+    for comment in (
+        "Transaction refund is in progress.",
+        "Transaction refund was successful.",
+        None,
+    ):
+        data = {**DOCUMENTED["refund"], "refundStatus": word, "comment": comment}
+        monnify_server.answers(200, ok({**data, "completedOn": completed_on}))
+        assert await monnify.refund_state("TXN9") == Done(RefundState(status, REFUND.amount))
 
 
 @pytest.mark.parametrize(
@@ -293,29 +303,110 @@ async def test_a_duplicate_is_unknown_in_any_words(
         assert isinstance(await EVERY_CALL[call](monnify), Unknown), call
 
 
+# Texts after which Monnify's documentation says to query the status, or to contact its support.
+OPEN = (
+    "An unexpected error occurred",
+    "Transaction timed out while waiting for destination bank",
+    "Delayed processing from NIP",
+    "Beneficiary bank not available",
+    "Invalid session ID",
+    "Invalid response code from beneficiary institution",
+    "System malfunction by destination institution",
+    "System Malfunction - Internal service failure",
+    "System Malfunction - Transaction transmission unsuccessful",
+    "Unable to complete the transaction at this time",
+    "Transaction could not be processed at this time. Please try again",
+    "Transaction processing in progress",
+    "Processor Malfunction - Transaction transmission failed",
+    "Transaction Failed",
+)
+
+
 @pytest.mark.parametrize(
-    ("message", "code"),
+    ("error_code", "message", "code"),
     [
-        ("Insufficient balance", RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
-        ("Invalid account number", RefusalCode.INVALID_BENEFICIARY),
-        ("Transfers are not enabled", RefusalCode.PAYOUT_FAILED),
-        ("Amount is too low", RefusalCode.GATEWAY_PAYOUT_FAILED),
-        ("", RefusalCode.GATEWAY_PAYOUT_FAILED),
+        ("D03", "Invalid account details supplied", RefusalCode.INVALID_BENEFICIARY),
+        ("D04", "Insufficient wallet balance", RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
+        ("D04", "Top up and try again", RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
+        ("D06", "Unauthorized request", RefusalCode.PAYOUT_FAILED),
+        ("D01", "Invalid destination account number", RefusalCode.INVALID_BENEFICIARY),
+        ("D01", "Beneficiary account name mismatch", RefusalCode.INVALID_BENEFICIARY),
+        ("D01", "Dormant beneficiary account", RefusalCode.INVALID_BENEFICIARY),
+        ("D01", "Unknown destination bank code", RefusalCode.INVALID_BENEFICIARY),
+        ("D01", "Account number could not be validated", RefusalCode.INVALID_BENEFICIARY),
+        ("D01", "Invalid amount", RefusalCode.GATEWAY_PAYOUT_FAILED),
+        ("D01", "", RefusalCode.GATEWAY_PAYOUT_FAILED),
     ],
 )
 async def test_rejections_of_a_transfer(
-    monnify: Monnify, monnify_server: ScriptedMonnify, message: str, code: RefusalCode
+    monnify: Monnify,
+    monnify_server: ScriptedMonnify,
+    error_code: str,
+    message: str,
+    code: RefusalCode,
+) -> None:
+    without_flag = refusal(message, error_code)
+    del without_flag["requestSuccessful"]
+    for status in (400, 402, 403, 422):
+        for document in (refusal(message, error_code), without_flag):
+            monnify_server.answers(status, document)
+            assert await monnify.send(TRANSFER) == Refused(code, message)
+
+
+@pytest.mark.parametrize("message", OPEN)
+async def test_a_transfer_may_exist_after_an_error_that_is_not_final(
+    monnify: Monnify, monnify_server: ScriptedMonnify, message: str
 ) -> None:
     for status in (400, 402, 403, 422):
-        for document in (refusal(message), refusal(message, "D02")):
-            monnify_server.answers(status, document)
-            answer = await monnify.send(TRANSFER)
-            assert isinstance(answer, Refused)
-            assert answer.code is code
-    without_flag = refusal(message)
-    del without_flag["requestSuccessful"]
-    monnify_server.answers(400, without_flag)
-    assert isinstance(await monnify.send(TRANSFER), Refused)
+        for error_code in ("99", "D01"):
+            monnify_server.answers(status, refusal(message, error_code))
+            assert isinstance(await monnify.send(TRANSFER), Unknown), (status, error_code)
+
+
+@pytest.mark.parametrize("error_code", ["99", 99, "D02", "D05", "D07", "D08", "R3", "M01", "1"])
+async def test_a_transfer_may_exist_after_another_error_code(
+    monnify: Monnify, monnify_server: ScriptedMonnify, error_code: Any
+) -> None:
+    for message in ("Insufficient balance", "Invalid account number", ""):
+        document = {**refusal(message), "responseCode": error_code}
+        monnify_server.answers(400, document)
+        assert isinstance(await monnify.send(TRANSFER), Unknown), message
+
+
+@pytest.mark.parametrize("error_code", ["R2", "R3", "R4", "R5", "R6", "R8", "R12"])
+async def test_rejections_of_a_refund(
+    monnify: Monnify, monnify_server: ScriptedMonnify, error_code: str
+) -> None:
+    monnify_server.by_path[QUERY] = answering(200, ok(DOCUMENTED["charge"]))
+    for status in (400, 402, 403, 422):
+        monnify_server.answers(status, refusal("Refund not permitted", error_code))
+        expected = Refused(RefusalCode.PAYMENT_DECLINED, "Refund not permitted")
+        assert await monnify.refund(REFUND) == expected
+
+
+@pytest.mark.parametrize("error_code", ["99", "R1", "R7", "R9", "R10", "R11", "D04", "M01"])
+async def test_a_refund_may_exist_after_another_error_code(
+    monnify: Monnify, monnify_server: ScriptedMonnify, error_code: str
+) -> None:
+    monnify_server.by_path[QUERY] = answering(200, ok(DOCUMENTED["charge"]))
+    monnify_server.answers(422, refusal("Refunds are off for this merchant", error_code))
+    assert isinstance(await monnify.refund(REFUND), Unknown)
+
+
+@pytest.mark.parametrize("status", [200, 400, 403, 404, 422])
+async def test_an_unknown_reference_has_an_error_code_of_its_own(
+    monnify: Monnify, monnify_server: ScriptedMonnify, status: int
+) -> None:
+    monnify_server.answers(status, refusal("Transaction does not exist", "D02"))
+    not_found = Done(TransferState(TransferStatus.NOT_FOUND))
+    assert await monnify.transfer_state("TXN1") == not_found
+    if status != 404:
+        assert isinstance(await monnify.refund_state("TXN9"), Unknown)
+    monnify_server.answers(status, refusal("No refund was initiated", "R7"))
+    assert await monnify.refund_state("TXN9") == Done(RefundState(ReportedRefundStatus.NOT_FOUND))
+    assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
+    monnify_server.answers(500, refusal("Transaction does not exist", "D02"))
+    assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
 
 
 async def test_only_rejections_in_monnifys_own_envelope_count(
@@ -324,21 +415,21 @@ async def test_only_rejections_in_monnifys_own_envelope_count(
     """A rejection with an unexpected HTTP status, such as 500 or 200, is not conclusive."""
     for status in ODD_STATUSES:
         reset(monnify)
-        monnify_server.answers(status, refusal("Insufficient balance"))
+        monnify_server.answers(status, refusal("Insufficient balance", "D04"))
         assert isinstance(await monnify.send(TRANSFER), Unknown), status
-    monnify_server.answers(200, refusal("Insufficient balance"))
+    monnify_server.answers(200, refusal("Insufficient balance", "D04"))
     assert isinstance(await monnify.send(TRANSFER), Unknown)
     text = "Insufficient balance"
     for odd in (
         {"responseMessage": text},
         {"requestSuccessful": False, "responseMessage": text},
-        {"requestSuccessful": False, "responseMessage": text, "responseCode": 99},
+        {"requestSuccessful": False, "responseMessage": text, "responseCode": 4},
         {"requestSuccessful": False, "responseMessage": text, "responseCode": ""},
         {"requestSuccessful": False, "responseMessage": text, "responseCode": "0"},
-        {"requestSuccessful": True, "responseMessage": text, "responseCode": "99"},
-        {"requestSuccessful": "false", "responseMessage": text, "responseCode": "99"},
-        {"requestSuccessful": 0, "responseMessage": text, "responseCode": "99"},
-        {"requestSuccessful": False, "responseCode": "99"},
+        {"requestSuccessful": True, "responseMessage": text, "responseCode": "D04"},
+        {"requestSuccessful": "false", "responseMessage": text, "responseCode": "D04"},
+        {"requestSuccessful": 0, "responseMessage": text, "responseCode": "D04"},
+        {"requestSuccessful": False, "responseCode": "D04"},
         {"status": False, "message": text},
         {"error": "invalid_request", "error_description": text},
     ):
@@ -354,26 +445,42 @@ async def test_a_success_without_the_flag_is_read_from_its_code(
     del document["requestSuccessful"]
     monnify_server.answers(200, document)
     assert isinstance(await monnify.transfer_state("TXN1"), Done)
-    monnify_server.answers(200, {**document, "responseCode": "99"})
-    assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
+    monnify_server.answers(200, {**document, "responseCode": 0})
+    assert isinstance(await monnify.transfer_state("TXN1"), Done)
+    for code in ("99", 99, False, "", None):
+        monnify_server.answers(200, {**document, "responseCode": code})
+        assert isinstance(await monnify.transfer_state("TXN1"), Unknown)
 
 
-async def test_rejections_of_a_charge_a_refund_and_a_lookup(
-    monnify: Monnify, monnify_server: ScriptedMonnify
+async def test_rejections_of_a_charge(monnify: Monnify, monnify_server: ScriptedMonnify) -> None:
+    monnify_server.answers(422, refusal("Payments are off for this merchant"))
+    expected = Refused(RefusalCode.PAYMENT_DECLINED, "Payments are off for this merchant")
+    assert await monnify.create_checkout(CHARGE) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "error_code", "code"),
+    [
+        (200, "99", RefusalCode.INVALID_BENEFICIARY),
+        (400, "99", RefusalCode.INVALID_BENEFICIARY),
+        (404, "99", RefusalCode.INVALID_BENEFICIARY),
+        (403, "99", RefusalCode.PAYOUT_FAILED),
+        (400, "D06", RefusalCode.PAYOUT_FAILED),
+    ],
+)
+async def test_rejections_of_an_account_lookup(
+    monnify: Monnify,
+    monnify_server: ScriptedMonnify,
+    status: int,
+    error_code: str,
+    code: RefusalCode,
 ) -> None:
-    monnify_server.by_path[QUERY] = answering(200, ok(DOCUMENTED["charge"]))
-    monnify_server.answers(422, refusal("Refunds are off for this merchant"))
-    for answer in (await monnify.refund(REFUND), await monnify.create_checkout(CHARGE)):
-        assert isinstance(answer, Refused)
-        assert answer.code is RefusalCode.PAYMENT_DECLINED
-    for status, code in (
-        (400, RefusalCode.INVALID_BENEFICIARY),
-        (404, RefusalCode.INVALID_BENEFICIARY),
-        (403, RefusalCode.PAYOUT_FAILED),
-    ):
-        monnify_server.answers(status, refusal("Could not validate the account"))
-        resolved = await monnify.resolve("044", "0690000031")
-        assert resolved == Refused(code, "Could not validate the account")
+    monnify_server.answers(status, refusal("Could not validate the account", error_code))
+    resolved = await monnify.resolve("044", "0690000031")
+    assert resolved == Refused(code, "Could not validate the account")
+    for message in OPEN:
+        monnify_server.answers(status, refusal(message, error_code))
+        assert isinstance(await monnify.resolve("044", "0690000031"), Unknown), message
 
 
 async def test_a_name_of_another_account_is_unknown(
@@ -386,7 +493,7 @@ async def test_a_name_of_another_account_is_unknown(
 async def test_keys_in_a_message_are_hidden(
     monnify: Monnify, monnify_server: ScriptedMonnify
 ) -> None:
-    monnify_server.answers(400, refusal("Bad key m-secret of MK_PROD_1"))
+    monnify_server.answers(400, refusal("Bad key m-secret of MK_PROD_1", "D01"))
     answer = await monnify.send(TRANSFER)
     assert isinstance(answer, Refused)
     assert "m-secret" not in answer.guidance

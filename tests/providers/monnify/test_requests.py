@@ -18,6 +18,7 @@ from manilla.providers.port import (
     Done,
     HostedCheckout,
     RefundState,
+    Refused,
     ReportedChargeStatus,
     ReportedRefundStatus,
     ResolvedAccount,
@@ -273,13 +274,27 @@ async def test_send(monnify: Monnify, monnify_server: ScriptedMonnify) -> None:
     assert monnify.transfer_reference("TXN1") == "TXN1"
 
 
-async def test_a_narration_has_one_to_a_hundred_characters(
+async def test_a_narration_has_three_to_a_hundred_characters(
     monnify: Monnify, monnify_server: ScriptedMonnify
 ) -> None:
     monnify_server.answers(200, ok(DOCUMENTED["sent"]))
-    for given, sent in (("x" * 101, "x" * 100), ("", "TXN1")):
+    for given, sent in (("x" * 101, "x" * 100), ("", "TXN1"), ("TV", "TV TXN1"), ("Bag", "Bag")):
         await monnify.send(msgspec.structs.replace(TRANSFER, narration=given))
         assert monnify_server.calls[-1].json["narration"] == sent
+
+
+@pytest.mark.parametrize(("kobo", "is_sent"), [(1999, False), (2000, True)])
+async def test_an_amount_below_monnifys_minimum_is_not_sent(
+    monnify: Monnify, monnify_server: ScriptedMonnify, kobo: int, is_sent: bool
+) -> None:
+    amount = Money("NGN", kobo)
+    for answer in (
+        await monnify.send(msgspec.structs.replace(TRANSFER, amount=amount)),
+        await monnify.create_checkout(msgspec.structs.replace(CHARGE, amount=amount)),
+        await monnify.create_virtual_account(msgspec.structs.replace(CHARGE, amount=amount), None),
+    ):
+        assert isinstance(answer, Unknown if is_sent else Refused)
+    assert bool(monnify_server.calls) is is_sent
 
 
 async def test_transfer_state(monnify: Monnify, monnify_server: ScriptedMonnify) -> None:

@@ -8,9 +8,9 @@ from urllib.parse import quote
 from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
 from manilla.providers.kind import AdapterContext
-from manilla.providers.kinds.monnify import answers, statement, webhooks
+from manilla.providers.kinds.monnify import answers, errors, statement, webhooks
 from manilla.providers.kinds.monnify.tokens import Tokens, TokenWire
-from manilla.providers.port import Answer, Done, Unknown
+from manilla.providers.port import Answer, Done, RefusalCode, Refused, Unknown
 
 Value = TypeVar("Value")
 
@@ -22,11 +22,13 @@ CHANNELS = {
     port.Channel.BANK_TRANSFER: "ACCOUNT_TRANSFER",
     port.Channel.USSD: "USSD",
 }
-DESCRIPTION_LENGTH_MIN = 3
+TEXT_LENGTH_MIN = 3  # of a description and of a narration
 NARRATION_LENGTH_MAX = 100
 REASON_LENGTH_MAX = 64
 CUSTOMER_NOTE = "Refund"
 NAIRA_ONLY = Unknown("Monnify's wallet is in naira", can_pass=False)
+AMOUNT_MIN = Money(answers.CURRENCY, 20_00)
+TOO_LITTLE = f"Monnify accepts amounts of at least {AMOUNT_MIN}."
 
 
 class Monnify:
@@ -65,6 +67,8 @@ class Monnify:
     async def _initialize(
         self, order: port.ChargeOrder, more: Mapping[str, Any], read: Callable[[Any, str], Value]
     ) -> Answer[Value]:
+        if _is_too_little(order.amount):
+            return Refused(RefusalCode.PAYMENT_DECLINED, TOO_LITTLE)
         body = {
             "amount": order.amount.amount,
             "customerName": order.customer_name,
@@ -87,7 +91,7 @@ class Monnify:
         return await self._pay_in.get(
             "/api/v2/merchant/transactions/query",
             lambda data: answers.charge_state(data, reference),
-            answers.find_charge,
+            errors.find_charge,
             query={"paymentReference": reference},
         )
 
@@ -109,7 +113,7 @@ class Monnify:
             f"{REFUNDS}/initiate-refund",
             body,
             lambda data: answers.accepted_refund(data, order.reference),
-            replies.decide_payment,
+            errors.decide_refund,
         )
 
     async def refund_state(
@@ -118,7 +122,7 @@ class Monnify:
         return await self._pay_in.get(
             f"{REFUNDS}/{quote(reference, safe='')}",
             lambda data: answers.refund_state(data, reference),
-            answers.find_refund,
+            errors.find_refund,
         )
 
     async def banks(self) -> Answer[list[port.Bank]]:
@@ -128,7 +132,7 @@ class Monnify:
         return await self._pay_out.get(
             "/api/v1/disbursements/account/validate",
             lambda data: answers.read_account(data, account_number),
-            answers.decide_lookup,
+            errors.decide_lookup,
             query={"accountNumber": account_number, "bankCode": bank_code},
         )
 
@@ -155,10 +159,12 @@ class Monnify:
         return trx_id
 
     async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
+        if _is_too_little(order.amount):
+            return Refused(RefusalCode.PAYOUT_FAILED, TOO_LITTLE)
         body = {
             "amount": order.amount.amount,
             "reference": order.reference,
-            "narration": order.narration[:NARRATION_LENGTH_MAX] or order.reference,
+            "narration": _narration(order),
             "destinationBankCode": order.bank_code,
             "destinationAccountNumber": order.account_number,
             "destinationAccountName": order.account_name,  # must equal the resolved name
@@ -170,14 +176,14 @@ class Monnify:
             f"{DISBURSEMENTS}/single",
             body,
             lambda data: answers.read_transfer(data, order),
-            replies.decide_transfer,
+            errors.decide_transfer,
         )
 
     async def transfer_state(self, reference: str) -> Answer[port.TransferState]:
         return await self._pay_out.get(
             f"{DISBURSEMENTS}/single/summary",
             lambda data: answers.transfer_state(data, reference),
-            answers.find_transfer,
+            errors.find_transfer,
             query={"reference": reference},
         )
 
@@ -185,10 +191,20 @@ class Monnify:
         return webhooks.read(headers, raw, self._secret_key, is_sandbox=self._is_sandbox)
 
 
+def _is_too_little(amount: Money) -> bool:
+    return amount.currency == AMOUNT_MIN.currency and amount < AMOUNT_MIN
+
+
 def _methods(channel: port.Channel | None) -> dict[str, list[str]]:
     return {} if channel is None else {"paymentMethods": [CHANNELS[channel]]}
 
 
 def _description(order: port.ChargeOrder) -> str:
-    is_long_enough = len(order.description) >= DESCRIPTION_LENGTH_MIN
+    is_long_enough = len(order.description) >= TEXT_LENGTH_MIN
     return order.description if is_long_enough else f"Payment {order.description}".strip()
+
+
+def _narration(order: port.TransferOrder) -> str:
+    is_long_enough = len(order.narration) >= TEXT_LENGTH_MIN
+    narration = order.narration if is_long_enough else f"{order.narration} {order.reference}"
+    return narration.strip()[:NARRATION_LENGTH_MAX]

@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 from manilla.kit.money import Money
-from manilla.providers import port, reading, replies
-from manilla.providers.port import Answer, Refused
+from manilla.providers import port, reading
 from manilla.providers.reading import Malformed
-from manilla.providers.replies import Enveloped, Read, Reply
+from manilla.providers.replies import Enveloped
 
 Value = TypeVar("Value")
 
@@ -26,7 +25,11 @@ OTP_NOT_SENT = (
     "and authorize the transfer in Monnify's dashboard, and ask Monnify to turn off two-factor "
     "authentication for transfers."
 )
-NEEDED_ACTIONS = {"PENDING_AUTHORIZATION": OTP, "OTP_EMAIL_DISPATCH_FAILED": OTP_NOT_SENT}
+NEEDED_ACTIONS = {
+    "PENDING_AUTHORIZATION": OTP,
+    "PENDING_BATCH_AUTHORIZATION": OTP,
+    "OTP_EMAIL_DISPATCH_FAILED": OTP_NOT_SENT,
+}
 
 # Every status that maps to PAID means that money has arrived, but possibly a wrong amount.
 CHARGE_STATUSES = {
@@ -36,57 +39,31 @@ CHARGE_STATUSES = {
     "EXPIRED": port.ReportedChargeStatus.EXPIRED,
 }
 TRANSFER_STATUSES = {
-    "SUCCESS": port.TransferStatus.DELIVERED,
-    **dict.fromkeys(("PENDING", "IN_PROGRESS", *NEEDED_ACTIONS), port.TransferStatus.PENDING),
+    **dict.fromkeys(("SUCCESS", "COMPLETED"), port.TransferStatus.DELIVERED),
+    **dict.fromkeys(
+        ("PENDING", "AWAITING_PROCESSING", "IN_PROGRESS", *NEEDED_ACTIONS),
+        port.TransferStatus.PENDING,
+    ),
     **dict.fromkeys(("FAILED", "EXPIRED"), port.TransferStatus.FAILED),
     "REVERSED": port.TransferStatus.RETURNED,
 }
-
-# The messages for an unknown reference are not documented.
-# Messages with these texts are treated as reports that the reference does not exist.
-MISSING = ("not found", "could not find", "cannot find", "does not exist", "no transaction match")
-SUBJECTS = ("reference", "transaction", "transfer", "disbursement", "refund")
 
 
 def read_envelope(document: Mapping[str, Any]) -> Enveloped:
     """Parses `{"requestSuccessful", "responseMessage", "responseCode", "responseBody"}`.
 
-    Some responses have no `requestSuccessful`, so only the code counts. A rejection needs a code,
-    and `requestSuccessful` must match the code.
+    Some responses have no `requestSuccessful`, so only the code counts. The code is text or a
+    number. A rejection needs a code, and `requestSuccessful` must match the code.
     """
     flag, code = document.get("requestSuccessful"), document.get("responseCode")
     message, body = document.get("responseMessage"), document.get("responseBody")
-    by_code = code == SUCCESS if isinstance(code, str) and code else None
+    is_code = isinstance(code, str | int) and not isinstance(code, bool) and code != ""
+    by_code = str(code) == SUCCESS if is_code else None
     if flag is None:
         return Enveloped(by_code, message, body)
     if flag is True and code is None:
         return Enveloped(True, message, body)
     return Enveloped(by_code if flag is by_code else None, message, body)
-
-
-def _is_missing(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
-    """Returns True if Monnify itself reports that it does not know the reference."""
-    message = reply.message.lower()
-    return (
-        reply.status in statuses
-        and not reply.is_success
-        and any(words in message for words in MISSING)
-        and any(word in message for word in SUBJECTS)
-    )
-
-
-find_charge = replies.found_or(replies.NO_CHARGE, lambda reply: _is_missing(reply, (400, 404)))
-find_refund = replies.found_or(replies.NO_REFUND, _is_missing)
-find_transfer = replies.found_or(replies.NO_TRANSFER, _is_missing)
-
-
-def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
-    """Interprets the response to an account lookup. It moves no money, so a 404 is a rejection."""
-    if reply.is_success or reply.status not in (*replies.REFUSING, 404):
-        return replies.require_success(reply, read)
-    is_forbidden = reply.status == 403
-    code = port.RefusalCode.PAYOUT_FAILED if is_forbidden else port.RefusalCode.INVALID_BENEFICIARY
-    return Refused(code, reply.message or "No reason was given.")
 
 
 def amount(data: Any, name: str, currency: str = CURRENCY) -> Money:
@@ -239,8 +216,7 @@ def _refund_status(data: Any) -> port.ReportedRefundStatus:
     status = reading.text(data, "refundStatus")
     if status == "FAILED":
         return port.ReportedRefundStatus.FAILED
-    # In Monnify's example, the status is COMPLETED, although the comment says "in progress".
-    is_in_progress = "progress" in reading.optional_text(data, "comment").lower()
-    if status == "COMPLETED" and not is_in_progress:
-        return port.ReportedRefundStatus.PAID
-    return port.ReportedRefundStatus.PENDING
+    # In Monnify's examples, a refund in progress can have the status COMPLETED too. Only a paid
+    # refund has the time of its completion.
+    is_paid = status == "COMPLETED" and reading.optional_text(data, "completedOn") != ""
+    return port.ReportedRefundStatus.PAID if is_paid else port.ReportedRefundStatus.PENDING

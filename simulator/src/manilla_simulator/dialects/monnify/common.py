@@ -5,35 +5,54 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from manilla.kit.clock import LAGOS
+from manilla.kit.money import Money
 from manilla_simulator.provider import Provider
 from manilla_simulator.settings import MonnifyAccount
-from manilla_simulator.state import Charge
-from manilla_simulator.wire import Ask, Denial, Denials
+from manilla_simulator.state import CURRENCY, Charge
+from manilla_simulator.wire import Ask, Denial, Denials, Fields, invalid
 
 PAGE_MOST = 100
+AMOUNT_MIN = Money(CURRENCY, 20_00)
 T = TypeVar("T")
 
+OTHER_ERROR = "D01"  # the message describes the error
 WALLET_NOT_FOUND = Denial(404, "Could not find wallet with the account number", "99")
-NAME_MISMATCH = Denial(400, "Destination account name does not match the account", "99")
+NAME_MISMATCH = Denial(400, "Beneficiary account name mismatch", OTHER_ERROR)
 UNKNOWN_CONTRACT = Denial(404, "Could not find specified contract", "99")
+# The name lookup reports every invalid account with HTTP 200.
+INVALID_ACCOUNT = Denial(200, "Could not validate account number", "99")
+CARD_NOT_REFUNDABLE = Denial(422, "Refund not permitted for specified transaction.", "R2")
 DENIALS = Denials(
-    insufficient=Denial(400, "Insufficient balance", "99"),
-    unresolvable=Denial(400, "Could not validate account number", "99"),
-    unknown_bank=Denial(400, "Invalid bank code", "99"),
-    duplicate=Denial(400, "Duplicate transaction reference", "99"),
-    not_found=Denial(404, "Could not find transaction with the reference", "99"),
+    insufficient=Denial(400, "Insufficient wallet balance", "D04"),
+    unresolvable=Denial(400, "Invalid account details supplied", "D03"),
+    unknown_bank=Denial(400, "Unknown destination bank code", OTHER_ERROR),
+    duplicate=Denial(400, "Supplied reference already exists!", "D05"),
+    not_found=Denial(400, "Transaction does not exist", "D02"),
     duplicate_charge=Denial(422, "Duplicate payment reference", "99"),
-    duplicate_refund=Denial(422, "Duplicate refund reference", "99"),
+    duplicate_refund=Denial(422, "Supplied refund reference already exists", "R9"),
     charge_not_found=Denial(404, "There's no transaction matching the supplied reference", "99"),
-    refund_not_found=Denial(404, "Refund with the reference does not exist", "99"),
-    refund_not_paid=Denial(422, "Transaction is not in a refundable state", "99"),
-    refund_too_much=Denial(422, "Refund amount is more than the transaction amount", "99"),
+    refund_not_found=Denial(
+        400, "No refund was initiated with the supplied refund reference.", "R7"
+    ),
+    refund_not_paid=Denial(422, "Refund not permitted for an unpaid transaction.", "R2"),
+    refund_insufficient=Denial(422, "Merchant does not have sufficient funds", "R5"),
+    refund_too_much=Denial(422, "Specified refund amount is above transaction amount.", "R3"),
     others=(
         WALLET_NOT_FOUND,
         NAME_MISMATCH,
         UNKNOWN_CONTRACT,
+        INVALID_ACCOUNT,
+        CARD_NOT_REFUNDABLE,
+        Denial(422, "Transaction with specified reference does not exist", "R1"),
+        Denial(422, "Specified refund amount is below minimum refund amount.", "R4"),
+        Denial(422, "Merchant account balance could not be retrieved.", "R10"),
+        Denial(403, "Unauthorized request", "D06"),
+        Denial(400, "Duplicate request", "D07"),
         Denial(403, "You are not allowed to perform this operation", "99"),
-        Denial(403, "IP address is not allowed", "99"),
+        Denial(400, "An unexpected error occurred", "99"),
+        Denial(400, "Transaction timed out while waiting for destination bank", OTHER_ERROR),
+        Denial(400, "Delayed processing from NIP", OTHER_ERROR),
+        Denial(400, "Dormant beneficiary account", OTHER_ERROR),
         Denial(500, "An error occurred while processing your request", "99"),
     ),
 )
@@ -46,6 +65,14 @@ def account_of(provider: Provider) -> MonnifyAccount:
 
 def is_test(provider: Provider) -> bool:
     return account_of(provider).api_key.startswith("MK_TEST_")
+
+
+def amount_of(fields: Fields, name: str) -> Money:
+    """Parses an amount from a number or a string, and rejects an amount below the minimum."""
+    amount = fields.amount_of_any_type(name)
+    if amount < AMOUNT_MIN:
+        raise invalid(f"{name} must be at least {AMOUNT_MIN.amount}", name)
+    return amount
 
 
 def own_reference(charge: Charge) -> str:

@@ -9,6 +9,7 @@ from manilla_simulator.dialects.monnify.common import (
     DENIALS,
     UNKNOWN_CONTRACT,
     account_of,
+    amount_of,
     by_own_reference,
     clock_time,
     local_time,
@@ -48,7 +49,7 @@ def initialize(provider: Provider, ask: Ask) -> Answer:
     email = fields.email("customerEmail")
     order = charges.Order(
         reference=fields.reference("paymentReference"),
-        amount=fields.amount(),
+        amount=amount_of(fields, "amount"),
         title=fields.text("paymentDescription", least=3),
         customer_name=fields.optional_text("customerName") or email,
         customer_email=email,

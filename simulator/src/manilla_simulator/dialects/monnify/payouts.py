@@ -8,9 +8,11 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.money import Money, MoneyError
 from manilla_simulator import names, transfers
 from manilla_simulator.dialects.monnify.common import (
+    INVALID_ACCOUNT,
     NAME_MISMATCH,
     WALLET_NOT_FOUND,
     account_of,
+    amount_of,
     clock_time,
     is_test,
     page_of,
@@ -24,10 +26,13 @@ from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused,
 MILLISECONDS_LENGTH_MAX = 14
 STATUS_WORDS = {
     "PENDING_AUTHORIZATION": TransferStatus.AWAITING_APPROVAL,
+    "PENDING_BATCH_AUTHORIZATION": TransferStatus.AWAITING_APPROVAL,
     "OTP_EMAIL_DISPATCH_FAILED": TransferStatus.AWAITING_APPROVAL,
     "PENDING": TransferStatus.PROCESSING,
+    "AWAITING_PROCESSING": TransferStatus.PROCESSING,
     "IN_PROGRESS": TransferStatus.PROCESSING,
     "SUCCESS": TransferStatus.SUCCESS,
+    "COMPLETED": TransferStatus.SUCCESS,
     "FAILED": TransferStatus.FAILED,
     "EXPIRED": TransferStatus.FAILED,
     "REVERSED": TransferStatus.REVERSED,
@@ -41,6 +46,7 @@ DEFAULT_WORD = {
 }
 EVENTS = {
     "SUCCESS": "SUCCESSFUL_DISBURSEMENT",
+    "COMPLETED": "SUCCESSFUL_DISBURSEMENT",
     "FAILED": "FAILED_DISBURSEMENT",
     "REVERSED": "REVERSED_DISBURSEMENT",
 }
@@ -68,7 +74,10 @@ def validate_account(provider: Provider, ask: Ask) -> Answer:
     account_number, bank_code = ask.query_text("accountNumber"), ask.query_text("bankCode")
     if len(account_number) != 10 or not account_number.isdecimal():
         raise invalid("accountNumber must be 10 digits", "accountNumber")
-    bank, holder = transfers.resolve(provider, bank_code, account_number)
+    try:
+        bank, holder = transfers.resolve(provider, bank_code, account_number)
+    except Refused:
+        raise Refused(INVALID_ACCOUNT) from None
     body = {
         "accountNumber": account_number,
         "accountName": holder,
@@ -94,7 +103,8 @@ def send(provider: Provider, ask: Ask) -> Answer:
 
 def _order(provider: Provider, fields: Fields, reference: str) -> transfers.Order:
     fields.currency()
-    amount, narration = fields.amount(), fields.text("narration", most=100)
+    amount = amount_of(fields, "amount")
+    narration = fields.text("narration", least=3, most=100)
     bank_code, number = fields.text("destinationBankCode"), fields.text("destinationAccountNumber")
     if len(number) != 10 or not number.isdecimal():
         raise invalid("destinationAccountNumber must be 10 digits", "destinationAccountNumber")

@@ -5,6 +5,7 @@ from typing import Any
 from manilla_simulator import charges
 from manilla_simulator import refunds as core
 from manilla_simulator.dialects.monnify.common import (
+    CARD_NOT_REFUNDABLE,
     DENIALS,
     account_of,
     by_own_reference,
@@ -39,7 +40,8 @@ def initiate(provider: Provider, ask: Ask) -> Answer:
         *("transactionReference", "refundAmount", "refundReference", "refundReason"),
         *("customerNote", "destinationAccountNumber", "destinationAccountBankCode"),
     )
-    reference, amount = fields.reference("refundReference"), fields.amount("refundAmount")
+    reference = fields.reference("refundReference")
+    amount = fields.amount_of_any_type("refundAmount")
     reason = fields.text("refundReason", most=64)
     fields.text("customerNote", most=16)
     core.refuse_duplicate(provider, reference)
@@ -47,6 +49,8 @@ def initiate(provider: Provider, ask: Ask) -> Answer:
     if charge is None:
         assert DENIALS.charge_not_found is not None
         raise Refused(DENIALS.charge_not_found)
+    if account_of(provider).rejects_card_refunds and not charge.accounts:
+        raise Refused(CARD_NOT_REFUNDABLE)
     refund = core.accept(provider, reference, charges.refreshed(charge), amount)
     refund.note = reason
     core.settle_later(provider, refund)
