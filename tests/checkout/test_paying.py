@@ -441,8 +441,25 @@ async def test_a_success_page_stays_once_the_customer_interacts(
         checkout = await _succeed(shop, page)
         await page.mouse.click(5, 300)
         await page.clock.fast_forward(20_000)
-        await expect(page.get_by_role("status")).to_be_empty()
+        await expect(page.get_by_text("You will return in 5 seconds.")).to_be_hidden()
         assert page.url == checkout.url
+
+
+async def test_the_first_tap_on_a_link_of_the_success_page_follows_it(
+    shop: Shop, browser: Browser
+) -> None:
+    """The tap also hides the note above the links. The links must not move away from the tap."""
+    async with opened(browser, "about:blank") as page:
+        await page.set_viewport_size({"width": 390, "height": 844})
+        checkout = await _succeed(shop, page)
+        async with page.expect_download() as download:
+            await page.get_by_role("link", name="Download PDF").click()
+        assert (await download.value).suggested_filename.endswith(".pdf")
+        await page.goto(checkout.url)
+        await page.get_by_role("link", name="View receipt").click()
+        await expect(
+            page.get_by_role("link", name="Check that this receipt is genuine")
+        ).to_be_visible()
 
 
 async def _succeed(shop: Shop, page: Page) -> Checkout:

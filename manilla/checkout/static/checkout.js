@@ -106,7 +106,8 @@ function returnSoon(link) {
   if (cameBack) return;
   note.textContent = note.dataset.returnNote;
   const leaving = setTimeout(() => location.replace(link.href), 5000);
-  const stay = () => { clearTimeout(leaving); note.textContent = ""; };
+  // Hides the note but keeps its space: if the links below moved now, a tap on them would miss.
+  const stay = () => { clearTimeout(leaving); note.classList.add("past"); };
   for (const kind of ["pointerdown", "keydown", "wheel"]) {
     addEventListener(kind, stay, { once: true, passive: true });
   }
