@@ -1,5 +1,6 @@
 """Request handlers of the checkout pages, which customers open with a signed link."""
 
+import contextlib
 from collections.abc import Awaitable
 
 from manilla.checkout.page import (
@@ -87,6 +88,8 @@ async def return_from_provider(request: CheckoutRequest) -> PageResponse:
 
 
 async def report_sent(request: CheckoutRequest) -> PageResponse:
+    with contextlib.suppress(Refusal):
+        await request.services.checkout.report_sent(request.trx_id)
     await request.query_provider()
     return request.redirect("pay", sent="1")
 

@@ -22,6 +22,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.listing import number as parse_number
 from manilla.kit.listing.sorting import SortOrder
 from manilla.merchants import roster
+from manilla.methods.method import MethodKind
 from manilla.people.roles import Permission
 from manilla.providers import status_query
 from manilla.resolutions import resolutions
@@ -202,7 +203,9 @@ async def _details(request: PageRequest, case: Case) -> dict[str, Any]:
         "case": case,
         "title": TITLES.get(case.kind, case.kind),
         "names": await roster.names(db, [case.merchant_id]),
-        "evidence": await evidence.gather(db, case),
+        "evidence": await evidence.gather(
+            db, case, request.services.methods.names(MethodKind.DEPOSIT)
+        ),
         "said": None,
         "ways": await resolutions.options(db, case),
         "actions": ACTIONS,

@@ -1,6 +1,7 @@
 """Collects the evidence for a case: our records and the provider's records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -39,14 +40,17 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     question: StatusQuery | None = None  # the status query that a user can trigger from the page
 
 
-async def gather(db: Database, case: Case) -> Evidence:
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
+
+
+async def gather(db: Database, case: Case, method_names: Mapping[str, str] = NO_NAMES) -> Evidence:
     trx_id = case.trx_id or case.reference.partition("-")[0]
     payout = await payout_story(db, case.merchant_id, trx_id)
     if payout is not None:
         return _of_payout(payout, await queue.progress(db, payout.payout), case)
     payment = await payment_story(db, case.merchant_id, trx_id)
     if payment is not None:
-        return _of_payment(payment, case)
+        return _of_payment(payment, case, method_names)
     heard = await providers.webhooks_about(db, case.merchant_id, [case.reference])
     provider = heard[0].provider if heard else ""
     question = None
@@ -71,7 +75,7 @@ def _of_payout(history: PayoutStory, progress: Progress | None, case: Case) -> E
     )
 
 
-def _of_payment(history: PaymentStory, case: Case) -> Evidence:
+def _of_payment(history: PaymentStory, case: Case, method_names: Mapping[str, str]) -> Evidence:
     charge = next((each for each in history.charges if each.reference == case.reference), None)
     refund = next((each for each in history.refunds if each.trx_id == case.reference), None)
     question = None
@@ -79,7 +83,7 @@ def _of_payment(history: PaymentStory, case: Case) -> Evidence:
         question = StatusQuery(charge.provider, EventKind.CHARGE, charge.reference)
     elif refund is not None and refund.provider is not None:
         question = StatusQuery(refund.provider, EventKind.REFUND, refund.trx_id)
-    timeline_events = timeline.of_payment(history, is_internal=True)
+    timeline_events = timeline.of_payment(history, method_names, is_internal=True)
     return Evidence(
         ours=_from(timeline_events, OURS),
         theirs=_from(timeline_events, THEIRS),

@@ -19,13 +19,15 @@ from manilla.kit.listing import Page
 from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
+from manilla.lookup import whereabouts
 from manilla.lookup.story import PayoutStory, payout_story
+from manilla.lookup.waiting import waiting_reason
 from manilla.merchants import merchants
 from manilla.payouts import decisions, queue
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import DETAILS
 from manilla.payouts.queue import QueueFilter, Stuck, Waiting
-from manilla.web import cells, exports, record_list, timeline
+from manilla.web import cells, exports, money_story, record_list, timeline
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, BY_TIME, ListColumn, Place, RecordList, time_column
@@ -177,7 +179,8 @@ async def show_all(request: PageRequest) -> PageResponse:
 
 
 async def show(request: PageRequest) -> PageResponse:
-    return request.page(TEMPLATE, **await _details(request))
+    details = await _details(request)
+    return money_story.poll(request, details["story"]) or request.page(TEMPLATE, **details)
 
 
 async def complete(request: PageRequest) -> PageResponse:
@@ -228,8 +231,11 @@ async def _details(request: PageRequest) -> dict[str, Any]:
     db, history = request.db, await _story(request)
     payout = history.payout
     about = AuditFilter(merchant_id=payout.merchant_id, subject=f"payout:{payout.trx_id}")
+    reason = await waiting_reason(db, request.services.rails, payout)
+    found = await whereabouts.of_payout(db, money_story.audience(request), history, reason)
     return {
         "payout": payout,
+        "story": money_story.story(request, f"/payouts/{payout.trx_id}", found),
         "attempts": history.attempts,
         "merchant": await merchants.get(db, payout.merchant_id),
         "timeline_events": timeline.of_payout(history, is_internal=True),

@@ -9,8 +9,10 @@ from manilla.console.providers import titles
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
+from manilla.lookup import whereabouts
 from manilla.lookup.story import payment_story
 from manilla.merchants import merchants
+from manilla.methods.method import MethodKind
 from manilla.payments.payment import Payment
 from manilla.refunds import decisions, initiate, returns, store
 from manilla.refunds import listing as listed_refunds
@@ -18,7 +20,7 @@ from manilla.refunds.books import RefundRefused
 from manilla.refunds.initiate import PaymentNotFound
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import REASON_LENGTH_MAX, Refund
-from manilla.web import lists, record_list, timeline
+from manilla.web import lists, money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import RecordList
@@ -116,7 +118,8 @@ async def show_all(request: PageRequest) -> PageResponse:
 
 
 async def show(request: PageRequest) -> PageResponse:
-    return request.page(TEMPLATE, **await _details(request))
+    details = await _details(request)
+    return money_story.poll(request, details["story"]) or request.page(TEMPLATE, **details)
 
 
 async def confirm(request: PageRequest) -> PageResponse:
@@ -163,13 +166,18 @@ async def _details(request: PageRequest) -> dict[str, Any]:
     history = await payment_story(db, refund.merchant_id, refund.payment_trx_id)
     assert history is not None
     about = AuditFilter(merchant_id=refund.merchant_id, subject=f"refund:{refund.trx_id}")
+    hold = await decisions.hold_of(db, refund)
+    found = await whereabouts.of_refund(db, money_story.audience(request), refund, hold)
     return {
+        "story": money_story.story(request, f"/refunds/{refund.trx_id}", found),
         "refund": refund,
         "payment": history.payment,
         "merchant": await merchants.get(db, refund.merchant_id),
-        "timeline_events": timeline.of_payment(history, is_internal=True),
+        "timeline_events": timeline.of_payment(
+            history, request.services.methods.names(MethodKind.DEPOSIT), is_internal=True
+        ),
         "decision": await decisions.decision(db, refund),
-        "hold": await decisions.hold_of(db, refund),
+        "hold": hold,
         "has_query": _has_query(request, refund),
         "providers": titles(request),
         "lines": await audit.list_entries(db, about),

@@ -30,7 +30,7 @@ from manilla.console.rails import banks
 from manilla.console.rails import deliveries as rails
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
-from manilla.web import account
+from manilla.web import account, money_story
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Layout, NavigationItem
 from manilla.web.routes import Route
@@ -193,7 +193,9 @@ ROUTES = [
         checks_first=True,
     ),
     Route("POST", "/payouts/{payout:str}/requeue", payouts.requeue, OPERATIONS),
+    Route("POST", "/payouts/{payout:str}/query", money_story.query, SUPPORT),
     Route("GET", "/refunds", refunds.show_all, VIEW),
+    Route("POST", "/refunds/{refund:str}/query", money_story.query, SUPPORT),
     Route("GET", "/refunds/{refund:str}", refunds.show, VIEW),
     Route(
         "POST",
@@ -251,6 +253,7 @@ ROUTES = [
     Route("POST", "/notifications/{notification:str}/redeliver", notifications.resend, SUPPORT),
     Route("GET", "/transactions", transactions.show_all, VIEW),
     Route("GET", "/transactions/{trx_id:str}", transactions.show, VIEW),
+    Route("POST", "/transactions/{trx_id:str}/query", money_story.query, SUPPORT),
     Route("GET", "/requests/{request_id:str}", lookup.show_request, VIEW),
     Route("GET", "/providers", providers.show_all, VIEW),
     Route("POST", "/providers", providers.add, PLATFORM, step_up=True, checks_first=True),

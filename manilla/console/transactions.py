@@ -14,9 +14,12 @@ from manilla.kit.fields import Columns, insert_after
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.ledger.transaction_lists import TransactionFilter
+from manilla.lookup import whereabouts
 from manilla.lookup.story import payment_story, payout_story
 from manilla.lookup.waiting import waiting_reason
+from manilla.lookup.whereabouts import Whereabouts
 from manilla.merchants import merchants
+from manilla.methods.method import MethodKind
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment
@@ -24,7 +27,7 @@ from manilla.payouts import listing as payouts
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
-from manilla.web import exports, record_list, timeline
+from manilla.web import exports, money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList
@@ -163,18 +166,23 @@ async def show(request: PageRequest) -> PageResponse:
         return await _show_elsewhere(request, trx_id)
     paid = await payment_story(db, merchant_id, trx_id)
     if paid is not None:
+        method_names = request.services.methods.names(MethodKind.DEPOSIT)
         values = {
             "payment": paid.payment,
             "quote": paid.payment.quote,
             "refunds": paid.refunds,
-            "story": paid,
+            "history": paid,
+            "method_names": method_names,
         }
-        timeline_events = timeline.of_payment(paid, is_internal=True)
+        timeline_events = timeline.of_payment(paid, method_names, is_internal=True)
+        found = await whereabouts.of_payment(db, money_story.audience(request), paid)
         template = "transaction_payment.html"
-        return await _show(request, template, paid.payment, values, timeline_events)
+        return await _show(request, template, paid.payment, values, timeline_events, found)
     sent = await payout_story(db, merchant_id, trx_id)
     if sent is not None:
         timeline_events = timeline.of_payout(sent, is_internal=True)
+        reason = await waiting_reason(db, request.services.rails, sent.payout)
+        audience = money_story.audience(request)
         return await _show(
             request,
             "transaction_payout.html",
@@ -183,9 +191,9 @@ async def show(request: PageRequest) -> PageResponse:
                 "payout": sent.payout,
                 "attempts": sent.attempts,
                 "providers": titles(request),
-                "waiting": await waiting_reason(db, request.services.rails, sent.payout),
             },
             timeline_events,
+            await whereabouts.of_payout(db, audience, sent, reason),
         )
     return await _show_elsewhere(request, trx_id)
 
@@ -203,13 +211,20 @@ async def _show(
     about: Payment | Payout,
     values: dict[str, Any],
     timeline_events: Sequence[timeline.TimelineEntry],
+    found: Whereabouts,
 ) -> PageResponse:
     db = request.db
+    known_cases = await cases.about(db, about.merchant_id, about.trx_id)
+    open_case = next((each.path for each in known_cases if each.status == "open"), None)
+    story = money_story.story(request, f"/transactions/{about.trx_id}", found, open_case)
+    if (response := money_story.poll(request, story)) is not None:
+        return response
     return request.page(
         template,
         **values,
+        story=story,
         merchant=await merchants.get(db, about.merchant_id),
-        cases=await cases.about(db, about.merchant_id, about.trx_id),
+        cases=known_cases,
         timeline_events=timeline_events,
     )
 

@@ -113,7 +113,7 @@ async def _on_its_way(request: PageRequest, tenant: Tenant) -> list[MoneyOnItsWa
     returned = RefundFilter(status=RefundStatus.PENDING, since=since)
     found = [
         ("payout", "~/payouts?status=pending", payout_listing.totals(db, tenant, sent)),
-        ("refund", "~/payments", refunds.totals(db, tenant, returned)),
+        ("refund", "~/refunds?status=pending", refunds.totals(db, tenant, returned)),
     ]
     moving = []
     for noun, path, totals in found:
@@ -150,7 +150,7 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
             await refunds.count_rejected(db, tenant, since),
             "refund was rejected. The money is back in your wallet",
             "refunds were rejected. The money is back in your wallet",
-            "~/payments",
+            "~/refunds?status=failed",
         ),
         (
             await bulk.count_rejected(db, tenant, since),

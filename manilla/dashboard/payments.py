@@ -4,6 +4,7 @@ from typing import Any
 
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
+from manilla.lookup import whereabouts
 from manilla.lookup.story import PaymentStory, payment_story
 from manilla.methods.method import MethodKind
 from manilla.payments import listing as payments
@@ -12,7 +13,7 @@ from manilla.payments.payment import DETAILS
 from manilla.refunds import initiate
 from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX
-from manilla.web import record_list, timeline
+from manilla.web import money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListFilter, RecordList
@@ -54,8 +55,17 @@ async def show(request: PageRequest) -> PageResponse:
     history = await _story(request)
     if (response := request.poll_response(_version(history))) is not None:
         return response
+    found = await whereabouts.of_payment(request.db, money_story.audience(request), history)
+    story = money_story.story(request, f"~/payments/{history.payment.trx_id}", found)
+    if (response := money_story.poll(request, story)) is not None:
+        return response
     return request.page(
-        "payment.html", **_about(request, history), timeline_events=timeline.of_payment(history)
+        "payment.html",
+        **_about(request, history),
+        story=story,
+        timeline_events=timeline.of_payment(
+            history, request.services.methods.names(MethodKind.DEPOSIT)
+        ),
     )
 
 
@@ -110,6 +120,7 @@ def _about(request: PageRequest, history: PaymentStory) -> dict[str, Any]:
         "refunding": history.refunding,
         "paid_at": history.paid_at,
         "method": _method(request, history),
+        "charge": history.charge,
         "held": history.held,
         "wrong_amount": history.wrong_amount,
         "version": _version(history),
@@ -126,8 +137,7 @@ def _method(request: PageRequest, history: PaymentStory) -> str | None:
     if history.charge is None:
         return None
     code = history.charge.method_code
-    method = request.services.methods.by_code(MethodKind.DEPOSIT, code)
-    return code if method is None else method.name
+    return request.services.methods.names(MethodKind.DEPOSIT).get(code, code)
 
 
 def _version(history: PaymentStory) -> str:

@@ -15,6 +15,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.fields import insert_after
 from manilla.kit.http import is_web_address
 from manilla.ledger.transactions import DuplicateReference
+from manilla.lookup import whereabouts
 from manilla.lookup.story import payout_story
 from manilla.lookup.waiting import waiting_reason
 from manilla.merchants import limits
@@ -29,7 +30,7 @@ from manilla.payouts.payout import DETAILS, REPORTED_NAMES
 from manilla.payouts.protection import allowance
 from manilla.people.roles import Permission
 from manilla.transfers import refusals
-from manilla.web import record_list, timeline
+from manilla.web import money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageRequest
@@ -101,10 +102,15 @@ async def show(request: PageRequest) -> PageResponse:
     version = f"{payout.status}-{reason.version if reason else ''}"
     if (response := request.poll_response(version)) is not None:
         return response
+    audience = money_story.audience(request)
+    found = await whereabouts.of_payout(request.db, audience, history, reason)
+    story = money_story.story(request, f"~/payouts/{payout.trx_id}", found)
+    if (response := money_story.poll(request, story)) is not None:
+        return response
     return request.page(
         "payout.html",
         payout=payout,
-        waiting=reason,
+        story=story,
         version=version,
         attempts=history.attempts,
         route_names={

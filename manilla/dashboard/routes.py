@@ -18,6 +18,7 @@ from manilla.dashboard import (
     payouts,
     profile,
     protection,
+    refunds,
     requests,
     search,
     settlement_account,
@@ -30,7 +31,7 @@ from manilla.dashboard import (
 from manilla.dashboard.webhooks import pages as webhooks
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
-from manilla.web import account
+from manilla.web import account, money_story
 from manilla.web.authentication import Authentication
 from manilla.web.layout import Layout, NavigationItem
 from manilla.web.receipts import pages as receipts
@@ -43,6 +44,7 @@ NAVIGATION = {
     "": [
         NavigationItem("Home", "~", "home", Permission.VIEW),
         NavigationItem("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
+        NavigationItem("Refunds", "~/refunds", "receipt-refund", Permission.VIEW),
         NavigationItem("Payment links", "~/links", "qrcode", Permission.VIEW),
         NavigationItem("Wallets", "~/wallets", "wallet", Permission.VIEW),
     ],
@@ -88,6 +90,8 @@ ENV = "/{environment:str}"
 API_KEYS = ENV + "/credentials/keys"
 PAYMENT = ENV + "/payments/{trx_id:str}"
 LINKS = ENV + "/links"
+REFUNDS = ENV + "/refunds"
+REFUND = REFUNDS + "/{refund:str}"
 PAYOUTS = ENV + "/payouts"
 PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
@@ -179,6 +183,10 @@ ROUTES = [
     ),
     Route("GET", ENV + "/payments", payments.show_all, VIEW),
     Route("GET", PAYMENT, payments.show, VIEW),
+    Route("POST", PAYMENT + "/query", money_story.query, MOVE_MONEY),
+    Route("GET", REFUNDS, refunds.show_all, VIEW),
+    Route("GET", REFUND, refunds.show, VIEW),
+    Route("POST", REFUND + "/query", money_story.query, MOVE_MONEY),
     Route("GET", PAYMENT + "/refund", payments.show_refund, MOVE_MONEY),
     Route(
         "POST", PAYMENT + "/refund", payments.refund, MOVE_MONEY, step_up=True, checks_first=True
@@ -199,6 +207,7 @@ ROUTES = [
     Route("POST", PAYOUTS + "/new", payouts.review, MOVE_MONEY),
     Route("POST", PAYOUTS, payouts.pay, MOVE_MONEY, step_up=True, checks_first=True),
     Route("GET", PAYOUT, payouts.show, VIEW),
+    Route("POST", PAYOUT + "/query", money_story.query, MOVE_MONEY),
     Route("GET", PAYOUT + "/receipt", receipts.show_payout, VIEW),
     Route("GET", PAYOUT + "/receipt.pdf", receipts.send_payout, VIEW, is_page=False),
     Route("GET", BULK, bulk.show_all, MOVE_MONEY),

@@ -95,6 +95,10 @@ class Catalogue:
     def by_code(self, kind: MethodKind, code: str) -> Method | None:
         return next((m for m in self._all if m.kind is kind and m.code == code), None)
 
+    def names(self, kind: MethodKind) -> dict[str, str]:
+        """Maps the codes of all methods of this kind to their names."""
+        return {method.code: method.name for method in self._all if method.kind is kind}
+
     def offered(self, kind: MethodKind, currency: str, environment: Environment) -> list[Method]:
         """Returns the active, usable methods in this currency, in display order."""
         current = (self._rails.loads, self._rails.health.drained)

@@ -52,6 +52,7 @@ SANDBOX_PAGE = "/sandbox"
 SANDBOX_BANK, SANDBOX_ACCOUNT = "Sandbox Bank", "0000000000"
 NO_NAME = "Customer"
 SAVE_PAUSE_SECONDS = 0.2
+CUSTOMER_SENT = "customer_sent"
 
 CreatedCharge = Answer[HostedCheckout] | Answer[VirtualAccount]
 
@@ -307,6 +308,21 @@ class ChargeService:
         if not is_credited:
             await states.conclude(self._db, charge, answer.value)
         return answer, is_credited
+
+    async def note_sent(self, payment: Payment) -> None:
+        """Records in the timeline that the customer has sent the money, once for each charge."""
+        async with self._db.transaction() as connection:
+            current = await _locked(connection, payment)
+            key = payment.merchant_id, payment.trx_id
+            charges = await store.charges(connection, *key)
+            charge = next((each for each in reversed(charges) if each.is_payable), None)
+            if charge is None:
+                return
+            facts = {"charge": charge.reference}
+            steps = await timeline.steps(connection, *key)
+            if not any(step.event == CUSTOMER_SENT and step.facts == facts for step in steps):
+                detail = f"charge {charge.reference}"
+                await _note(connection, current, CUSTOMER_SENT, detail, facts)
 
     async def ask_about_all(self, payment: Payment) -> None:
         if payment.is_sandbox:

@@ -215,6 +215,10 @@ class Checkout:
             setbacks=[each for each in setbacks if each],
         )
 
+    async def report_sent(self, trx_id: str) -> None:
+        """Records that the customer has sent the money."""
+        await self._charges.note_sent(await self._find(trx_id))
+
     async def look_again(self, trx_id: str) -> None:
         """Queries the provider immediately, because the customer says that they have paid."""
         payment = await self._find(trx_id)

@@ -9,12 +9,14 @@ from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
+from manilla.kit.jobs.claims import save_results
 from manilla.payments import sandbox_amounts, states, store
 from manilla.payments.charges import ChargeService
 from manilla.payments.first_charges import CHECK
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.payments.states import PaymentEvent
+from manilla.providers import status_query
 from manilla.providers.port import Answer, ChargeState, Done, ReportedChargeStatus, Unknown
 from manilla.providers.rails import Schedule
 from manilla.providers.slots import ProviderSlots
@@ -39,6 +41,7 @@ class PaymentTasks:
         self._charges = charges
         self._slots = ProviderSlots(CHECKS_AT_ONCE)
         self._find: Batcher[Job, Charge | None] = Batcher(partial(store.charges_of, db))
+        self._results: Batcher[tuple[Job, str], None] = Batcher(partial(save_results, db))
 
     def works(self) -> dict[str, Work]:
         return {
@@ -94,6 +97,7 @@ class PaymentTasks:
             return None
         if is_overdue and not await self._report_overdue(current, answer):
             return None
+        await self._results.submit((job, status_query.said(answer)))
         return SCHEDULE.seconds(age)
 
     async def _report_overdue(self, charge: Charge, answer: Answer[ChargeState]) -> bool:

@@ -1,4 +1,7 @@
-"""Status queries that a user starts. They do not change data."""
+"""What providers answer to status queries, and queries that a user starts.
+
+The queries of users do not change data.
+"""
 
 from datetime import UTC, datetime
 
@@ -6,6 +9,7 @@ import msgspec
 
 from manilla.kit.money import Money
 from manilla.providers.port import (
+    Answer,
     ChargeState,
     Done,
     EventKind,
@@ -15,6 +19,8 @@ from manilla.providers.port import (
     Unknown,
 )
 from manilla.providers.rails import Rails
+
+NO_ANSWER = "no_answer"
 
 
 class StatusQuery(msgspec.Struct, frozen=True):
@@ -28,6 +34,11 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     status: str | None  # None if there was no usable response
     amount: Money | None = None
     detail: str = ""
+
+
+def said(answer: Answer[ChargeState] | Answer[TransferState] | Answer[RefundState]) -> str:
+    """Returns the reported status, or NO_ANSWER if there was no usable response."""
+    return answer.value.status.value if isinstance(answer, Done) else NO_ANSWER
 
 
 async def ask(rails: Rails, question: StatusQuery) -> StatusAnswer:

@@ -14,8 +14,10 @@ from manilla.kit import crash
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
+from manilla.kit.jobs.claims import save_results
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
+from manilla.providers import status_query
 from manilla.providers.claims import ClaimReader
 from manilla.providers.port import (
     Adapter,
@@ -145,6 +147,7 @@ class TransferMachine:
         self._claims = claims
         self.slots = ProviderSlots(concurrency)
         self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
+        self._results: Batcher[tuple[Job, str], None] = Batcher(partial(save_results, db))
 
     def obstacle(self, transfer: Transfer) -> Unknown | None:
         """Returns the reason to move an unsent transfer to a different rail, or None."""
@@ -250,7 +253,16 @@ class TransferMachine:
         return await self._rails.state(self._table.kind, provider, trx_id, task.known)
 
     async def _query(self, adapter: Adapter, task: TransferTask) -> Step:
+        """Queries the transfer's status. Saves the answer for the pages if the transfer waits."""
         answer = await self._state(task)
+        step = await self._after_query(adapter, task, answer)
+        if isinstance(step, Wait):
+            await self._results.submit((task.job, status_query.said(answer)))
+        return step
+
+    async def _after_query(
+        self, adapter: Adapter, task: TransferTask, answer: ProviderAnswer
+    ) -> Step:
         match answer:
             case Refused(RefusalCode.NOT_SUPPORTED):
                 return NoStatusQuery()

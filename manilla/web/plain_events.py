@@ -16,6 +16,7 @@ Facts = Mapping[str, str]
 RETURNED = "The money was returned to your wallet."
 _TITLES = {
     "moved_to_another_rail": "Sent by another route",
+    "customer_sent": "The customer said that the money was sent",
     "suspense": "Held for review",
     "part_received": "Less than the amount due received",
     "surplus_received": "More than the amount due received",

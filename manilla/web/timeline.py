@@ -1,6 +1,6 @@
 """Builds a transaction's timeline from all records about the transaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -55,13 +55,18 @@ class TimelineEntry(msgspec.Struct, frozen=True, kw_only=True):
     notification_id: str | None = None
 
 
-def of_payment(story: PaymentStory, *, is_internal: bool = False) -> list[TimelineEntry]:
-    """Builds a payment's timeline.
+def of_payment(
+    story: PaymentStory, method_names: Mapping[str, str], *, is_internal: bool = False
+) -> list[TimelineEntry]:
+    """Builds a payment's timeline. `method_names` maps codes of deposit methods to their names.
 
     If `is_internal`, it includes details that merchants must not see: the platform's ledger
     accounts, names of provider accounts, and messages from providers.
     """
-    charges = (_charge(each, is_internal=is_internal) for each in story.charges)
+    charges = (
+        _charge(each, method_names.get(each.method_code, each.method_code), is_internal=is_internal)
+        for each in story.charges
+    )
     return _in_order(*charges, *_common(story, is_internal=is_internal))
 
 
@@ -103,13 +108,14 @@ def _request(request: Request) -> TimelineEntry:
     )
 
 
-def _charge(charge: Charge, *, is_internal: bool) -> TimelineEntry:
+def _charge(charge: Charge, method: str, *, is_internal: bool) -> TimelineEntry:
     """Returns the entry for the charge's creation. The charge's result is a separate entry."""
     words: dict[str, str] = {"suspense": "held for review", "part": "paid in part"}
     status = words.get(charge.status, charge.status)
     if charge.is_uncertain:
         status = "not confirmed by the provider"
-    detail = f"{charge.method_code}, reference {charge.reference}, {money(charge.amount)}."
+    account = f", account {charge.account_number}" if charge.account_number else ""
+    detail = f"{method}{account}, reference {charge.reference}, {money(charge.amount)}."
     reason = charge.reason if is_internal else None
     return TimelineEntry(
         at=charge.created_at,

@@ -26,6 +26,7 @@ from manilla.payments.payment_links import store as payment_links
 from manilla.payments.payment_links.link import LinkTerms
 from manilla.payouts.protection.protection import ThresholdChange
 from manilla.people.roles import Realm
+from manilla.refunds import initiate as refunds
 from manilla.services import Services
 from manilla.settlements import store as settlements
 from manilla.settlements.store import SettlementOrder, SettlementState
@@ -58,6 +59,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         **await _dossier(services, merchant, text),
         "trx_id": payment,
         "payout": payout,
+        "refund": (await refunds.start(services.db, payment, "1", text[:200])).trx_id,
         "link": await _link(services, merchant, text),
         "account": str(account),
         "key": await create_key(services, merchant, text),

@@ -19,6 +19,7 @@ SIGN_IN = "/dashboard/sign-in"
 BELONGINGS = {
     "trx_id",
     "payout",
+    "refund",
     "notification",
     "endpoint",
     "person",

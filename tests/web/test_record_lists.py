@@ -32,6 +32,7 @@ async def shop(services: Services, site: Site) -> MerchantDashboard:
 DASHBOARD_LISTS = {
     PAYMENTS: "payment",
     PAYOUTS: "payout",
+    "/sandbox/refunds": "refund",
     "/sandbox/wallets/NGN": "entr",
     "/sandbox/notifications": "notification",
     "/sandbox/requests": "request",

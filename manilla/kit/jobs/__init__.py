@@ -15,6 +15,7 @@ from enum import Enum
 import msgspec
 
 from manilla.kit.db import Connection, Database
+from manilla.kit.sessions.rows import Reads, columns
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -117,6 +118,31 @@ async def due_at(db: Database, merchant_id: int, kind: str, subject: str) -> dat
         *(merchant_id, kind, subject),
     )
     return found
+
+
+class JobProgress(msgspec.Struct, frozen=True):
+    """The runs of a job so far, and its next run."""
+
+    attempts: int
+    failures: int
+    due_at: datetime
+    parked_at: datetime | None
+    last_error: str | None
+    result: str | None  # what the last run with a result found out, see `claims.save_results`
+    result_at: datetime | None
+
+
+async def progress(
+    db: Reads, merchant_id: int, kind: str, subjects: Sequence[str]
+) -> dict[str, JobProgress]:
+    """Maps each subject that has a job of this kind now to the job's progress."""
+    records = await db.records(
+        f"""
+        SELECT subject, {columns(JobProgress)} FROM job
+         WHERE merchant_id = $1 AND kind = $2 AND subject = ANY ($3::text[])""",
+        *(merchant_id, kind, list(subjects)),
+    )
+    return {record["subject"]: JobProgress(*list(record)[1:]) for record in records}
 
 
 async def delete(connection: Connection, merchant_id: int, kind: str, subject: str) -> None:

@@ -35,7 +35,8 @@ def _reference(request: PageRequest, row: Payment | Payout) -> Markup:
 
 
 def _refund(request: PageRequest, row: Refund) -> Markup:
-    return cells.id_link(request, f"/refunds/{row.trx_id}", row.trx_id)
+    root = "" if request.realm is Realm.CONSOLE else "~"
+    return cells.id_link(request, f"{root}/refunds/{row.trx_id}", row.trx_id)
 
 
 def _payment_status(_request: PageRequest, row: ListedPayment) -> Markup:
