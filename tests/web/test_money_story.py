@@ -95,7 +95,7 @@ async def test_a_payout_whose_provider_does_not_answer_says_so(
     await payer.simulator.run_jobs()
     page = f"/production/payouts/{trx_id}"
     assert "has not confirmed yet that it has the transfer" in await _story(owner, page)
-    await payer.simulator.control("a/faults", {"next": [{"call": "status", "fault": "5xx_before"}]})
+    await payer.simulator.control("a/faults", {"next": [{"call": "transfer_status", "fault": "5xx_before"}]})
     await payer.check_now(trx_id)
     assert "Provider A gave no usable answer at" in await _story(owner, page)
 
@@ -111,15 +111,15 @@ async def test_a_requested_query_makes_the_job_due_but_never_just_after_the_send
     await jobs.postpone(db, merchant_id, JobKind.TRANSFER, trx_id, timedelta(minutes=5))
     finance = await member(services, site, merchant_id, Role.FINANCE)
     path = f"/production/payouts/{trx_id}/query"
-    assert (await finance.post(path)).status == 303
+    assert (await finance.post(path, {})).status == 303
     assert not await _is_due(db, JobKind.TRANSFER, merchant_id, trx_id)
 
     await db.execute("UPDATE payout SET began_at = now() - interval '1 minute'")
     viewer = await member(services, site, merchant_id, Role.VIEWER)
-    assert (await viewer.post(path)).status == 403
+    assert (await viewer.post(path, {})).status == 403
     assert "Query provider" not in await _story(viewer, f"/production/payouts/{trx_id}")
     assert not await _is_due(db, JobKind.TRANSFER, merchant_id, trx_id)
-    assert (await finance.post(path)).status == 303
+    assert (await finance.post(path, {})).status == 303
     assert await _is_due(db, JobKind.TRANSFER, merchant_id, trx_id)
     subject = f"payout:{trx_id}"
     assert await db.number("SELECT count(*) FROM audit WHERE subject = $1", subject) == 2
@@ -127,7 +127,7 @@ async def test_a_requested_query_makes_the_job_due_but_never_just_after_the_send
     support = await administrator(
         services, site, f"asks-{merchant_id}@example.com", ConsoleRole.SUPPORT
     )
-    assert (await support.post(f"/transactions/{trx_id}/query")).status == 303
+    assert (await support.post(f"/transactions/{trx_id}/query", {})).status == 303
 
 
 async def test_a_payment_shows_the_account_and_what_customer_and_provider_said(
@@ -157,7 +157,7 @@ async def test_a_payment_shows_the_account_and_what_customer_and_provider_said(
         assert "Account given" in page
 
     await jobs.postpone(db, merchant_id, JobKind.CHARGE, charge.reference, timedelta(minutes=5))
-    assert (await owner.post(f"{ours}/query")).status == 303
+    assert (await owner.post(f"{ours}/query", {})).status == 303
     assert await _is_due(db, JobKind.CHARGE, merchant_id, charge.reference)
     await shop.pay(charge)
     await shop.until(started, "success")
@@ -183,6 +183,7 @@ async def test_a_merchant_sees_its_refunds_and_what_happens_with_each(
     assert refund.trx_id in (await owner.get("/production/refunds")).body.decode()
     assert (await owner.get(f"/sandbox/refunds/{refund.trx_id}")).status == 404
 
+    await payer.simulator.control("a/faults", {"settle_seconds": 0})
     await shop.until_refunded(started)
     assert "paid ₦100.00 back to the customer" in await _story(owner, page)
     listed = await owner.get(f"/production/refunds?status={RefundStatus.PENDING}")
