@@ -126,6 +126,12 @@ async def approve(services: Approvals, approval_id: int, *, team: int | None = N
     return Approved(await find(services.db, approval_id, team=team), result)
 
 
+async def check_approval(services: Approvals, approval_id: int, *, team: int | None = None) -> None:
+    """Raises an error if the current user cannot approve the change now."""
+    asked = await find(services.db, approval_id, team=team)
+    await second_person.check_approval(services.db, _request(asked, team), current.get())
+
+
 async def refuse(
     services: Approvals, approval_id: int, reason: str, *, team: int | None = None
 ) -> Approval:

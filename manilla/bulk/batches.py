@@ -5,7 +5,7 @@ A single payout that needs a second person is a batch with one row.
 
 import hashlib
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -38,7 +38,6 @@ from manilla.people.second_person import ApprovalRequest, Decider
 
 PAY = JobKind.BULK_PAYOUTS
 ROWS_AT_ONCE = 200
-APPROVAL_LASTS = timedelta(hours=24)
 ASKED_MAX = 20  # maximum number of approval requests for the same payout reference
 NOT_CHOSEN = "Not paid: only the rows above this one were selected."
 STOPPED = "Not paid: {} stopped the file."
@@ -173,8 +172,8 @@ async def _start(
 
 async def _ask(connection: Connection, batch: Batch, by: Decider, cost: Money) -> None:
     await second_person.check_has_second(connection, batch.merchant_id, by.person_id)
-    await transitions.ask(connection, batch, by.person_id, by.email, APPROVAL_LASTS)
-    wait = APPROVAL_LASTS.total_seconds()
+    await transitions.ask(connection, batch, by.person_id, by.email, second_person.REQUEST_LASTS)
+    wait = second_person.REQUEST_LASTS.total_seconds()
     await jobs.put(connection, batch.merchant_id, PAY, batch.id, in_seconds=wait)
     await _record(connection, batch, "bulk.ask", total=cost)
     if batch.environment is Environment.PRODUCTION:
@@ -273,6 +272,11 @@ async def approve(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -
         await second_person.check_approval(connection, _request(batch), by.actor)
         cost = await _checked_cost(connection, batch, batch.ready, available)
         await _start(connection, batch, by, cost, "bulk.approve", payouts=batch.ready)
+
+
+async def check_approval(db: Database, batch: Batch, by: Decider) -> None:
+    """Raises an error if this person cannot approve the batch now."""
+    await second_person.check_approval(db, _request(batch), by.actor)
 
 
 async def refuse(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -> None:

@@ -18,6 +18,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.fields import insert_after
 from manilla.methods.method import MethodKind
 from manilla.payouts.protection import allowance
+from manilla.people import second_person
 from manilla.web import exports, lists
 from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.serving.response import PageResponse
@@ -51,6 +52,7 @@ async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
     """Returns the template values for a batch that is a draft or needs approval."""
     shown: dict[str, Any] = {"coverage": None, "failing": [], "corrections": [], "short": 0}
     shown["needs_second"] = False
+    shown["approvers"], shown["waits_until"], shown["single"] = [], None, None
     if batch.status not in (BatchStatus.DRAFT, BatchStatus.ASKED):
         return shown
     if batch.ready:
@@ -59,6 +61,8 @@ async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
             request.db, request.tenant, shown["coverage"].total, request.visitor.email
         )
         shown["failing"] = await _failing(request, batch)
+    if batch.status is BatchStatus.ASKED:
+        shown.update(await _approval(request, batch))
     if batch.status is BatchStatus.DRAFT:
         faulty = await _some(request, batch, state=RowState.FAULTY)
         shown["short"] = sum(is_short(row.account_number) for row in faulty)
@@ -67,6 +71,20 @@ async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
             (row, drafts.file_row(batch, row)) for row in ([edited] if edited else []) + faulty
         ]
     return shown
+
+
+async def _approval(request: PageRequest, batch: Batch) -> dict[str, Any]:
+    """Returns who can approve the batch and from when, and the beneficiary of a single payout."""
+    approvers = await second_person.approvers(
+        request.db, batch.merchant_id, batch.environment, batch.asked_by_id
+    )
+    me = (each for each in approvers if each.person_id == request.visitor.person_id)
+    rows = await _some(request, batch) if batch.kind is BatchKind.SINGLE else []
+    return {
+        "approvers": approvers,
+        "waits_until": next((each.waits_until for each in me), None),
+        "single": rows[0] if rows else None,
+    }
 
 
 async def _some(request: PageRequest, batch: Batch, **wanted: Any) -> list[BatchRow]:
@@ -221,6 +239,13 @@ async def confirm(request: PageRequest) -> PageResponse:
 
 
 async def approve(request: PageRequest) -> PageResponse:
+    """Approves the batch. A person who cannot approve it is not asked to confirm their identity."""
+    batch = await _batch(request)
+    try:
+        await batches.check_approval(request.db, batch, request.decider)
+    except Refusal as refusal:
+        return _back(request, batch, failed=refusal.text)
+    await request.confirm_identity()
     return await _decide(request, batches.approve, "Approved. Payment started.")
 
 

@@ -1,6 +1,7 @@
 """The payout protection page: approval thresholds, allowed accounts and pending approvals."""
 
 from collections.abc import Coroutine
+from datetime import UTC, datetime
 from typing import Any
 
 from manilla.approvals import approvals, changes
@@ -14,7 +15,7 @@ from manilla.kit.errors import Refusal
 from manilla.ledger.scope import Tenant
 from manilla.payouts.protection import protection
 from manilla.payouts.protection.protection import LockChange, ThresholdChange
-from manilla.people import second_person
+from manilla.people import members, second_person
 from manilla.people.roles import Permission
 from manilla.web.display import describe_changes
 from manilla.web.forms import BadForm
@@ -37,6 +38,7 @@ async def show(request: PageRequest) -> PageResponse:
         currencies=sorted(caller.currencies),
         thresholds=await protection.thresholds(db, merchant_id),
         is_locked=await protection.is_locked(db, merchant_id),
+        approves_from=await _approves_from(request),
         has_second=await second_person.has_second(db, merchant_id, person_id),
         batches=await batches.waiting(db, request.tenant),
         changes=[
@@ -44,6 +46,12 @@ async def show(request: PageRequest) -> PageResponse:
             for each in waiting
         ],
     )
+
+
+async def _approves_from(request: PageRequest) -> datetime | None:
+    """Returns from when this new member can approve changes, or None if the member can now."""
+    start = await members.approves_from(request.db, request.merchant_id, request.visitor.person_id)
+    return None if start is None or start <= datetime.now(UTC) else start
 
 
 async def count_waiting(request: PageRequest) -> dict[str, int]:
@@ -88,8 +96,15 @@ async def _change(request: PageRequest, change: TeamChange, done: str) -> PageRe
 
 
 async def approve(request: PageRequest) -> PageResponse:
-    number, team = int(request.parameter("approval")), request.merchant_id
-    decision = approvals.approve(request.approvals, number, team=team)
+    key, team = (request.approvals, int(request.parameter("approval"))), request.merchant_id
+    try:
+        await approvals.check_approval(*key, team=team)
+    except ApprovalNotFound:
+        raise PageNotFound from None
+    except Refusal as refusal:
+        return request.redirect(_page(request), failed=refusal.text)
+    await request.confirm_identity()
+    decision = approvals.approve(*key, team=team)
     return await _decide(request, decision, "Approved. The change was applied.")
 
 

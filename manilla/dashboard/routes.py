@@ -220,7 +220,7 @@ ROUTES = [
     Route("POST", BATCH + "/rows", batches.correct, MOVE_MONEY),
     Route("POST", BATCH + "/zeros", batches.add_zeros, MOVE_MONEY),
     Route("POST", BATCH + "/confirm", batches.confirm, MOVE_MONEY, step_up=True),
-    Route("POST", BATCH + "/approve", batches.approve, MOVE_MONEY, step_up=True),
+    Route("POST", BATCH + "/approve", batches.approve, MOVE_MONEY, step_up=True, checks_first=True),
     Route("POST", BATCH + "/refuse", batches.refuse, MOVE_MONEY),
     Route("POST", BATCH + "/stop", batches.stop, MOVE_MONEY),
     Route("GET", ENV + "/accounts", accounts.show_all, VIEW),
@@ -254,6 +254,7 @@ ROUTES = [
         settlement_account.approve,
         MOVE_MONEY,
         step_up=True,
+        checks_first=True,
     ),
     Route("GET", ENV + "/protection", protection.show, MOVE_MONEY),
     *(
@@ -272,7 +273,14 @@ ROUTES = [
         )
     ),
     # Payout protection applies to both environments, so these paths contain no environment.
-    Route("POST", PROTECTION_CHANGE + "/approve", protection.approve, MOVE_MONEY, step_up=True),
+    Route(
+        "POST",
+        PROTECTION_CHANGE + "/approve",
+        protection.approve,
+        MOVE_MONEY,
+        step_up=True,
+        checks_first=True,
+    ),
     Route("POST", PROTECTION_CHANGE + "/refuse", protection.refuse, MOVE_MONEY),
     Route("GET", SETTLEMENTS, settlements.show, VIEW),
     Route("GET", SETTLEMENTS + "/new", settlements.show_new, MOVE_MONEY),

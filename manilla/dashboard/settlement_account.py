@@ -96,7 +96,10 @@ async def approve(request: PageRequest) -> PageResponse:
     if not 0 < account_id <= ID_MAX:
         raise PageNotFound
     try:
-        await accounts.approve(request.db, request.tenant, account_id, by=request.decider)
+        key = request.db, request.tenant, account_id
+        await accounts.check_approval(*key, by=request.decider)
+        await request.confirm_identity()
+        await accounts.approve(*key, by=request.decider)
     except SettlementAccountNotFound:
         raise PageNotFound from None
     except Refusal as refusal:

@@ -207,7 +207,7 @@ async def has_lost_approver(connection: Connection, merchant_id: int) -> bool:
 
 
 async def approves_from(
-    connection: Connection, merchant_id: int, person_id: int
+    connection: Database | Connection, merchant_id: int, person_id: int
 ) -> datetime | None:
     """Returns when the user may first approve requests, or None if they are not a member."""
     found: datetime | None = await connection.value(

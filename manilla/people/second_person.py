@@ -4,18 +4,22 @@ Each package stores its requests in a separate table. In one transaction, the pa
 request, checks the decision here, applies the requested change, and saves the decision.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from manilla.audit.actor import Actor, ActorKind
 from manilla.kit.clock import LAGOS
 from manilla.kit.db import Connection, Database
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.people import members
 from manilla.people.roles import Permission, Realm
+
+# A request outlasts the wait of a member who is new when it is made.
+REQUEST_LASTS = members.APPROVES_AFTER + timedelta(hours=24)
 
 
 class ApprovalNotAllowed(Refusal):
@@ -47,6 +51,14 @@ class Decider(msgspec.Struct, frozen=True):
         return Actor(ActorKind.PERSON, self.person_id, self.email, Realm.DASHBOARD)
 
 
+class Approver(msgspec.Struct, frozen=True):
+    """A member of a merchant's team who may approve a request, now or later."""
+
+    person_id: int
+    email: str
+    waits_until: datetime | None  # None if the member may approve now
+
+
 class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The state of an approval request, loaded from its locked row."""
 
@@ -62,7 +74,9 @@ def check_pending(request: ApprovalRequest) -> None:
         raise request.has_ended
 
 
-async def check_approval(connection: Connection, request: ApprovalRequest, actor: Actor) -> None:
+async def check_approval(
+    connection: Database | Connection, request: ApprovalRequest, actor: Actor
+) -> None:
     check_pending(request)
     if actor.kind is ActorKind.SYSTEM:
         raise ApprovalNotAllowed("Only a person can approve a change.")
@@ -70,6 +84,20 @@ async def check_approval(connection: Connection, request: ApprovalRequest, actor
         raise request.is_own
     if request.team is not None:
         await check_approver(connection, request.team, actor.id)
+
+
+async def approvers(
+    db: Database | Connection, merchant_id: int, environment: Environment, person_id: int | None
+) -> list[Approver]:
+    """Returns the members other than this person who may approve a request, the earliest first."""
+    now = datetime.now(UTC)
+    found = [
+        Approver(each.person_id, each.email, None if waits is None or waits <= now else waits)
+        for each in await members.able(db, merchant_id, Permission.MOVE_MONEY)
+        for waits in [each.approves_from if environment is Environment.PRODUCTION else None]
+        if each.person_id != person_id
+    ]
+    return sorted(found, key=lambda each: each.waits_until or now)
 
 
 async def has_second(db: Database | Connection, merchant_id: int, person_id: int | None) -> bool:
@@ -83,7 +111,9 @@ async def check_has_second(connection: Connection, merchant_id: int, person_id: 
         raise NoSecondPerson
 
 
-async def check_approver(connection: Connection, merchant_id: int, person_id: int | None) -> None:
+async def check_approver(
+    connection: Database | Connection, merchant_id: int, person_id: int | None
+) -> None:
     """Rejects an approval by a member who got the permission to move money too recently."""
     start = await members.approves_from(connection, merchant_id, person_id or 0)
     if start is None or start > datetime.now(UTC):

@@ -148,15 +148,9 @@ async def approve(db: Database, tenant: Tenant, account_id: int, *, by: Decider)
     """Approves a settlement account that another person has set. Repeated calls have no effect."""
     async with db.transaction() as connection:
         await _lock(connection, tenant.merchant_id)
-        found = await find(connection, tenant, account_id)
-        if found is None:
-            raise SettlementAccountNotFound
-        if found.set_by == by.email:
-            raise SameAccountSetter
+        found = await check_approval(connection, tenant, account_id, by=by)
         if found.approved_at is not None:
             return
-        if tenant.environment is Environment.PRODUCTION:
-            await second_person.check_approver(connection, tenant.merchant_id, by.person_id)
         await connection.execute(
             """
             UPDATE settlement_account SET approved_by = $3, approved_at = now()
@@ -164,6 +158,20 @@ async def approve(db: Database, tenant: Tenant, account_id: int, *, by: Decider)
             *(tenant.merchant_id, account_id, by.email),
         )
         await _record(connection, "settlement_account.approve", found, None)
+
+
+async def check_approval(
+    db: Database | Connection, tenant: Tenant, account_id: int, *, by: Decider
+) -> SettlementAccount:
+    """Returns the account, or raises an error if this person cannot approve it now."""
+    found = await find(db, tenant, account_id)
+    if found is None:
+        raise SettlementAccountNotFound
+    if found.set_by == by.email:
+        raise SameAccountSetter
+    if found.approved_at is None and tenant.environment is Environment.PRODUCTION:
+        await second_person.check_approver(db, tenant.merchant_id, by.person_id)
+    return found
 
 
 async def cancel(db: Database, tenant: Tenant, currency: str) -> SettlementAccount | None:

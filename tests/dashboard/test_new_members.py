@@ -55,6 +55,9 @@ async def test_a_new_member_cannot_approve_for_24_hours(services: Services, site
     with pytest.raises(TooNewToApprove, match="Wait until"):
         await batches.approve(services.db, tenant, batch_id, by=invented)
     assert "Can approve from" in (await dashboard.owner.get("/team")).body.decode()
+    page = f"/production/payouts/bulk/{batch_id}"
+    requester = (await dashboard.owner.get(page)).body.decode()
+    assert f"<li>{invented.email}, from <time" in requester
 
     await _let_a_day_pass(dashboard)
     # The approval is now allowed, and fails only because the payout file has no rows.
@@ -88,7 +91,6 @@ async def test_a_new_member_cannot_approve_a_weaker_protection(
 ) -> None:
     dashboard = await new_dashboard(services, site)
     old = await member(services, site, dashboard.merchant.new.id, Role.FINANCE)
-    await old.step_up(services)
     await dashboard.owner.post(f"{PROTECTION}/threshold", {"currency": "NGN", "amount": "1000"})
     await dashboard.owner.post(f"{PROTECTION}/threshold", {"currency": "NGN", "amount": ""})
     await services.db.execute(
@@ -100,7 +102,10 @@ async def test_a_new_member_cannot_approve_a_weaker_protection(
     )
     path = f"/protection/changes/{number}/approve"
     reply = await old.post(path, {"environment": "sandbox"})
-    assert "New members cannot approve yet." in await old.follow(reply)
+    assert reply.status == 303, "the page asks for a password first"
+    shown = await old.follow(reply)
+    assert "New members cannot approve yet." in shown
+    assert "you can approve changes from" in shown
     assert 'value="1000' in (await old.get(PROTECTION)).body.decode()
 
 

@@ -8,6 +8,9 @@ import pytest
 
 from manilla.bulk import batches
 from manilla.kit.db import Database
+from manilla.kit.environment import Environment
+from manilla.kit.money import Money
+from manilla.merchants import wallets
 from manilla.people.roles import Role
 from manilla.services import Services
 from manilla.sql import runner
@@ -120,6 +123,42 @@ async def test_a_waiting_payout_is_shown_to_the_requester_and_to_those_who_can_a
         page = (await team.owner.get(path)).body.decode()
         assert "needs approval" not in page
         assert "nav-count" not in page
+
+
+async def test_a_new_member_sees_from_when_to_approve_before_entering_a_password(
+    team: Team, db: Database
+) -> None:
+    await _set_threshold(team.owner, "5000")
+    order = await _order(team, "6000")
+    asked = redirect_target(await team.owner.post(PAYOUTS, order))
+    merchant_id = team.dashboard.merchant.new.id
+    await db.execute(
+        "UPDATE payout_batch SET environment = 'production' WHERE merchant_id = $1", merchant_id
+    )
+    await wallets.fund(
+        db, merchant_id, Environment.PRODUCTION, Money("NGN", 10_000_00), "for a test"
+    )
+    await db.execute(
+        "UPDATE membership SET approves_from = now() + interval '1 hour' WHERE person_id = $1",
+        team.finance.person_id,
+    )
+    await db.execute(
+        "UPDATE session SET stepped_up_at = NULL WHERE person_id = $1", team.finance.person_id
+    )
+    page = asked.replace("/sandbox/", "/production/")
+    shown = (await team.finance.get(page)).body.decode()
+    button = shown.index("Approve and pay")
+    assert shown.index(order["account_number"]) < button
+    assert 'disabled aria-describedby="waits"' in shown[:button]
+    assert "you can approve from" in shown
+    reply = await team.finance.post(f"{page}/approve", {})
+    assert reply.status == 303, "the page asks for a password first"
+    assert "New members cannot approve yet." in await team.finance.follow(reply)
+    assert f"{team.finance.email}, from <time" in (await team.owner.get(page)).body.decode()
+    outlasts = (
+        "SELECT expires_at > now() + interval '47 hours' FROM payout_batch WHERE merchant_id = $1"
+    )
+    assert await db.value(outlasts, merchant_id)
 
 
 async def test_the_button_of_a_file_says_that_a_second_person_is_needed(team: Team) -> None:

@@ -95,7 +95,9 @@ async def test_a_payout_whose_provider_does_not_answer_says_so(
     await payer.simulator.run_jobs()
     page = f"/production/payouts/{trx_id}"
     assert "has not confirmed yet that it has the transfer" in await _story(owner, page)
-    await payer.simulator.control("a/faults", {"next": [{"call": "transfer_status", "fault": "5xx_before"}]})
+    await payer.simulator.control(
+        "a/faults", {"next": [{"call": "transfer_status", "fault": "5xx_before"}]}
+    )
     await payer.check_now(trx_id)
     assert "Provider A gave no usable answer at" in await _story(owner, page)
 
