@@ -211,6 +211,7 @@ async def test_the_search_ranks_titles_before_headings_before_text(site: Site) -
     assert (await found("verify payment"))[0] == ["Verify a payment"]
     assert (await found("initiate payment"))[0] == ["Initiate a payment"]
     assert (await found("initiate payout"))[0] == ["Initiate a payout"]
+    assert (await found("wrong amount"))[0] == ["Take payments", "Wrong amounts"]
     assert (await found("python errors"))[0] == ["Python client", "Errors"]
     is_heading = [len(title) == 2 for title in await found("payout")]
     assert is_heading == sorted(is_heading)
