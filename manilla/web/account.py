@@ -14,6 +14,7 @@ from manilla.people import (
     sessions,
     tasks,
 )
+from manilla.people.roles import Realm
 from manilla.people.sessions import NewSession
 from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.sign_in import sign_in as check_credentials
@@ -42,7 +43,9 @@ async def sign_in_to_demo(request: PageRequest) -> PageResponse:
     demo_login = request.layout.demo_login
     if demo_login is None:
         raise PageNotFound
-    entered = await _sign_in(request, demo_login.email, demo_login.password, None)
+    is_second = request.realm is Realm.DASHBOARD and request.form.is_checked("second")
+    email = demo_login.second_email if is_second else demo_login.email
+    entered = await _sign_in(request, email, demo_login.password, None)
     if isinstance(entered, NeedsCode):
         raise PageNotFound
     return _start_session(request, entered.session, request.form.text("next", at_most=2000))

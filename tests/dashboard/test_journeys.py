@@ -33,6 +33,7 @@ from tests.notify.receiver import answer, receiving
 from tests.payments.orders import INITIATE, order
 from tests.provider_simulator import running_simulator
 from tests.waiting import until
+from tests.web.http_browser import HttpBrowser
 from tests.web.signed_in_user import PASSWORD, member
 
 SITE_INFO = "/api/v1/site-info"
@@ -394,6 +395,16 @@ async def test_the_demo_shop_may_show_its_checkout_in_a_dialog(
     assert allowed == await checkout_origins.read(
         services.db, store.merchant_id, Environment.SANDBOX
     )
+
+
+async def test_each_demo_user_signs_in_with_one_click(site: Site, store: Demo) -> None:
+    async with HttpBrowser.of(site) as visitor:
+        await visitor.post("/sign-in/demo", {"next": "", "second": "on"})
+        assert "Demo Finance" in (await visitor.get("/sandbox")).text
+        await visitor.post("/sign-in/demo", {"next": "", "csrf": (await visitor.get("/team")).csrf})
+        team = (await visitor.get("/team")).text
+    assert "Demo Owner" in team
+    assert "Can approve from" not in team  # the second person can approve at once
 
 
 async def test_the_demo_shop_rejects_unsigned_notifications(site: Site) -> None:

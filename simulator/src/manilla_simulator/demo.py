@@ -24,7 +24,7 @@ from manilla.providers import credentials as providers
 from manilla_simulator.history import file
 
 NAME = "Demo Store"
-OWNER, ADMINISTRATOR = "Demo Owner", "Demo Administrator"
+OWNER, SECOND, ADMINISTRATOR = "Demo Owner", "Demo Finance", "Demo Administrator"
 
 
 async def ensure_provider(
@@ -83,10 +83,12 @@ async def _allow_shop(db: Database, merchant_id: int, base_url: str) -> None:
 
 async def _ensure_people(db: Database, keyring: Keyring, merchant_id: int) -> None:
     password = demo_login.of(keyring).password
-    with contextlib.suppress(AlreadyMember):
-        await members.add(
-            db, merchant_id, email=demo_login.EMAIL, name=OWNER, role=Role.OWNER, password=password
-        )
+    for email, name, role in (
+        (demo_login.EMAIL, OWNER, Role.OWNER),
+        (demo_login.SECOND_EMAIL, SECOND, Role.FINANCE),
+    ):
+        with contextlib.suppress(AlreadyMember):
+            await members.add(db, merchant_id, email=email, name=name, role=role, password=password)
     with contextlib.suppress(EmailTaken):
         await console_people.create(
             db,
