@@ -108,10 +108,20 @@ def test_every_timestamp_fits_to_its_id_and_to_the_others(instance: Instance) ->
     backward = ask(
         instance,
         """
-        SELECT * FROM (SELECT p.trx_id, p.posted_at, lag(p.posted_at) OVER (ORDER BY p.id) AS before
+        SELECT * FROM (SELECT p.trx_id, p.posted_at, lag(p.posted_at) OVER (
+                                PARTITION BY p.environment ORDER BY p.id) AS before
                          FROM posting p) AS each
          WHERE posted_at < before - interval '1 day'""",
     )
+
+    # A newcomer's first purchase is in the sandbox, so the sandbox's history is filled in first.
+    [(is_first,)] = ask(
+        instance,
+        """
+        SELECT max(id) FILTER (WHERE environment = 'sandbox')
+               < avg(id) FILTER (WHERE environment = 'production') FROM posting""",
+    )
+    assert is_first
 
     began = file.read(instance.folder)
     assert began is not None

@@ -38,6 +38,10 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     minutes: float = 2.0  # duration of the story
 
     @property
+    def is_sandbox(self) -> bool:
+        return getattr(self, "environment", Environment.PRODUCTION) is Environment.SANDBOX
+
+    @property
     def ends(self) -> datetime:
         return self.at + timedelta(minutes=self.minutes)
 
