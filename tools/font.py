@@ -1,8 +1,9 @@
-"""Creates the web pages' font from Inter: `python -m tools.font`. Needs npm and the network.
+"""Creates the fonts of pages and PDFs from Inter: `python -m tools.font`. Needs npm and network.
 
 The script downloads Inter from npm, keeps the characters and weights that the pages use, and writes
-the font to manilla/web/static/fonts. The same versions produce the same bytes. fontTools runs in a
-separate environment, because writing WOFF2 needs brotli, which nothing else in Manilla needs.
+the fonts to manilla/web/static/fonts (pages) and manilla/web/fonts (PDFs, in two weights). The same
+versions produce the same bytes. fontTools runs in a separate environment, because writing WOFF2
+needs brotli, which nothing else in Manilla needs.
 """
 
 import shutil
@@ -12,10 +13,18 @@ import tempfile
 from pathlib import Path
 
 FONTS = Path("manilla/web/static/fonts")
+PDF_FONTS = Path("manilla/web/fonts")
+PDF_WEIGHTS = {"Inter-Regular.ttf": "wght=400", "Inter-Bold.ttf": "wght=700"}
 INTER = "inter-ui@4.1.1"
 TOOLS = ("fonttools==4.68.0", "brotli==1.2.0")
 # The pages use font weights from 400 to 700, and the optical size for body text.
 AXES = ("wght=400:700", "opsz=14")
+# A PDF needs the font without the compression of WOFF2.
+UNPACK = (
+    "import sys; from fontTools.ttLib import TTFont;"
+    " font = TTFont(sys.argv[1], recalcTimestamp=False);"
+    " font.flavor = None; font.save(sys.argv[2])"
+)
 CHARACTERS = (
     "U+0020-007E,U+00A0-00FF",  # Latin and Latin-1
     # These characters occur in Hausa, Igbo and Yoruba names.
@@ -52,6 +61,13 @@ def main() -> None:
             f"--output-file={made}",
         ]
         _run(python, "-m", "fontTools.subset", narrow, *options)
+        for file_name, weight in PDF_WEIGHTS.items():
+            whole = folder / file_name
+            static = [source, weight, "opsz=14", "-o", whole, "--no-recalc-timestamp"]
+            _run(python, "-m", "fontTools.varLib.instancer", *static)
+            subset = [f"--unicodes={','.join(CHARACTERS)}", f"--output-file={whole}"]
+            _run(python, "-m", "fontTools.subset", whole, *subset)
+            _run(python, "-c", UNPACK, whole, PDF_FONTS / file_name)
         shutil.copy(made, FONTS / "inter.woff2")
         shutil.copy(package / "LICENSE.txt", FONTS / "LICENSE.txt")
     print(f"{FONTS / 'inter.woff2'}: {(FONTS / 'inter.woff2').stat().st_size:,} bytes")

@@ -1,12 +1,18 @@
 """Customers who have paid view their receipt, download it, and get it by email."""
 
+import re
 from datetime import timedelta
 
 import pytest
 
-from manilla.merchants import branding, logo
+from manilla.kit.environment import Environment
+from manilla.kit.money import Money
+from manilla.merchants import branding, logo, merchants
+from manilla.merchants.merchants import MerchantUpdate, OverpaidRule
 from manilla.payments.checkout import RECEIPTS_MAX, SandboxOutcome
-from tests.checkout.shop import HOSTED, Checkout, Shop
+from manilla.web.receipts import contents
+from manilla.web.receipts.contents import PaymentFacts
+from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
 from tests.mail.outbox_reader import letters_to
 from tests.merchants.test_logo import picture
 from tests.people.accounts import new_email
@@ -37,6 +43,31 @@ async def test_a_customer_keeps_the_receipt_after_the_link_has_expired(shop: Sho
         assert not markup.problems(page.body.decode())
         pdf = await shop.site.send("GET", Checkout(link.at("receipt.pdf")).target)
         assert (pdf.status, pdf.body[:5]) == (200, b"%PDF-")
+
+
+async def test_a_receipt_says_what_was_received_and_returned_and_how_it_was_paid(
+    shop: Shop,
+) -> None:
+    merchant = await shop.merchant(Environment.PRODUCTION)
+    rules = MerchantUpdate(overpaid=OverpaidRule.SETTLE)
+    await merchants.change(shop.services.db, shop.services.keyring, merchant.new.id, rules)
+    checkout = await shop.sell(description="")
+    await shop.pay(await shop.choose(checkout, ACCOUNT), amount=1265)
+    await shop.is_settled(checkout)
+    page = await shop.site.send("GET", Checkout(checkout.at("receipt")).target)
+    text = " ".join(re.sub("<[^>]*>", " ", page.body.decode()).split())
+    for part in ("Paid ₦1,015.00 Received ₦1,265.00", "Paid by Bank transfer"):
+        assert part in text
+    assert "Description" not in text
+    assert "—" not in text
+    pdf = await shop.site.send("GET", Checkout(checkout.at("receipt.pdf")).target)
+    assert b"+Inter" in pdf.body
+
+    payment = await shop.payment(checkout)
+    nothing, surplus = Money("NGN", 0), Money("NGN", 250_00)
+    facts = PaymentFacts(since=payment.created_at, refunded=nothing, returned=surplus, way=None)
+    receipt = contents.of_payment(payment, "Ada Stores", "https://ada", facts, names_customer=False)
+    assert ("Returned", "₦250.00") in receipt.groups[0]
 
 
 async def test_a_receipt_does_not_name_the_customer_to_others_who_have_the_link(

@@ -3,6 +3,8 @@
 import hmac
 from datetime import datetime
 
+import msgspec
+
 from manilla.kit.clock import LAGOS
 from manilla.kit.crypto import Keyring
 from manilla.kit.display import clean, money
@@ -13,6 +15,15 @@ from manilla.web.receipts.receipt import Lines, Receipt
 
 PURPOSE = "receipt"
 SIGNATURE_CHARACTERS = 20
+
+
+class PaymentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a receipt says about a payment, besides the payment's own fields."""
+
+    since: datetime  # when the payment got its status
+    refunded: Money  # the total of the completed refunds
+    returned: Money  # received money that the payment did not need, and that was paid back
+    way: str | None  # how the customer paid, None if unknown
 
 
 def sign(keyring: Keyring, trx_id: str) -> str:
@@ -34,31 +45,19 @@ def _signature(key: bytes, trx_id: str) -> str:
 
 
 def of_payment(
-    payment: Payment,
-    merchant_name: str,
-    url: str,
-    *,
-    since: datetime,
-    refunded: Money,
-    names_customer: bool,
+    payment: Payment, merchant_name: str, url: str, facts: PaymentFacts, *, names_customer: bool
 ) -> Receipt:
-    """Returns a payment's receipt. `refunded` is the total of the completed refunds."""
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
-    amounts = [("Amount", money(quote.amount))]
-    if quote.customer_pays != quote.amount:
-        amounts.append(("Service charge", money(quote.commission)))
-    amounts.append(("Paid" if is_paid else "Amount due", money(quote.customer_pays)))
-    if refunded.minor:
-        amounts.append(("Refunded", money(refunded)))
-    customer = [
-        ("Customer", clean(payment.customer_name or "—", 100)),
-        ("Email", clean(payment.customer_email or "—", 100)),
-    ]
+    customer = (
+        ("Customer", clean(payment.customer_name or "", 100)),
+        ("Email", clean(payment.customer_email or "", 100)),
+    )
     about = [
         *(customer if names_customer else ()),
-        ("Description", clean(payment.description or "—", 150).replace("\n", " ")),
+        ("Paid by", facts.way if is_paid and facts.way else ""),
+        ("Description", clean(payment.description or "", 150).replace("\n", " ")),
     ]
-    state, tone = _payment_state(payment, refunded)
+    state, tone = _payment_state(payment, facts.refunded)
     return Receipt(
         trx_id=payment.trx_id,
         title="Payment receipt" if is_paid else "Payment record",
@@ -67,11 +66,32 @@ def of_payment(
         amount=money(quote.customer_pays),
         state=state,
         tone=tone,
-        when=_when(since),
-        groups=[amounts, about, _references(payment)],
+        when=_when(facts.since),
+        groups=_filled(_payment_amounts(payment, facts), about, _references(payment)),
         beneficiary=None,
         verification_url=url,
     )
+
+
+def _payment_amounts(payment: Payment, facts: PaymentFacts) -> Lines:
+    quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
+    amounts = [("Amount", money(quote.amount))]
+    if quote.customer_pays != quote.amount:
+        amounts.append(("Service charge", money(quote.commission)))
+    amounts.append(("Paid" if is_paid else "Amount due", money(quote.customer_pays)))
+    if payment.received_minor is not None:
+        amounts.append(("Received", money(payment.received)))
+    if facts.returned.minor:
+        amounts.append(("Returned", money(facts.returned)))
+    if facts.refunded.minor:
+        amounts.append(("Refunded", money(facts.refunded)))
+    return amounts
+
+
+def _filled(*groups: Lines) -> list[Lines]:
+    """Returns the groups of lines without empty lines and groups."""
+    filled = [[(label, text) for label, text in group if text] for group in groups]
+    return [group for group in filled if group]
 
 
 def _payment_state(payment: Payment, refunded: Money) -> tuple[str, str]:
@@ -105,10 +125,10 @@ def of_payout(
         ("Total debited", money(payout.payable)),
     ]
     about = [
-        ("To", clean(payout.account_name or "—", 100)),
+        ("To", clean(payout.account_name or "", 100)),
         ("Account", mask_number(payout.account_number)),
         ("Bank", clean(bank, 80)),
-        ("Description", clean(payout.description or "—", 150).replace("\n", " ")),
+        ("Description", clean(payout.description or "", 150).replace("\n", " ")),
     ]
     delivered = payout.status is PayoutStatus.COMPLETED
     return Receipt(
@@ -120,7 +140,7 @@ def of_payout(
         state=state,
         tone=tone,
         when=_when(since),
-        groups=[amounts, about, _payout_references(payout)],
+        groups=_filled(amounts, about, _payout_references(payout)),
         beneficiary=_masked(payout),
         verification_url=url,
     )

@@ -12,10 +12,13 @@ from manilla.kit.isolation.calls import IsolatedCalls
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.merchants import branding
+from manilla.methods.method import MethodKind
 from manilla.payments import store as payments
-from manilla.payments.payment import Payment
+from manilla.payments.payment import Charge, Payment
+from manilla.payments.ways import LABELS
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout
+from manilla.providers.port import Channel
 from manilla.refunds.refund import RefundStatus, refunded_minor
 from manilla.refunds.store import refunds_of
 from manilla.services import Services
@@ -23,6 +26,7 @@ from manilla.web import qr_code
 from manilla.web.layout import Layout
 from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.receipts import contents
+from manilla.web.receipts.contents import PaymentFacts
 from manilla.web.receipts.receipt import Receipt
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
@@ -93,16 +97,9 @@ async def of_payment(
     services: Services, payment: Payment, *, names_customer: bool = True
 ) -> Receipt:
     caller = await services.directory.of(payment.environment, payment.merchant_id)
-    since = await _status_since(services, payment)
     url = _verification_url(services, payment.trx_id)
-    refunds = await refunds_of(services.db, payment.merchant_id, payment.trx_id)
-    refunded = Money(payment.currency, refunded_minor(refunds, RefundStatus.COMPLETED))
-    receipt = contents.of_payment(
-        *(payment, caller.name, url),
-        since=since,
-        refunded=refunded,
-        names_customer=names_customer,
-    )
+    facts = await _facts(services, payment)
+    receipt = contents.of_payment(payment, caller.name, url, facts, names_customer=names_customer)
     brand = await branding.find(services.db, payment.merchant_id)
     version = brand.logo_version
     return msgspec.structs.replace(
@@ -112,6 +109,30 @@ async def of_payment(
         if version
         else None,
     )
+
+
+async def _facts(services: Services, payment: Payment) -> PaymentFacts:
+    refunds = await refunds_of(services.db, payment.merchant_id, payment.trx_id)
+    done = [each for each in refunds if each.status is RefundStatus.COMPLETED]
+    charge = payment.credited_charge and await payments.charge(
+        services.db, payment.merchant_id, payment.credited_charge
+    )
+    return PaymentFacts(
+        since=await _status_since(services, payment),
+        refunded=Money(payment.currency, refunded_minor(refunds, RefundStatus.COMPLETED)),
+        returned=Money(payment.currency, sum(each.customer_credit_minor for each in done)),
+        way=_way(services, charge) if charge else None,
+    )
+
+
+def _way(services: Services, charge: Charge) -> str:
+    """Returns how the customer paid: the channel, or else the name of the method."""
+    if charge.channel is not None:
+        return LABELS[charge.channel]
+    if charge.is_bank_transfer:
+        return LABELS[Channel.BANK_TRANSFER]
+    names = services.methods.names(MethodKind.DEPOSIT)
+    return names.get(charge.method_code, charge.method_code)
 
 
 async def _of_payout(services: Services, payout: Payout) -> Receipt:
