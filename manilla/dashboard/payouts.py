@@ -1,6 +1,7 @@
 """Payout pages: the list, the page of one payout, and creating a payout in three steps."""
 
 import secrets
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from manilla.banks.nigeria import with_code
@@ -122,14 +123,23 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def show_new(request: PageRequest) -> PageResponse:
+    """Shows the form for the chosen method, or else for the method that suits most payouts."""
     caller = await request.caller()
-    offered = request.services.previews.methods(caller)
     chosen = request.query if "method" in request.query else request.form
-    if "method" not in chosen and len(offered) != 1:
-        silent = request.services.previews.silent(caller, offered)
-        return request.page("payout_method.html", methods=offered, silent=silent)
-    method = offered[0] if "method" not in chosen else _method(request, caller, chosen)
+    if "method" in chosen:
+        method = _method(request, caller, chosen)
+    else:
+        offered = request.services.previews.methods(caller)
+        if not offered:
+            return request.page("payout_method.html")
+        method = _usual(offered, request.services.previews.silent(caller, offered))
     return request.page("payout_new.html", **await _details(request, caller, method))
+
+
+def _usual(offered: Sequence[Method], silent: Collection[int]) -> Method:
+    """Returns the automatic method, or else the first method whose provider responds."""
+    reachable = [method for method in offered if method.id not in silent] or offered
+    return next((method for method in reachable if method.is_auto), reachable[0])
 
 
 async def show_name(request: PageRequest) -> PageResponse:
@@ -243,8 +253,11 @@ async def _details(request: PageRequest, caller: Caller, method: Method) -> dict
     chosen = await _saved(request, int(wanted)) if _is_number(wanted) else None
     # The form keeps its first reference, because a new reference could create a second payout.
     once = request.form.text(ONCE) or f"DASH-{ids.base32(secrets.randbits(80), 16)}"
+    offered = request.services.previews.methods(caller)
     return {
         "method": method,
+        "others": [each for each in offered if each.id != method.id],
+        "silent": request.services.previews.silent(caller, offered),
         "banks": await bank_options(request, caller, method),
         "saved": saved.rows,
         "chosen": chosen if chosen and chosen.method_code == method.code else None,
