@@ -31,8 +31,11 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Channel, Direction
 from manilla.providers.rails import Rails
 
-# Opening checkout multiplies the delay until a sandbox payment completes by this factor.
-SANDBOX_PATIENCE = 3
+# An open checkout page polls its status at most every 10 seconds, and each view of the page delays
+# the completion of a sandbox payment again. The payment completes this long after the page was
+# closed: the delay for unopened payments, multiplied by the factor.
+SANDBOX_PATIENCE = 4
+SANDBOX_CLOSED_SECONDS_MIN = 15
 # After the customer has chosen how to pay, a higher factor leaves time to pick an outcome.
 SANDBOX_PATIENCE_AFTER_CHOICE = 12
 RECEIPT_MAILED = "receipt_mailed"
@@ -65,7 +68,8 @@ class CheckoutView(msgspec.Struct, frozen=True):
     offers: list[GatewayOffer]  # the payment methods that the customer can choose from
     entries: list[CheckoutEntry]  # the payment methods, grouped as checkout shows them
     charge: Charge | None  # the latest undecided charge
-    completes_at: datetime | None  # when a sandbox payment completes automatically
+    # When a sandbox payment completes automatically, unless a page with it is viewed before.
+    completes_at: datetime | None
     is_blocked: bool  # True if the merchant cannot accept payments now
     held: Charge | None  # a paid charge that an administrator is reviewing
     released: CaseAction | None  # the administrator's decision about the money on hold
@@ -335,20 +339,25 @@ class Checkout:
         )
 
     async def _mark_opened(self, payment: Payment) -> None:
-        """Records when checkout was first opened, and postpones completion in the sandbox."""
-        if not payment.is_sandbox:
-            await self._set_opened.records(payment.merchant_id, payment.trx_id)
-            return
-        wait = timedelta(seconds=self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE)
-        async with self._db.transaction() as connection:
-            if await store.set_opened(connection, payment):
-                key = payment.merchant_id, COMPLETE_IN_SANDBOX, payment.trx_id
-                await jobs.postpone(connection, *key, wait)
+        """Records when checkout was first opened."""
+        await self._set_opened.records(payment.merchant_id, payment.trx_id)
 
     async def _completes_at(self, payment: Payment) -> datetime | None:
+        """Delays the completion of a sandbox payment while its page is open. Returns the new time.
+
+        Returns None if the payment does not complete automatically.
+        """
         if not payment.is_sandbox or payment.status is not PaymentStatus.PENDING:
             return None
-        return await jobs.due_at(self._db, payment.merchant_id, COMPLETE_IN_SANDBOX, payment.trx_id)
+        key = payment.merchant_id, COMPLETE_IN_SANDBOX, payment.trx_id
+        delay = self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE
+        wait = timedelta(seconds=max(delay, SANDBOX_CLOSED_SECONDS_MIN))
+        due_at = await jobs.due_at(self._db, *key)
+        # Not every view writes: several tabs may poll at the same time.
+        if due_at is None or due_at - datetime.now(UTC) > wait * 0.8:
+            return due_at
+        await jobs.postpone(self._db, *key, wait)
+        return await jobs.due_at(self._db, *key)
 
 
 def _check_open(payment: Payment) -> None:

@@ -66,17 +66,6 @@ SET_OPENED = """
     RETURNING seen.place"""
 
 
-async def set_opened(connection: Connection, found: Payment) -> bool:
-    """Records when checkout was first opened. Returns False if it was opened before."""
-    return await connection.has_row(
-        """
-        UPDATE payment SET opened_at = now()
-         WHERE merchant_id = $1 AND trx_id = $2 AND opened_at IS NULL AND status = 'pending'
-        RETURNING true""",
-        *(found.merchant_id, found.trx_id),
-    )
-
-
 _CHARGE = f"SELECT {columns(Charge)} FROM charge"
 
 

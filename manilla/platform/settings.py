@@ -90,7 +90,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             ge=0,
             le=86_400,
             description="Seconds until a sandbox transaction completes automatically; "
-            "three times as long once its checkout has been opened.",
+            "four times as long, and at least 15 seconds, after checkout was closed.",
         ),
     ] = 5
     withdrawals_enabled: Annotated[

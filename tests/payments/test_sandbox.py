@@ -26,13 +26,23 @@ async def test_a_sandbox_payment_completes_automatically_after_the_delay(
     assert await sandbox_shop.status(started) == "success"
 
 
-async def test_opening_the_checkout_gives_the_customer_time_to_choose(sandbox_shop: Shop) -> None:
+async def test_a_sandbox_payment_waits_while_its_checkout_is_open(sandbox_shop: Shop) -> None:
     started = await sandbox_shop.start()
-    first = await sandbox_shop.services.checkout.view(started.trx_id)
-    second = await sandbox_shop.services.checkout.view(started.trx_id)
-    assert first.completes_at == second.completes_at
+    db, view = sandbox_shop.services.db, sandbox_shop.services.checkout.view
+    first = await view(started.trx_id)
     assert first.completes_at is not None
-    assert 12 < (first.completes_at - first.payment.created_at).total_seconds() < 17
+    assert 15 < (first.completes_at - first.payment.created_at).total_seconds() < 22
+    again = await view(started.trx_id)
+    assert again.completes_at == first.completes_at
+    for _ in range(3):  # an open page polls
+        await db.execute(
+            "UPDATE job SET due_at = due_at - interval '10 seconds' WHERE subject = $1",
+            started.trx_id,
+        )
+        later = await view(started.trx_id)
+        assert later.completes_at is not None
+        left = await db.value("SELECT $1 - now() > interval '15 seconds'", later.completes_at)
+        assert left
 
 
 OUTCOMES = {
