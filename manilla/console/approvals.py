@@ -26,7 +26,7 @@ from manilla.platform import settings
 from manilla.providers import credentials
 from manilla.web import cells, lists, record_list
 from manilla.web.authentication import NotAllowed
-from manilla.web.display import badge, describe_changes, short_moment, title
+from manilla.web.display import badge, describe_changes, short_moment, shown_value, title
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
@@ -161,9 +161,11 @@ def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) 
     if kind == "setting":
         name = asked.subject.partition(":")[2]
         before = {each: _lower(today[each]) for each in today}
-        return [f"Setting {name}: {_before(before, name)}{detail['value']}"]
+        return [f"Setting {name}: {_before(before, name)}{shown_value(detail['value'])}"]
     changed = [
-        f"{title(name)}: {_before(today, name)}{detail[name]}" for name in detail if name in today
+        f"{title(name)}: {_before(today, name)}{shown_value(detail[name])}"
+        for name in detail
+        if name in today
     ]
     others = describe_changes({name: detail[name] for name in detail if name not in today})
     known = describe_changes(
@@ -173,7 +175,7 @@ def _in_words(asked: Approval, today: Mapping[str, Any] = MappingProxyType({})) 
 
 
 def _before(today: Mapping[str, Any], name: str) -> str:
-    return f"{today[name]} → " if name in today else ""
+    return f"{shown_value(today[name])} → " if name in today else ""
 
 
 def _lower(value: Any) -> str:

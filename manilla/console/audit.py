@@ -10,6 +10,7 @@ from manilla.audit.entry import AuditEntry
 from manilla.console import list_pages
 from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Unavailable
+from manilla.methods.method import MethodKind
 from manilla.web import cells, lists
 from manilla.web.display import describe_changes, title
 from manilla.web.page_request import PageRequest
@@ -24,8 +25,15 @@ COLUMNS = listing.FIELDS.select(
 )
 
 
-def _change(_request: PageRequest, row: AuditEntry) -> str:
-    return cells.long_text(" · ".join(describe_changes(row.detail)))
+def _change(request: PageRequest, row: AuditEntry) -> str:
+    return cells.long_text(" · ".join(describe_changes(row.detail, _currency(request, row))))
+
+
+def _currency(request: PageRequest, row: AuditEntry) -> str:
+    """Returns the currency of the amounts in minor units in a change to a method."""
+    code = row.subject.removeprefix("method:")
+    found = (request.services.methods.by_code(kind, code) for kind in MethodKind)
+    return next((method.currency for method in found if method), "")
 
 
 LIST = RecordList(
@@ -39,7 +47,12 @@ LIST = RecordList(
         ),
         ListColumn("change", "Change", _change, is_wide=True, place=Place.DETAIL),
         ListColumn("by", "By", lambda _, row: cells.text(row.actor_name), place=Place.ASIDE),
-        ListColumn("through", "Through", lambda _, row: row.actor_realm or row.actor_kind),
+        ListColumn(
+            "through",
+            "Through",
+            lambda _, row: row.actor_realm or row.actor_kind,
+            is_default=False,
+        ),
         ListColumn("merchant", "Merchant", lambda _, row: row.merchant_id or "—", is_default=False),
         ListColumn("number", "Number", lambda _, row: row.id, is_default=False),
     ),

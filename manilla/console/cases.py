@@ -80,9 +80,13 @@ LIST = RecordList(
             time_column("Opened", "opened_at"),
             ListColumn("case", "Case", _link, place=Place.NAME),
             ListColumn("number", "Number", lambda _, row: row.id, is_default=False),
-            ListColumn("reference", "Reference", lambda _, row: cells.text(row.reference)),
+            ListColumn("reference", "Reference", lambda _, row: cells.identifier(row.reference)),
             ListColumn(
-                "details", "Details", lambda _, row: cells.text(row.resolution or row.detail)
+                "details",
+                "Details",
+                lambda _, row: cells.long_text(row.resolution or row.detail),
+                Place.DETAIL,
+                is_wide=True,
             ),
             ListColumn(
                 "status",

@@ -15,6 +15,7 @@ from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, t
 from manilla.web.serving.response import PageResponse
 
 PATH_LENGTH_MAX = 80
+API_ROOT = "/api/v1"  # all requests have this prefix, so the list does not show it
 OUTCOMES = {"answered": False, "refused": True}
 
 COLUMNS = listing.FIELDS.select(
@@ -37,7 +38,8 @@ COLUMNS = listing.FIELDS.select(
 
 
 def _request(_request: PageRequest, row: Request) -> Markup:
-    return Markup("<code>{} {}</code>").format(row.method, clean(row.path, PATH_LENGTH_MAX))
+    path = clean(row.path.removeprefix(API_ROOT), PATH_LENGTH_MAX)
+    return Markup("<code>{} {}</code>").format(row.method, path)
 
 
 def _reference(request: PageRequest, row: Request) -> Markup | str:
@@ -48,17 +50,18 @@ def _reference(request: PageRequest, row: Request) -> Markup | str:
 
 
 def _response(_request: PageRequest, row: Request) -> Markup:
-    code = row.error_code
-    if code is None:
-        return badge("success", str(row.status))
-    shown = badge("failed", f"{row.status} {code}")
-    link = Markup('<span>{} <a href="/docs/errors#{}">Cause and fix</a></span>').format(shown, code)
-    return link if code in GUIDANCE else shown
+    return badge("failed" if row.error_code else "success", str(row.status))
 
 
-def _error(_request: PageRequest, row: Request) -> str:
+def _error(_request: PageRequest, row: Request) -> Markup | str:
+    """Returns the error code, the message and the invalid fields, linked to the error's page."""
+    if row.error_code is None:
+        return "—"
     fields = [f"{name}: {text}" for name, text in row.errors.items()]
-    return cells.long_text(" · ".join(filter(None, (row.error, *fields))))
+    shown = cells.long_text(" · ".join(filter(None, (row.error_code, row.error, *fields))))
+    if row.error_code not in GUIDANCE:
+        return shown
+    return Markup('{} <a href="/docs/errors#{}">Cause and fix</a>').format(shown, row.error_code)
 
 
 LIST = RecordList(
@@ -77,7 +80,7 @@ LIST = RecordList(
             is_number=True,
             is_default=False,
         ),
-        ListColumn("key", "API key", lambda _, row: cells.text(row.api_key)),
+        ListColumn("key", "API key", lambda _, row: cells.text(row.api_key), is_default=False),
         ListColumn("from", "From", lambda _, row: row.address, is_default=False),
         ListColumn("id", "Request id", lambda _, row: row.request_id, is_default=False),
     ),

@@ -1,14 +1,17 @@
 """Formats money, times and statuses on pages."""
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from manilla.kit.clock import LAGOS
 from manilla.kit.display import clean, money
-from manilla.kit.money import Money
+from manilla.kit.money import DECIMALS, Money
 
 __all__ = [
     "badge",
@@ -21,6 +24,7 @@ __all__ = [
     "render_backticks",
     "short_moment",
     "shorten",
+    "shown_value",
     "title",
 ]
 
@@ -65,6 +69,12 @@ SYSTEMS = (
 )
 
 
+DAY = "%-d %b %Y"
+# How the audit log stores amounts, times and days (`audit.entry.plain`).
+_STORED_MONEY = re.compile(rf"(-?\d{{1,17}}(?:\.\d{{1,4}})?) ({'|'.join(DECIMALS)})")
+_STORED_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+_STORED_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
 # Converting a later time to a time zone ahead of UTC would overflow.
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -89,13 +99,13 @@ def shorten(value: str) -> Markup:
 
 def moment(at: datetime | None) -> Markup:
     """Formats a time in Lagos time, as in date filters, with the UTC time as a tooltip."""
-    return _time(at, "%-d %b %Y, %H:%M", with_seconds=True)
+    return _time(at, f"{DAY}, %H:%M", with_seconds=True)
 
 
 def short_moment(at: datetime | None) -> Markup:
     """Formats a time for a list: as date and time, or only as the date if it is in another year."""
     if at is not None and _in_lagos(at).year != datetime.now(LAGOS).year:
-        return _time(at, "%-d %b %Y")
+        return _time(at, DAY)
     return _time(at, "%-d %b, %H:%M")
 
 
@@ -134,23 +144,55 @@ def title(word: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def describe_changes(detail: Mapping[str, Any]) -> list[str]:
-    """Returns an audit entry's or approval's details as text: `Status: pending → approved`."""
+def shown_value(value: Any) -> str:
+    """Formats a value as the audit log stores it: `100.00 NGN` becomes `₦100.00`.
+
+    Times are shown in Lagos time. Other text is returned unchanged.
+    """
+    text = str(value)
+    with suppress(ValueError):  # a note can look like a time
+        if amount := _STORED_MONEY.fullmatch(text):
+            return money(Money.of(amount[1], amount[2]))
+        if _STORED_TIME.fullmatch(text):
+            return _in_lagos(datetime.fromisoformat(text)).strftime(f"{DAY}, %H:%M")
+        if _STORED_DAY.fullmatch(text):
+            return date.fromisoformat(text).strftime(DAY)
+    return text
+
+
+def describe_changes(detail: Mapping[str, Any], currency: str = "") -> list[str]:
+    """Returns an audit entry's or approval's details as text: `Status: pending → approved`.
+
+    `currency` is that of amounts in minor units, if the details contain no currency.
+    """
+    currency = detail.get("currency") or currency
     texts: list[str] = []
     for name, value in detail.items():
+        label, word = _labeled(name, currency)
         match value:
             case {"before": before, "after": after}:
-                texts.append(f"{title(name)}: {_word(before)} → {_word(after)}")
+                texts.append(f"{label}: {word(before)} → {word(after)}")
             case Mapping():
-                texts += describe_changes(value)
+                texts += describe_changes(value, currency)
             case None | "":
                 continue
             case _:
-                texts.append(f"{title(name)}: {_word(value)}")
+                texts.append(f"{label}: {word(value)}")
     return texts
 
 
-def _word(value: Any) -> str:
+def _labeled(name: str, currency: str) -> tuple[str, Callable[[Any], str]]:
+    """Returns a field's label and the function that formats its value."""
+    if not name.endswith("_minor") or currency not in DECIMALS:
+        return title(name), partial(_word, currency=currency)
+    return title(name.removesuffix("_minor")), partial(_minor_word, currency)
+
+
+def _minor_word(currency: str, value: Any) -> str:
+    return minor(value, currency) if isinstance(value, int) else _word(value)
+
+
+def _word(value: Any, *, currency: str = "") -> str:
     match value:
         case None:
             return "none"
@@ -159,8 +201,9 @@ def _word(value: Any) -> str:
         case list():
             return ", ".join(_word(each) for each in value)
         case Mapping():
-            return ", ".join(f"{title(name).lower()} {_word(each)}" for name, each in value.items())
-    return str(value)
+            fields = [(*_labeled(name, currency), each) for name, each in value.items()]
+            return ", ".join(f"{label.lower()} {word(each)}" for label, word, each in fields)
+    return shown_value(value)
 
 
 def render_backticks(text: str) -> Markup:

@@ -55,7 +55,7 @@ async def test_a_requester_cannot_approve_their_own_change(
     number = await ask_as(services, visitor, populated.merchant)
     page = (await visitor.get("/approvals")).body.decode()
     assert f"/approvals/{number}/approve" not in page
-    assert "Amount: 7.00 NGN" in page
+    assert "Amount: ₦7.00" in page
     # The page shows the balance that the adjustment would change.
     assert "Current balance: " in page
     reply = await visitor.post(f"/approvals/{number}/approve", {})

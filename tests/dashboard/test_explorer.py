@@ -43,7 +43,7 @@ async def test_a_payment_is_created_and_verified_without_code(
         await services.requests.flush()
         await page.get_by_role("link", name="API requests").first.click()
         await page.wait_for_url("**/requests")
-        await expect(page.get_by_text("POST /api/v1/initiate-payment").first).to_be_visible()
+        await expect(page.get_by_text("POST /initiate-payment").first).to_be_visible()
 
 
 async def test_a_call_is_signed_with_the_merchants_secret_which_is_not_shown(
@@ -61,7 +61,7 @@ async def test_a_call_is_signed_with_the_merchants_secret_which_is_not_shown(
     assert signed
     assert _signature(populated, signed.group(1)) in page
     await services.requests.flush()
-    assert b"POST /api/v1/initiate-payment" in (await populated.owner.get("/sandbox/requests")).body
+    assert b"POST /initiate-payment" in (await populated.owner.get("/sandbox/requests")).body
 
 
 def _signature(populated: PopulatedMerchant, signed: str) -> str:

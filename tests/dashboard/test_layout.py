@@ -6,16 +6,16 @@ from playwright.async_api import Browser, expect
 from manilla.services import Services
 from manilla.web.routes import Route
 from tests.dashboard.conftest import PopulatedMerchant
-from tests.web.layout import check_nothing_is_cut_off
+from tests.web.layout import LIST_WIDTHS, check_nothing_is_cut_off
 from tests.web.route_urls import address
 from tests.web.test_record_lists import DASHBOARD_LISTS
 
 
-async def test_no_list_cuts_off_money_buttons_or_statuses(
+async def test_no_list_cuts_off_names_money_buttons_or_statuses(
     browser: Browser, services: Services, populated: PopulatedMerchant
 ) -> None:
     urls = [f"{services.base_url}/dashboard{path}" for path in DASHBOARD_LISTS]
-    await check_nothing_is_cut_off(browser, populated.owner, urls)
+    await check_nothing_is_cut_off(browser, populated.owner, urls, LIST_WIDTHS)
 
 
 @pytest.mark.long

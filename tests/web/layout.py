@@ -1,4 +1,7 @@
-"""Finds elements that are cut off on a page. Money, buttons and statuses must be readable."""
+"""Finds elements that are cut off on a page.
+
+Money, buttons, statuses, column titles and the name of each row must be readable.
+"""
 
 from collections.abc import Sequence
 
@@ -6,7 +9,9 @@ from playwright.async_api import Browser, Page
 
 from tests.web.signed_in_user import SignedInUser
 
-WIDTHS = (390, 1280, 1366)
+PHONE, TABLET, LAPTOPS = 390, 768, (1280, 1366)
+WIDTHS = (PHONE, *LAPTOPS)
+LIST_WIDTHS = (PHONE, TABLET, *LAPTOPS)
 # The script fills lists with the largest amounts and the longest names.
 FILL = """() => {
   for (const cell of document.querySelectorAll("td.num"))
@@ -18,7 +23,8 @@ FILL = """() => {
 CUT = """() => {
   const cut = [];
   const shown = { contentVisibilityAuto: true, visibilityProperty: true };
-  const watched = "td.num, th.num, .figure, .outcomes .num, .btn, .state";
+  const names = "td.at-name:not(:has(.id)), td.at-name :not(.id, .id *, .visually-hidden)";
+  const watched = `td.num, .rows th, .figure, .outcomes .num, .btn, .state, .count, ${names}`;
   for (const each of document.querySelectorAll(watched)) {
     const box = each.getBoundingClientRect();
     if (!box.width || box.right < 0 || !each.checkVisibility(shown)) continue;
@@ -39,23 +45,26 @@ CUT = """() => {
 
 
 async def check_nothing_is_cut_off(
-    browser: Browser, user: SignedInUser, urls: Sequence[str]
+    browser: Browser,
+    user: SignedInUser,
+    urls: Sequence[str],
+    widths: Sequence[int] = WIDTHS,
 ) -> None:
     """Opens the pages as this user, and fails if an element is cut off at any of the widths."""
     context = await browser.new_context()
     await user.enter(context)
-    found = await cut_off(await context.new_page(), urls)
+    found = await cut_off(await context.new_page(), urls, widths)
     await context.close()
     assert not found, "\n".join(found)
 
 
-async def cut_off(page: Page, urls: Sequence[str]) -> list[str]:
+async def cut_off(page: Page, urls: Sequence[str], widths: Sequence[int]) -> list[str]:
     found: list[str] = []
     for url in urls:
-        await page.set_viewport_size({"width": WIDTHS[-1], "height": 844})
+        await page.set_viewport_size({"width": widths[-1], "height": 844})
         await page.goto(url)
         await page.evaluate(FILL)
-        for width in WIDTHS:
+        for width in widths:
             await page.set_viewport_size({"width": width, "height": 844})
             found += [f"{url} at {width} px: {text}" for text in await page.evaluate(CUT)]
     return found

@@ -25,6 +25,27 @@ def test_a_time_is_shown_in_lagos_time_and_stored_in_utc() -> None:
     assert "9999" in display.moment(datetime.max.replace(tzinfo=UTC))
 
 
+def test_stored_amounts_and_times_are_shown_as_on_all_pages() -> None:
+    entry = {
+        "ledger": "-1189870.10 NGN",
+        "effective_at": "2026-01-31T23:30:05.000000Z",
+        "day": "2026-01-31",
+        "note": "2026-99-99",
+        "currency": "USD",
+        "fee": {"before": {"fixed_minor": 5000}, "after": {"fixed_minor": None}},
+    }
+    assert display.describe_changes(entry) == [
+        "Ledger: -₦1,189,870.10",
+        "Effective at: 1 Feb 2026, 00:30",
+        "Day: 31 Jan 2026",
+        "Note: 2026-99-99",
+        "Currency: USD",
+        "Fee: fixed US$50.00 → fixed none",
+    ]
+    change = {"min_minor": {"before": 100, "after": 250_050}}
+    assert display.describe_changes(change, "NGN") == ["Min: ₦1.00 → ₦2,500.50"]
+
+
 def test_a_tile_counts_paid_payments_out_of_all() -> None:
     days = [DailyFigures(date(2026, 1, day), "NGN", 10 - day, day, 1, 1500_00) for day in (1, 2)]
     assert charts.share(days, "paid") == "3 of 17 paid"
