@@ -3,6 +3,7 @@
 import msgspec
 
 from manilla.cells.overview import TASKS, count_tasks
+from manilla.console.installation import condition
 from manilla.kit import deadline
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone
@@ -30,6 +31,7 @@ async def show(request: PageRequest) -> PageResponse:
     period = volume.chosen_period(request.query.text("period"))
     return request.page(
         "overview.html",
+        condition=await condition.read(request),
         cell=request.services.cells.now.this,
         waiting=await _open_tasks(request, environment),
         shown_environment=environment,

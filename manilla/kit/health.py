@@ -40,6 +40,31 @@ class Replication(msgspec.Struct, frozen=True):
     behind_bytes: int  # the WAL that the slowest subscriber has not confirmed
 
 
+class WalArchive(msgspec.Struct, frozen=True):
+    is_on: bool
+    archived_at: datetime | None  # when the last WAL segment was archived
+    failed_at: datetime | None
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last attempt to archive a segment failed."""
+        if self.failed_at is None:
+            return False
+        return self.archived_at is None or self.failed_at > self.archived_at
+
+
+async def archive(db: Database) -> WalArchive:
+    found = await db.row(
+        WalArchive,
+        """
+        SELECT current_setting('archive_mode') <> 'off' AS is_on,
+               last_archived_time AS archived_at, last_failed_time AS failed_at
+          FROM pg_stat_archiver""",
+    )
+    assert found is not None
+    return found
+
+
 async def programs(db: Database) -> list[ConnectedProgram]:
     return await db.rows(
         ConnectedProgram,

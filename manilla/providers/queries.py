@@ -1,6 +1,7 @@
 """SQL queries for providers."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -8,10 +9,21 @@ import msgspec
 from manilla.kit.db import Connection, Database
 from manilla.providers.port import Direction
 
+# A rail is degraded if it conclusively answers less than this share of its calls, and fails to
+# answer at least this many, so that a single timeout on a quiet day does not count.
+DEGRADED_SHARE = 0.9
+DEGRADED_FAILURES = 3
+
 
 class _Sealed(msgspec.Struct, frozen=True):
     provider: str
     sealed: bytes
+
+
+class RailState(StrEnum):
+    UP = "up"
+    DEGRADED = "degraded"  # called, but many calls get no conclusive response
+    DOWN = "down"  # not called
 
 
 class RailHealth(msgspec.Struct, frozen=True):
@@ -26,6 +38,14 @@ class RailHealth(msgspec.Struct, frozen=True):
     mean_milliseconds: int | None
     last_error: str
     last_error_at: datetime | None
+
+    @property
+    def state(self) -> RailState:
+        if self.is_down:
+            return RailState.DOWN
+        share = 1.0 if self.success_share is None else self.success_share
+        is_degraded = share < DEGRADED_SHARE and self.calls * (1 - share) >= DEGRADED_FAILURES
+        return RailState.DEGRADED if is_degraded else RailState.UP
 
 
 async def sealed_credentials(db: Database | Connection) -> dict[str, bytes]:

@@ -113,6 +113,12 @@ def _check(current: ReconciledDay | None, note: str, seen: str | None) -> None:
         raise NotSigned.at("note", text)
 
 
+async def newest_day(db: Database) -> date | None:
+    """Returns the latest day that was signed off for any account, or None if there is none."""
+    found: date | None = await db.value("SELECT max(day) FROM day_sign_off")
+    return found
+
+
 async def _insert(connection: Connection, current: ReconciledDay, note: str) -> SignOff:
     figures = common_fields(DayFigures, current)
     by = {"provider": current.provider, "day": current.day}

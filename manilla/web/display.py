@@ -35,7 +35,7 @@ TONES = {
         "green": "success completed delivered paid approved active enabled used resolved healthy "
         "up",
         "yellow": "pending waiting open opening held submitted needs_information",
-        "orange": "suspense under_review",
+        "orange": "suspense under_review degraded",
         "red": "failed rejected refused down",
     }.items()
     for state in states.split()

@@ -1,5 +1,6 @@
 """The console's home page counts items that need action, even if one of the counts is slow."""
 
+from manilla.console.installation.condition import Condition, Finding
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone
 from manilla.payments import figures
@@ -34,6 +35,38 @@ async def test_the_volume_covers_all_merchants_in_one_environment(
         assert volume > 0 or environment is Environment.PRODUCTION
         assert f'<span class="figure">{display.minor(volume, "NGN")}</span>' in page
     assert (await populated.administrator.get("/?environment=moon&currency=XXX")).status == 200
+
+
+# Maps a problem's page to its text, and to the statements that cause and end the problem.
+PROBLEMS = {
+    "/console/system": (
+        "The oldest job has waited for 10 min",
+        "INSERT INTO job (merchant_id, kind, subject, due_at)"
+        " VALUES (1, 'of-a-test', 'late', now() - interval '10 minutes 5 seconds')",
+        "DELETE FROM job WHERE subject = 'late'",
+    ),
+    "/console/ledger": (
+        "The ledger has not been checked since ",
+        "UPDATE proof SET ended_at = now() - interval '5 hours', findings = '[]'",
+        "UPDATE proof SET ended_at = now()",
+    ),
+}
+
+
+async def test_the_overview_names_each_problem_or_says_that_all_is_well(
+    services: Services, populated: PopulatedConsole
+) -> None:
+    async def shown() -> str:
+        return (await populated.administrator.get("/")).body.decode()
+
+    assert "No day after 31 Jan 2026 has been signed off" in await shown()
+    for path, (text, cause, end) in PROBLEMS.items():
+        await services.db.execute(cause)
+        assert f'<a href="{path}">{text}' in await shown()
+        await services.db.execute(end)
+        assert text not in await shown()
+    condition = Condition([Finding(fact="no job is late")])
+    assert (condition.problems, condition.facts) == ([], ["no job is late"])
 
 
 async def test_a_slow_count_does_not_hide_the_rest(populated: PopulatedConsole) -> None:

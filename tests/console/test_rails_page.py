@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 from manilla.audit import audit
 from manilla.people.roles import ConsoleRole
 from manilla.providers import draining
-from manilla.providers.port import Direction
+from manilla.providers.port import Direction, Unknown
 from manilla.routing import deliveries
 from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
@@ -73,6 +73,24 @@ async def test_overview_and_rails_agree_about_a_rail_that_is_down_for_payments(
         assert ("Down" in about, "Up" in about) == (True, True)
     finally:
         await services.rails.health.mark_up(rail)
+
+
+async def test_a_rail_with_few_usable_responses_is_degraded(
+    services: Services, visitor: SignedInUser
+) -> None:
+    rail = services.rails.health.rail("providerb", Direction.PAY_OUT)
+    text = "Provider B payouts: 0 % of calls answered"
+    for calls in (2, 1):
+        assert text not in (await visitor.get("/")).body.decode()
+        for _ in range(calls):
+            rail.record(Unknown("503"), 0.1)
+        await services.rails.health.flush()
+    try:
+        overview = (await visitor.get("/")).body.decode()
+        assert f'<a href="/console/providers/providerb">{text}</a>' in overview
+        assert "0 % of 3 calls answered" in (await visitor.get("/rails")).body.decode()
+    finally:
+        await services.db.execute("DELETE FROM rail_minute WHERE provider = 'providerb'")
 
 
 async def test_an_administrator_drains_and_undrains_a_rail(

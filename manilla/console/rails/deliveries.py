@@ -14,7 +14,9 @@ async def show_all(request: PageRequest) -> PageResponse:
     accounts = services.rails.accounts.items()
     active = [name for name, each in accounts if any(map(each.is_open, Direction))]
     rails = await overview(request.db, active, services.deliveries.bank_code)
-    return request.page("rails.html", rails=rails, titles=titles(request))
+    calls = await services.rails.health.overview()
+    health = {(rail.provider, rail.direction): rail for rail in calls}
+    return request.page("rails.html", rails=rails, titles=titles(request), health=health)
 
 
 async def drain(request: PageRequest) -> PageResponse:
