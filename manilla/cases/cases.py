@@ -33,6 +33,8 @@ class CaseKind(StrEnum):
     # A provider statement and our ledger disagree about one transaction.
     STATEMENT_DIFFERS = "statement_differs"
     CLEARING_DIFFERS = "clearing_differs"  # our ledger and a provider's balance differ
+    # A transfer differs from what was accepted. It is not sent.
+    NOT_AS_ACCEPTED = "not_as_accepted"
     STILL_OPEN = "still_open"  # the provider has not reported a final status for too long
     NO_ANSWER = "no_answer"  # the provider has not sent a usable response for too long
 

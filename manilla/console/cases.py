@@ -48,6 +48,7 @@ TITLES: dict[str, str] = {
     CaseKind.CONTRADICTION: "Provider contradicted a final status",
     CaseKind.STATEMENT_DIFFERS: "Statement and ledger differ",
     CaseKind.CLEARING_DIFFERS: "Ledger and provider balance differ",
+    CaseKind.NOT_AS_ACCEPTED: "Changed after it was accepted",
     CaseKind.STILL_OPEN: "Still pending at the provider",
     CaseKind.NO_ANSWER: "No response from the provider",
 }

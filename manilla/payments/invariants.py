@@ -183,6 +183,21 @@ PAYMENTS: tuple[Invariant, ...] = (
                   WHEN 'failed' THEN ARRAY['refund', 'refund_returned'] END""",
     ),
     Invariant(
+        "refunds_are_as_accepted",
+        "Each refund has the reason with which it was accepted, and returns a charge of its "
+        "payment at the charge's provider.",
+        """SELECT r.merchant_id, r.trx_id, r.status, r.reason, g.reason AS accepted,
+                  r.charge_reference, c.trx_id AS charged
+             FROM refund r
+             JOIN posting g ON g.merchant_id = r.merchant_id AND g.trx_id = r.trx_id
+                  AND g.kind = 'refund'
+             LEFT JOIN charge c ON c.merchant_id = r.merchant_id
+                  AND c.reference = r.charge_reference
+            WHERE g.reason IS DISTINCT FROM r.reason
+               OR (r.charge_reference IS NOT NULL
+                   AND (c.trx_id, c.provider) IS DISTINCT FROM (r.payment_trx_id, r.provider))""",
+    ),
+    Invariant(
         "refunds_are_not_above_what_was_paid",
         "A payment's refunded amount is the sum of its refunds that did not fail, without the "
         "commission, which is refunded at most once and only if the customer paid it.",

@@ -3,6 +3,10 @@
 from manilla.job_kinds import JobKind
 from manilla.ledger.invariants import Invariant
 
+DESTINATION = """payout_destination(
+                  p.environment::text, p.currency, p.amount_minor, p.provider,
+                  p.rail_bank_code IS NOT NULL, p.beneficiary)"""
+
 PAYOUTS: tuple[Invariant, ...] = (
     Invariant(
         "payouts_were_debited_once",
@@ -16,6 +20,22 @@ PAYOUTS: tuple[Invariant, ...] = (
                          GROUP BY g.merchant_id, g.trx_id) AS d
                   USING (merchant_id, trx_id)
             WHERE p.amount_minor + p.fee_minor IS DISTINCT FROM d.debited""",
+    ),
+    Invariant(
+        "payouts_are_as_accepted",
+        "Each payout has the amount and the destination with which it was accepted: the digest in "
+        "its posting. Payouts that the previous version has accepted have no digest.",
+        f"""SELECT p.merchant_id, p.trx_id, p.status, g.reason AS accepted,
+                  {DESTINATION} AS stored
+             FROM payout p
+             JOIN posting g ON g.merchant_id = p.merchant_id AND g.trx_id = p.trx_id
+                  AND g.kind = 'payout'
+            WHERE g.reason IS DISTINCT FROM {DESTINATION}
+              AND NOT (g.reason IS NULL AND (
+                       g.posted_at < (SELECT since FROM destination_epoch) OR EXISTS (
+                           SELECT FROM posting_chain a
+                            WHERE a.merchant_id = g.merchant_id
+                              AND g.id BETWEEN a.first_id AND a.last_id)))""",
     ),
     Invariant(
         "ended_payouts_were_refunded_once",

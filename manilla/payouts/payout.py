@@ -111,6 +111,7 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
     sent_reference: str | None  # the reference sent to the provider; None if it was the trx_id
     session_id: str | None  # id of the interbank transfer (NIP)
     updated_at: datetime
+    destination: str | None  # the result of the SQL function `payout_destination`
 
     @property
     def reported(self) -> list[tuple[ReportedField, str]]:

@@ -15,7 +15,11 @@ from manilla.providers.port import TransferState
 
 # A new acceptance's reference is in `accepted_reference`, see migration 0082.
 PROVIDER_REFERENCE = "coalesce(accepted_reference, provider_reference)"
-PAYOUT_COLUMNS = columns(Payout, provider_reference=PROVIDER_REFERENCE)
+DESTINATION = (
+    "payout_destination(environment::text, currency, amount_minor, provider,"
+    " rail_bank_code IS NOT NULL, beneficiary)"
+)
+PAYOUT_COLUMNS = columns(Payout, provider_reference=PROVIDER_REFERENCE, destination=DESTINATION)
 _PAYOUT = f"SELECT {PAYOUT_COLUMNS} FROM payout"
 
 

@@ -75,6 +75,10 @@ class Refund(msgspec.Struct, frozen=True):
         return not self.by_operator
 
     @property
+    def destination(self) -> None:
+        """A refund goes back to a charge of its payment."""
+
+    @property
     def case_trx_id(self) -> str:
         return self.payment_trx_id
 

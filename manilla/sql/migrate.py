@@ -40,6 +40,7 @@ async def upgrade(owner_url: str, application_url: str) -> None:
         ):
             await _replace_functions(connection, role)
             await connection.execute(epochs.BEGIN_AFTER_RESTORE)
+            await connection.execute(epochs.BEGIN_DESTINATIONS)
             await statistics.seed(connection)
 
 
@@ -87,7 +88,8 @@ def _functions() -> list[str]:
 
 def _digest(role: str) -> str:
     """Returns a hash of the schema revision, the functions, and the role with its grants."""
-    parts = [newest_revision(), role, *_functions(), *map(" ".join, rights.RIGHTS.items())]
+    granted = *map(" ".join, rights.RIGHTS.items()), repr(rights.FIXED)
+    parts = [newest_revision(), role, *_functions(), *granted]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
 
 

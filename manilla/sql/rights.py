@@ -34,6 +34,7 @@ RIGHTS = {
     "day_sign_off": APPEND,
     "deleted_notifications": READ,
     "delivery_attempt": EXPIRE,
+    "destination_epoch": READ,
     "dossier": KEEP,
     "dossier_document": ALL,
     "dossier_event": APPEND,
@@ -102,6 +103,31 @@ RIGHTS = {
     "webhook_endpoint": ALL,
 }
 
+# What was accepted never changes, so the role cannot update these columns. The previous version
+# updates `payout.beneficiary`, so only the trigger `as_accepted` refuses changes of that column.
+FIXED = {
+    "charge": ("merchant_id", "reference", "trx_id", "method_code", "provider", "currency"),
+    "payout": (
+        *("merchant_id", "trx_id", "environment", "ref_trx", "currency", "amount_minor"),
+        *("fee_minor", "method_id", "method_code", "method_name"),
+    ),
+    "payout_account": ("merchant_id", "id", "method_code", "beneficiary", "account_name"),
+    "refund": (
+        *("merchant_id", "trx_id", "payment_trx_id", "environment", "currency", "amount_minor"),
+        *("reason", "provider", "charge_reference", "commission_minor", "customer_credit_minor"),
+    ),
+    "settlement_account": (
+        *("merchant_id", "id", "environment", "currency", "method_code", "beneficiary"),
+        *("bank_name", "account_name", "set_by", "created_at", "effective_at"),
+    ),
+}
+
+
+OTHER_COLUMNS = """
+    SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute
+     WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped
+       AND attname <> ALL ($2::text[])"""
+
 
 async def grant(connection: Any, role: str) -> None:
     """Grants exactly these privileges and revokes all others. Must run in a transaction."""
@@ -114,4 +140,6 @@ async def grant(connection: Any, role: str) -> None:
         GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role};
         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO {role};""")
     for table, rights in RIGHTS.items():
-        await connection.execute(f"GRANT {rights} ON {table} TO {role}")
+        columns = await connection.fetchval(OTHER_COLUMNS, table, list(FIXED.get(table, ())))
+        granted = rights.replace("UPDATE", f"UPDATE ({columns})") if table in FIXED else rights
+        await connection.execute(f"GRANT {granted} ON {table} TO {role}")

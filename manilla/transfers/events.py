@@ -62,6 +62,10 @@ class Transfer(Protocol):
         """
 
     @property
+    def destination(self) -> str | None:
+        """A digest of what is paid to whom, which is compared before the transfer is sent."""
+
+    @property
     def case_trx_id(self) -> str:
         """The id of the transaction that a case about this transfer refers to."""
 

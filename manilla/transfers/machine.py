@@ -111,7 +111,8 @@ class TransferTask(msgspec.Struct, frozen=True):
     known: KnownAs  # the provider's ids for the transfer, besides our reference
 
     def mark(self, reference: str) -> Mark:
-        return Mark(self.job, self.transfer.sent_at, self.transfer.provider, reference)
+        sent = self.transfer
+        return Mark(self.job, sent.sent_at, sent.provider, reference, sent.destination)
 
 
 Step = Wait | ProviderAccepted | WillNotPay | Decided | Completed | Ended | NoStatusQuery
@@ -218,13 +219,22 @@ class TransferMachine:
     async def _not_marked(self, task: TransferTask) -> Step:
         """Returns the next step for a transfer that could not be marked as sent.
 
-        Either the transfer is on hold, or another worker has its job.
+        Either the transfer is on hold, or it was changed, or another worker has its job.
         """
         hold = await self._hold(task.transfer)
         if hold is OutgoingHold.PAYOUTS_HELD:
             return await self._query_unsent(task)
-        # If there is no hold, another worker has claimed the job and continues the transfer.
-        return Wait(self._schedule.first_seconds if hold is None else outgoing.WAIT_SECONDS)
+        if hold is not None:
+            return Wait(outgoing.WAIT_SECONDS)
+        return await self._without_hold(task.transfer)
+
+    async def _without_hold(self, transfer: Transfer) -> Wait:
+        """Returns the next step for a transfer that could not be marked, but is not on hold."""
+        if await sending.is_unchanged(self._db, self._table, transfer):
+            # Another worker has claimed the job, or the transfer has ended in the meantime.
+            return Wait(self._schedule.first_seconds)
+        await reports.report_not_as_accepted(self._db, transfer)
+        return Wait(self._schedule.last_seconds)
 
     async def _hold(self, transfer: Transfer) -> OutgoingHold | None:
         return await outgoing.hold(
@@ -287,8 +297,7 @@ class TransferMachine:
             hold = await self._hold(transfer)
             if hold is not None:
                 return self.wait(transfer, Unknown(hold.text), HELD_SECONDS)
-            # A different worker has claimed the job, or the transfer has ended in the meantime.
-            return Wait(self._schedule.first_seconds)
+            return await self._without_hold(transfer)
         answer = await self._send(adapter, task.order, reference)
         return await self._after_send(transfer, after_unknown(answer))
 

@@ -52,6 +52,15 @@ async def report_other_amount(db: Database, transfer: Transfer, amount: Money | 
     return True
 
 
+async def report_not_as_accepted(db: Database, transfer: Transfer) -> None:
+    """Opens a case about a transfer that was changed in the database after it was accepted."""
+    detail = (
+        "The transfer was changed in the database after it was accepted, so it is not sent. "
+        "No money was moved."
+    )
+    await report(db, transfer, CaseKind.NOT_AS_ACCEPTED, detail)
+
+
 async def report_needed_action(db: Database, transfer: Transfer, state: ProviderState) -> None:
     """Opens a case immediately if the transfer needs a manual action at the provider."""
     if state.needs_action:

@@ -13,6 +13,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.providers.port import EventKind
 from manilla.transfers import conclusive
+from manilla.transfers.events import Transfer
 
 
 class TransferTable(msgspec.Struct, frozen=True):
@@ -28,6 +29,8 @@ class TransferTable(msgspec.Struct, frozen=True):
     mark: str
     unmark: str  # SQL that clears what `mark` has set, if nothing was sent
     is_first_send: str
+    # Whether the transfer is what was accepted. `m.destination` is that of the loaded transfer.
+    is_unchanged: str
     may_send: str = "true"
     on_behalf: str = "false"
     is_routed: str = "false"  # an SQL expression that uses the row `found`
@@ -43,6 +46,9 @@ PAYOUTS = TransferTable(
     " last_sent_at = CASE WHEN t.began_at IS NOT NULL THEN now() END",
     unmark="began_at = NULL, sent_reference = NULL",
     is_first_send="t.last_sent_at IS NULL AND t.accepted_at IS NULL",
+    is_unchanged="""(
+               SELECT d.is_unchanged
+                 FROM destination_of_payout(t.merchant_id, t.trx_id, m.destination) AS d)""",
     may_send="(t.rail_bank_code IS NULL"
     f" OR (t.rail_bank_code <> '' AND NOT EXISTS ({conclusive.LEFT_RAIL_HAS_IT})))",
     is_routed="found.rail_bank_code IS NOT NULL",
@@ -55,6 +61,14 @@ REFUNDS = TransferTable(
     "sent_at = now(), first_sent_at = coalesce(t.first_sent_at, now())",
     unmark="sent_at = NULL, first_sent_at = NULL",
     is_first_send="t.sent_at = t.first_sent_at",
+    is_unchanged="""EXISTS (
+               SELECT FROM posting p
+                 JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+                 JOIN charge c ON c.merchant_id = p.merchant_id
+                WHERE p.merchant_id = t.merchant_id AND p.trx_id = t.trx_id AND p.kind = 'refund'
+                  AND e.account = 'in_flight' AND e.amount_minor = t.amount_minor
+                  AND c.reference = t.charge_reference AND c.trx_id = t.payment_trx_id
+                  AND c.provider = t.provider)""",
     may_send="NOT t.by_operator",
     on_behalf="t.on_behalf",
 )
@@ -67,6 +81,7 @@ class Mark(msgspec.Struct, frozen=True):
     sent_at: datetime | None
     provider: str | None  # the provider that the worker is about to call
     reference: str | None = None  # our reference in the provider's format
+    destination: str | None = None  # a payout's destination, as in the order for the provider
 
 
 async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> list[bool]:
@@ -74,14 +89,14 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
 
     A stalled worker that has lost its job must not send, and no worker may send while the
     merchant's money is on hold. A worker that claims the job of a marked transfer later queries
-    the provider before it sends.
+    the provider before it sends. A transfer that was changed after it was accepted is not sent.
     """
     records = await db.records_by_key(
         f"""
         UPDATE {table.name} AS t SET {table.mark}
           FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::timestamptz[],
-                      $6::text[], $7::text[])
-               AS m (merchant_id, trx_id, fence, sent_at, reference, provider)
+                      $6::text[], $7::text[], $8::text[])
+               AS m (merchant_id, trx_id, fence, sent_at, reference, provider, destination)
          CROSS JOIN LATERAL (
                SELECT FROM job j
                 WHERE j.merchant_id = m.merchant_id AND j.kind = $5
@@ -89,7 +104,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
                 LIMIT 1) AS held
          WHERE t.merchant_id = m.merchant_id AND t.trx_id = m.trx_id AND t.status = 'pending'
            AND t.{table.sent_column} IS NOT DISTINCT FROM m.sent_at AND {table.may_send}
-           AND t.provider = m.provider
+           AND t.provider = m.provider AND {table.is_unchanged}
            AND (SELECT reason
                   FROM hold_of_outgoing(t.merchant_id, t.environment, {table.on_behalf})) IS NULL
         RETURNING t.trx_id, m.fence""",
@@ -100,9 +115,20 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
         table.job_kind,
         [each.reference for each in marks],
         [each.provider for each in marks],
+        [each.destination for each in marks],
     )
     marked = {(record["trx_id"], record["fence"]) for record in records}
     return [(each.job.subject, each.job.fence) in marked for each in marks]
+
+
+async def is_unchanged(db: Database, table: TransferTable, transfer: Transfer) -> bool:
+    """Returns False if the transfer was changed after it was accepted, so it must not be sent."""
+    return await db.has_row(
+        f"""
+        SELECT true FROM {table.name} AS t, (SELECT $3::text AS destination) AS m
+         WHERE t.merchant_id = $1 AND t.trx_id = $2 AND {table.is_unchanged}""",
+        *(transfer.merchant_id, transfer.trx_id, transfer.destination),
+    )
 
 
 async def unmark(db: Database, table: TransferTable, job: Job) -> None:

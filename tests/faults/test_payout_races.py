@@ -18,7 +18,7 @@ from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
 from manilla.transfers import sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
-from manilla.transfers.sending import PAYOUTS, Mark
+from manilla.transfers.sending import PAYOUTS
 from tests.client import Reply
 from tests.faults.stalled_worker import StalledWorker, Step, end_lease
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
@@ -209,11 +209,11 @@ async def test_30_a_worker_with_an_older_fence_may_not_start(payer: PayoutMercha
     [stalled] = await claims.claim(db, {"transfer": 10})
     await end_lease(db, trx_id)
     [holder] = await claims.claim(db, {"transfer": 10})
-    assert await sending.mark(db, PAYOUTS, [Mark(stalled, None, "providera")]) == [False]
+    assert await sending.mark(db, PAYOUTS, [await payer.mark_of(stalled)]) == [False]
     assert (await payer.payout(trx_id)).began_at is None
-    assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [True]
+    assert await sending.mark(db, PAYOUTS, [await payer.mark_of(holder)]) == [True]
     # The same worker cannot send the transfer a second time.
-    assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [False]
+    assert await sending.mark(db, PAYOUTS, [await payer.mark_of(holder)]) == [False]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import itertools
 import json
 import time
 from collections.abc import AsyncIterator
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ from manilla.api import v1
 from manilla.api.kernel import MerchantApi
 from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver
+from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger.timeline import TimelineEvent, steps
 from manilla.merchants import merchants, wallets
@@ -29,6 +31,7 @@ from manilla.routing.deliveries import Deliveries
 from manilla.routing.funds import ProviderFunds
 from manilla.routing.router import Router
 from manilla.services import Services
+from manilla.transfers.sending import Mark
 from tests import kinds
 from tests.client import Merchant, Reply, Site
 from tests.conftest import serving
@@ -192,6 +195,11 @@ class PayoutMerchant:
             return (await self.payout(trx_id)).status == status
 
         await self.simulator.until(is_so)
+
+    async def mark_of(self, job: Job, sent_at: datetime | None = None) -> Mark:
+        """Returns a worker's request to mark the job's payout as sent on rail A."""
+        destination = (await self.payout(job.subject)).destination
+        return Mark(job, sent_at, "providera", destination=destination)
 
     async def check_now(self, trx_id: str) -> None:
         await self.simulator.run_job_now("transfer", trx_id)

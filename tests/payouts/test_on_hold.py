@@ -19,7 +19,7 @@ from manilla.platform import settings as platform
 from manilla.proofs import restored
 from manilla.services import Services
 from manilla.transfers import sending
-from manilla.transfers.sending import PAYOUTS, Mark
+from manilla.transfers.sending import PAYOUTS
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, see_changes
 from tests.rows import first_short
 
@@ -129,9 +129,9 @@ async def test_the_statement_that_permits_a_send_reads_the_merchant_itself(
     await payer.pay_out()
     [job] = await claims.claim(db, {SEND: 1})
     await db.execute("UPDATE merchant SET status = 'disabled' WHERE id = $1", payer.merchant.new.id)
-    assert await sending.mark(db, PAYOUTS, [Mark(job, None, "providera")]) == [False]
+    assert await sending.mark(db, PAYOUTS, [await payer.mark_of(job)]) == [False]
     await db.execute("UPDATE merchant SET status = 'approved' WHERE id = $1", payer.merchant.new.id)
-    assert await sending.mark(db, PAYOUTS, [Mark(job, None, "providera")]) == [True]
+    assert await sending.mark(db, PAYOUTS, [await payer.mark_of(job)]) == [True]
 
 
 @pytest.mark.parametrize("why", first_short(OFF))

@@ -10,7 +10,7 @@ import pytest
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import Job, claims
 from manilla.merchants.merchants import MerchantUpdate
-from manilla.payouts import decisions
+from manilla.payouts import decisions, store
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.delivered import DeliveredPayouts
 from manilla.payouts.initiate import SEND
@@ -44,7 +44,10 @@ async def _mark(connection: Connection, job: Job) -> bool:
         async def records_by_key(self, sql: str, *values: Any) -> list[Any]:
             return await connection.records(sql, *values)
 
-    mark = Mark(job, None, "providera", job.subject)
+    destination = await connection.value(
+        f"SELECT {store.DESTINATION} FROM payout WHERE trx_id = $1", job.subject
+    )
+    mark = Mark(job, None, "providera", job.subject, destination)
     [is_marked] = await sending.mark(cast(Database, Marking()), PAYOUTS, [mark])
     return is_marked
 

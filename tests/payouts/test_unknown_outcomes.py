@@ -11,7 +11,7 @@ from manilla.kit.jobs import claims
 from manilla.lookup.waiting import WaitingReason, waiting_reason
 from manilla.providers.port import Direction
 from manilla.transfers import sending
-from manilla.transfers.sending import PAYOUTS, Mark
+from manilla.transfers.sending import PAYOUTS
 from tests import clock
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, set_credentials
 from tests.rows import first_short
@@ -305,8 +305,8 @@ async def test_a_worker_that_has_lost_its_job_may_not_send(
     [stalled] = await claims.claim(db, {"transfer": 1})
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", trx_id)
     [holder] = await claims.claim(db, {"transfer": 1})
-    assert await sending.mark(db, PAYOUTS, [Mark(stalled, None, "providera")]) == [False]
-    assert await sending.mark(db, PAYOUTS, [Mark(holder, None, "providera")]) == [True]
+    assert await sending.mark(db, PAYOUTS, [await payer.mark_of(stalled)]) == [False]
+    assert await sending.mark(db, PAYOUTS, [await payer.mark_of(holder)]) == [True]
     sent_at = (await payer.payout(trx_id)).sent_at
-    again = [Mark(job, sent_at, "providera") for job in (stalled, holder)]
+    again = [await payer.mark_of(job, sent_at) for job in (stalled, holder)]
     assert await sending.mark(db, PAYOUTS, again) == [False, True]

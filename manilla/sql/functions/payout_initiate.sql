@@ -48,6 +48,7 @@ DECLARE
     balances bigint[];
     amounts bigint[];
     fees bigint[];
+    destinations text[];
     -- Whether any of these items needs a row in the tables for routes, files, events or keys.
     has_routes boolean := false;
     has_file_rows boolean := false;
@@ -78,6 +79,10 @@ BEGIN
                g.fee_minor, g.used, g.resets_in_seconds, g.same_key[2] AS first_answer,
                g.same_reference[1] AS first_trx_id, g.same_reference[2] AS first_status,
                g.wallet, g.balance_minor,
+               CASE WHEN g.only_look IS NOT TRUE THEN payout_destination(
+                    g.environment, g.currency, g.amount_minor, g.provider,
+                    g.rail_bank_code IS NOT NULL, g.beneficiary)
+               END AS destination,
                g.route IS NOT NULL AS has_route, g.batch_id IS NOT NULL AS is_of_file,
                g.event_id IS NOT NULL AS has_event, g.key IS NOT NULL AS has_key,
                CASE
@@ -165,7 +170,7 @@ BEGIN
                       fee_minor bigint, route jsonb, batch_id text, batch_row integer,
                       saved_account_id bigint, api_key integer, endpoint text, key text,
                       body_hash text, day_limit_minor bigint, day_from text, ahead_minor bigint,
-                      event_id text)
+                      event_id text, provider text, rail_bank_code text, beneficiary jsonb)
                  JOIN rate_take(buckets, costs, p_window) AS t ON t.bucket = g.bucket
                  LEFT JOIN LATERAL (
                       SELECT merchant.status, merchant.payouts_enabled, merchant.accounts_locked
@@ -203,6 +208,7 @@ BEGIN
                 balances[number] := running;
                 amounts[number] := this.amount_minor;
                 fees[number] := this.fee_minor;
+                destinations[number] := this.destination;
                 has_routes := has_routes OR this.has_route;
                 has_file_rows := has_file_rows OR this.is_of_file;
                 has_events := has_events OR this.has_event;
@@ -221,7 +227,7 @@ BEGIN
     IF number > 0 THEN
         PERFORM ledger_write(
             posting_ids, merchant_ids, trx_ids, array_fill('payout'::text, ARRAY[number]),
-            environments, currencies, array_fill(NULL::text, ARRAY[number]), wallets,
+            environments, currencies, destinations, wallets,
             wallet_minors, balances, array_fill('in_flight'::text, ARRAY[number]), amounts,
             array_fill('payout_fee'::text, ARRAY[number]), fees);
 
