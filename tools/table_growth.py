@@ -34,7 +34,7 @@ SMALL = frozenset(
     # This table has one row per merchant.
     | {"dossier"}
     # These tables have one row.
-    | {"proof", "posting_chain_head", "clearing_total_head"}
+    | {"proof", "destination_epoch", "posting_chain_head", "clearing_total_head"}
     # This table has at most one row per 10 seconds, or per 10,000 postings.
     | {"posting_chain"}
     # These tables have one row per provider, currency and day.

@@ -8,7 +8,6 @@ from markupsafe import Markup
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
-from manilla.cases.cases import CaseKind
 from manilla.cases.cases import path as case_path
 from manilla.console import list_pages
 from manilla.console.providers import titles
@@ -244,7 +243,8 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "decision": await decisions.decision(db, payout),
         "hold": await decisions.hold_of(db, payout),
         "lines": await audit.list_entries(db, about),
-        "NO_ANSWER": CaseKind.NO_ANSWER,
+        "STUCK": decisions.STUCK,
+        "is_as_accepted": await decisions.is_as_accepted(db, payout),
         "providers": titles(request),
     }
 

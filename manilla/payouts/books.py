@@ -4,12 +4,18 @@ Each posting is written exactly once, even if it is requested several times.
 """
 
 from manilla.kit.db import Connection
+from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
 from manilla.payouts.payout import Payout
 
 SANDBOX = "sandbox"
+
+
+class NotAsAccepted(Refusal):
+    status, code = 409, "NOT_AS_ACCEPTED"
+    message = "The payout's amount differs from the amount that was debited. No money was moved."
 
 
 def _payer(payout: Payout) -> str:
@@ -48,6 +54,7 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
 
     `payout` is the payout before the change, so its provider fee is the fee that was posted.
     """
+    await _check_debited(connection, payout)
     account = _payer(payout) if was_delivered else posting.IN_FLIGHT
     fee = Line(posting.PAYOUT_FEE, -payout.fee_minor)
     refund = _posting(
@@ -58,6 +65,20 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
         fee,
     )
     await _post(connection, [refund, *(_fee_returned(payout) if was_delivered else ())])
+
+
+async def _check_debited(connection: Connection, payout: Payout) -> None:
+    """Raises an error if the payout's amount was changed in the database after it was accepted."""
+    debited = await connection.value(
+        """
+        SELECT -e.amount_minor FROM posting p
+          JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+         WHERE p.merchant_id = $1 AND p.trx_id = $2 AND p.kind = 'payout'
+           AND e.account = 'wallet'""",
+        *(payout.merchant_id, payout.trx_id),
+    )
+    if debited != payout.payable.minor:
+        raise NotAsAccepted
 
 
 def _fee_returned(payout: Payout) -> list[Posting]:

@@ -38,13 +38,22 @@ from manilla.providers.port import (
     Unknown,
 )
 from manilla.providers.rails import Rails
-from manilla.transfers import reports
+from manilla.transfers import reports, sending
 from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.sending import PAYOUTS
 
 # A transfer that has not reached the provider within this time will never reach it.
 # A call to a provider takes at most 15 seconds.
 QUIET = timedelta(minutes=10)
 TEXT_LENGTH_MAX = 200
+# An automatic payout with an open case of one of these kinds can be rejected.
+STUCK = (CaseKind.NO_ANSWER, CaseKind.NOT_AS_ACCEPTED)
+
+
+CHANGED = (
+    "This payout was changed in the database after it was accepted. Do not pay it. If you have "
+    "paid it already, confirm that."
+)
 
 
 class PayoutNotFound(Refusal):
@@ -86,10 +95,16 @@ async def complete(
             f"{hold.text} Do not pay this payout: wait, or reject it. "
             "If you have paid it already, confirm that."
         )
+    if payout.is_manual and not (already_paid or await is_as_accepted(db, payout)):
+        raise NotToDecide(CHANGED)
     event = SettlementEvent(
         TransferEvent.DELIVERED, Source.ADMINISTRATOR, bank_reference=bank_reference
     )
     return await _decide(db, payout, event, may_decide=payout.is_manual)
+
+
+async def is_as_accepted(db: Database, payout: Payout) -> bool:
+    return await sending.is_unchanged(db, PAYOUTS, payout)
 
 
 async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout:
@@ -117,11 +132,13 @@ async def _check_stuck(db: Database, payout: Payout) -> None:
     _check_pending(payout)
     if await hold_of(db, payout) is not None:
         return  # a payout on hold has never been sent, and cannot be sent now
-    if not await cases.is_open(db, payout.merchant_id, CaseKind.NO_ANSWER, payout.trx_id):
-        raise NotToDecide(
-            "The provider decides the outcome of this payout. You can reject it only if it has an "
-            "open no_answer case, or if it is on hold."
-        )
+    for kind in STUCK:
+        if await cases.is_open(db, payout.merchant_id, kind, payout.trx_id):
+            return
+    raise NotToDecide(
+        "The provider decides the outcome of this payout. You can reject it only if it has an "
+        f"open case of the kind {' or '.join(STUCK)}, or if it is on hold."
+    )
 
 
 async def _check_quiet(db: Database, payout: Payout) -> None:
@@ -204,7 +221,8 @@ async def _end(db: Database, payout: Payout, job: Job, event: SettlementEvent) -
         if not await states.settle_within(connection, merchant_id, trx_id, event, holder=job):
             raise NotToDecide("The payout has changed in the meantime: check its status.")
         resolution = f"payout rejected: {event.guidance or event.source_text}"
-        await cases.close(connection, merchant_id, CaseKind.NO_ANSWER, trx_id, resolution)
+        for kind in STUCK:
+            await cases.close(connection, merchant_id, kind, trx_id, resolution)
         await _record(connection, payout, event, source=event.source_text)
 
 

@@ -61,14 +61,20 @@ REFUNDS = TransferTable(
     "sent_at = now(), first_sent_at = coalesce(t.first_sent_at, now())",
     unmark="sent_at = NULL, first_sent_at = NULL",
     is_first_send="t.sent_at = t.first_sent_at",
-    is_unchanged="""EXISTS (
-               SELECT FROM posting p
-                 JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
-                 JOIN charge c ON c.merchant_id = p.merchant_id
+    # BETWEEN and ORDER BY make the planner use the primary key.
+    is_unchanged="""(
+               SELECT ARRAY[c.trx_id, c.provider] FROM charge c
+                WHERE c.merchant_id = t.merchant_id
+                  AND c.reference BETWEEN t.charge_reference AND t.charge_reference
+                ORDER BY c.reference LIMIT 1) = ARRAY[t.payment_trx_id, t.provider]
+           AND (SELECT e.amount_minor FROM posting p
+                 CROSS JOIN LATERAL (
+                       SELECT entry.amount_minor FROM entry
+                        WHERE entry.merchant_id = p.merchant_id AND entry.posting_id = p.id
+                          AND entry.line = 2  -- the debit of in_flight
+                        LIMIT 1) AS e
                 WHERE p.merchant_id = t.merchant_id AND p.trx_id = t.trx_id AND p.kind = 'refund'
-                  AND e.account = 'in_flight' AND e.amount_minor = t.amount_minor
-                  AND c.reference = t.charge_reference AND c.trx_id = t.payment_trx_id
-                  AND c.provider = t.provider)""",
+                LIMIT 1) = t.amount_minor""",
     may_send="NOT t.by_operator",
     on_behalf="t.on_behalf",
 )
@@ -123,12 +129,13 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
 
 async def is_unchanged(db: Database, table: TransferTable, transfer: Transfer) -> bool:
     """Returns False if the transfer was changed after it was accepted, so it must not be sent."""
-    return await db.has_row(
+    found = await db.records_by_key(
         f"""
-        SELECT true FROM {table.name} AS t, (SELECT $3::text AS destination) AS m
+        SELECT FROM {table.name} AS t, (SELECT $3::text AS destination) AS m
          WHERE t.merchant_id = $1 AND t.trx_id = $2 AND {table.is_unchanged}""",
         *(transfer.merchant_id, transfer.trx_id, transfer.destination),
     )
+    return bool(found)
 
 
 async def unmark(db: Database, table: TransferTable, job: Job) -> None:

@@ -1,48 +1,40 @@
 """A transfer that was changed in the database after it was accepted is never sent."""
 
-import contextlib
-import re
-from collections.abc import AsyncIterator
-
 import asyncpg
 import msgspec
 import pytest
 
 from manilla.kit.db import Database
 from manilla.kit.jobs import claims
-from manilla.ledger import invariants
+from manilla.ledger import invariants, listing
+from manilla.ledger.listing import PostingFilter, StatementFilter
+from manilla.ledger.scope import Tenant
 from manilla.merchants import outgoing
+from manilla.payments import store as payments
+from manilla.payouts import books, decisions
 from manilla.payouts.initiate import SEND
 from manilla.proofs import restored
+from manilla.refunds import initiate
 from manilla.services import Services
 from manilla.transfers import sending
 from manilla.transfers.sending import PAYOUTS
+from tests.changed_rows import changed
 from tests.invariants import ALL
-from tests.payouts.payout_merchant import PayoutMerchant
+from tests.payments.shop import Shop, Started
+from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
 
 OTHER = '{"bank_code": "058", "account_number": "9876543210"}'
 
 
-@contextlib.asynccontextmanager
-async def changed(owner: Database, table: str, change: str, trx_id: str) -> AsyncIterator[None]:
-    """The database's owner disables the triggers, and changes a row until the end of the block."""
-    trigger = "append_only" if table == "posting" else "as_accepted"
-    kind = " AND kind = 'payout'" if table == "posting" else ""
-    of_row = f"trx_id = '{trx_id}'{kind}"
-    columns = re.findall(r"(\w+) = ", change)
-    before = await owner.record(f"SELECT {', '.join(columns)} FROM {table} WHERE {of_row}")
-    await owner.execute(f"ALTER TABLE {table} DISABLE TRIGGER {trigger}")
-    try:
-        await owner.execute(f"UPDATE {table} SET {change} WHERE {of_row}")
-        yield
-        for column in columns:
-            await owner.execute(f"UPDATE {table} SET {column} = $1 WHERE {of_row}", before[column])
-    finally:
-        await owner.execute(f"ALTER TABLE {table} ENABLE TRIGGER {trigger}")
-
-
 async def _broken(db: Database) -> list[str]:
     return [finding.name for finding in await invariants.check(db, ALL) if finding.count]
+
+
+async def _paid(shop: Shop) -> Started:
+    started = await shop.start()
+    await shop.pay(await shop.choose(started, "providera-ngn"))
+    await shop.until(started, "success")
+    return started
 
 
 DESTINATION = f"beneficiary = '{OTHER}'"
@@ -117,3 +109,59 @@ async def test_only_payouts_from_before_the_upgrade_may_have_no_digest(
     finally:
         await owner.execute("UPDATE destination_epoch SET since = $1", before)
         await owner.execute("ALTER TABLE destination_epoch ENABLE TRIGGER append_only")
+
+
+async def test_a_payout_that_was_changed_can_be_rejected_for_the_debited_amount(
+    payer: PayoutMerchant, services: Services, db: Database, owner: Database
+) -> None:
+    """The wallet gets exactly what was debited, whatever the changed row says."""
+    trx_id = await payer.pay_out()
+    async with changed(owner, "payout", "amount_minor = amount_minor * 5", trx_id):
+        await payer.check_now(trx_id)
+        assert await payer.cases() == [("not_as_accepted", trx_id)]
+        with pytest.raises(books.NotAsAccepted):
+            await decisions.reject(db, services.rails, trx_id, "changed")
+        assert await payer.balance() == 900_000
+    async with changed(owner, "payout", DESTINATION, trx_id):
+        await decisions.reject(db, services.rails, trx_id, "changed")
+        assert await payer.balance() == 1_000_000
+    assert await payer.transfers() == []
+    assert (await payer.payout(trx_id)).status == "failed"
+
+
+async def test_a_manual_payout_that_was_changed_is_marked_as_paid_only_with_a_confirmation(
+    payer: PayoutMerchant, db: Database, owner: Database
+) -> None:
+    trx_id = await payer.pay_out(MANUAL)
+    async with changed(owner, "payout", DESTINATION, trx_id):
+        with pytest.raises(decisions.NotToDecide, match="Do not pay it"):
+            await decisions.complete(db, trx_id, "FT-1")
+        await decisions.complete(db, trx_id, "FT-1", already_paid=True)
+
+
+async def test_a_refund_that_was_changed_is_not_sent(
+    payer: PayoutMerchant, services: Services, db: Database, owner: Database
+) -> None:
+    """The refund names the charge of another customer's payment."""
+    shop = Shop(services, payer.simulator, payer.merchant)
+    [paid, other] = [await _paid(shop) for _ in range(2)]
+    refund = await initiate.start(db, paid.trx_id, None, "Returned goods")
+    [stolen] = await payments.charges(db, refund.merchant_id, other.trx_id)
+    change = f"charge_reference = '{stolen.reference}'"
+    async with changed(owner, "refund", change, refund.trx_id):
+        await shop.simulator.run_jobs()
+        assert (await shop.simulator.read("a/refunds"))["refunds"] == []
+        assert "refunds_are_as_accepted" in await _broken(db)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await db.execute(f"UPDATE refund SET {change} WHERE trx_id = $1", refund.trx_id)
+
+
+async def test_statements_and_lists_of_postings_do_not_show_the_digest(
+    payer: PayoutMerchant, db: Database
+) -> None:
+    await payer.pay_out()
+    tenant = Tenant(payer.merchant.new.id, payer.merchant.environment)
+    lines = await listing.statement(db, tenant, "NGN", StatementFilter())
+    assert [line.reason for line in lines.rows] == [None, "for a test"]
+    posted = await listing.postings(db, tenant, PostingFilter())
+    assert [line.reason for line in posted.rows] == [None, "for a test"]

@@ -20,6 +20,7 @@ from manilla.reconciliation.balances import Reconciled
 from manilla.refunds import initiate
 from manilla.resolutions import resolutions
 from manilla.services import Services
+from tests.changed_rows import changed
 from tests.mail.outbox_reader import letters_to
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import (
@@ -397,7 +398,7 @@ async def test_a_reversal_without_a_webhook_is_found_and_refunded_once(
 
 
 async def test_a_reversal_with_a_wrong_amount_opens_a_case_and_refunds_nothing(
-    payer: PayoutMerchant, db: Database
+    payer: PayoutMerchant, owner: Database
 ) -> None:
     await payer.simulator.control(
         "a/faults", {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
@@ -407,10 +408,8 @@ async def test_a_reversal_with_a_wrong_amount_opens_a_case_and_refunds_nothing(
     await payer.settle("a", trx_id, "success")
     await payer.check_until(trx_id, "completed")
     await payer.settle("a", trx_id, "reversed")
-    another = "UPDATE payout SET amount_minor = amount_minor + $2 WHERE trx_id = $1"
-    await db.execute(another, trx_id, 1)
-    report = (await reports(payer.services))["a"]
-    await db.execute(another, trx_id, -1)
+    async with changed(owner, "payout", "amount_minor = amount_minor + 1", trx_id):
+        report = (await reports(payer.services))["a"]
     assert report.transfers_differ == [trx_id]
     assert (await payer.payout(trx_id)).status == "completed"
     assert await payer.cases() == [("wrong_amount", trx_id)]
