@@ -72,7 +72,7 @@ SHARED = {
     "merchant_fence": TableUse("cells", "ledger reconciliation"),
     "method": TableUse("methods", "cells"),
     "payout_batch": TableUse("bulk", "", writers="cells"),
-    "posting_chain": TableUse("proofs", "reconciliation"),
+    "posting_chain": TableUse("proofs", "payouts reconciliation"),
 }
 
 

@@ -61,20 +61,10 @@ REFUNDS = TransferTable(
     "sent_at = now(), first_sent_at = coalesce(t.first_sent_at, now())",
     unmark="sent_at = NULL, first_sent_at = NULL",
     is_first_send="t.sent_at = t.first_sent_at",
-    # BETWEEN and ORDER BY make the planner use the primary key.
     is_unchanged="""(
-               SELECT ARRAY[c.trx_id, c.provider] FROM charge c
-                WHERE c.merchant_id = t.merchant_id
-                  AND c.reference BETWEEN t.charge_reference AND t.charge_reference
-                ORDER BY c.reference LIMIT 1) = ARRAY[t.payment_trx_id, t.provider]
-           AND (SELECT e.amount_minor FROM posting p
-                 CROSS JOIN LATERAL (
-                       SELECT entry.amount_minor FROM entry
-                        WHERE entry.merchant_id = p.merchant_id AND entry.posting_id = p.id
-                          AND entry.line = 2  -- the debit of in_flight
-                        LIMIT 1) AS e
-                WHERE p.merchant_id = t.merchant_id AND p.trx_id = t.trx_id AND p.kind = 'refund'
-                LIMIT 1) = t.amount_minor""",
+               SELECT d.is_unchanged
+                 FROM destination_of_refund(t.merchant_id, t.trx_id, t.payment_trx_id, t.provider,
+                                            t.charge_reference, t.amount_minor) AS d)""",
     may_send="NOT t.by_operator",
     on_behalf="t.on_behalf",
 )
