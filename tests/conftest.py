@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import gc
 import os
 import socket
@@ -75,6 +76,24 @@ def pytest_configure(config: pytest.Config) -> None:
     templates = ExitStack()
     templates.enter_context(template.shared_folder())
     config.add_cleanup(templates.close)
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_CollectsAlone())
+
+
+class _CollectsAlone:
+    """Lets one test process after the other collect the tests.
+
+    On a fresh clone, the first process compiles all modules, and the others read the stored
+    bytecode.
+    """
+
+    def __init__(self) -> None:
+        lock = Path(os.environ[template.FOLDER_VARIABLE], "collecting.lock")
+        self._lock = lock.open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def pytest_collection_finish(self) -> None:
+        self._lock.close()
 
 
 def pytest_collection_finish() -> None:

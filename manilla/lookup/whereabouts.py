@@ -218,7 +218,11 @@ async def of_payment(db: Database, audience: Audience, story: PaymentStory) -> W
 
 def _held_payment(audience: Audience, story: PaymentStory) -> Whereabouts:
     held = next(each for each in story.held if each.outcome is None)
-    but: Sentence = (", but ", held.expected, " was requested") if held.is_wrong_amount else ()
+    but: Sentence = ()
+    if held.expected is None:
+        but = (" in addition to the amount that was accepted",)
+    elif held.is_wrong_amount:
+        but = (", but ", held.expected, " was requested")
     return Whereabouts(
         Tone.STOPPED,
         (
