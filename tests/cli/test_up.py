@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from manilla.cli.running import up
 from manilla.kit import crypto
 from tests.client_library.tool import TOOL as CLIENT
 from tests.command import manilla
@@ -53,6 +54,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     prepare_folder(parent / "data")
     yield parent / "data"
     shutil.rmtree(parent, ignore_errors=True)
+
+
+@pytest.mark.parametrize(("cpus", "processes"), [(1, 1), (2, 1), (4, 2), (64, 4)])
+def test_postgresql_and_the_worker_get_half_of_the_cpus(
+    monkeypatch: pytest.MonkeyPatch, cpus: int, processes: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+    assert up._usual_workers() == processes
 
 
 def get(instance: Instance, merchant: Any, environment: str = "sandbox") -> Any:

@@ -40,6 +40,7 @@ from manilla.settings import (
 )
 
 LOG_BYTES_MAX = 50 * 1024 * 1024
+USUAL_WORKERS_MAX = 4
 
 
 def up(
@@ -81,13 +82,21 @@ def up(
         folder=data_folder(data),
         host=host,
         port=port,
-        workers=workers or min(4, os.cpu_count() or 1),
+        workers=workers or _usual_workers(),
         with_demo=_wants_demo(mode, demo_),
         with_history=history is not False,
         as_json=as_json,
     )
     with instance.lock_folder(plan.folder):
         asyncio.run(until_stopped(_start(plan)))
+
+
+def _usual_workers() -> int:
+    """Returns one API process for two CPUs, because PostgreSQL and the worker need CPUs too.
+
+    A second process on two CPUs lowers the rate, because smaller batches share each statement.
+    """
+    return max(1, min(USUAL_WORKERS_MAX, (os.cpu_count() or 1) // 2))
 
 
 def _wants_demo(mode: Mode, wanted: bool | None) -> bool:
