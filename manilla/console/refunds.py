@@ -89,6 +89,7 @@ async def _about_payment(request: PageRequest) -> dict[str, Any]:
         "payment": payment,
         "merchant": await merchants.get(db, payment.merchant_id),
         "refundable": payment.refundable,
+        "refund_note": history.refund_note(request.services.rails),
         "commission": payment.quote.customer_pays - payment.amount,
     }
 

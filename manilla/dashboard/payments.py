@@ -129,6 +129,7 @@ def _about(request: PageRequest, history: PaymentStory) -> dict[str, Any]:
         "refunds": history.refunds,
         "refundable": payment.refundable,
         "is_refundable": payment.refundable.minor > 0,
+        "refund_note": history.refund_note(request.services.rails),
     }
 
 

@@ -28,6 +28,7 @@ from manilla.payouts.explanation import ExplainedAttempt, explain_attempts
 from manilla.payouts.payout import Payout
 from manilla.providers import listing as providers
 from manilla.providers.listing import ReceivedWebhook
+from manilla.providers.rails import Rails
 from manilla.refunds import store as refund_queries
 from manilla.refunds.refund import Refund, RefundStatus, refunded_minor
 
@@ -121,6 +122,13 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
         credited = self.payment.credited_charge
         last = self.charges[-1] if self.charges else None
         return next((each for each in self.charges if each.reference == credited), last)
+
+    def refund_note(self, rails: Rails) -> str:
+        """Returns what the payment's provider may not refund, or an empty string."""
+        if self.charge is None or self.charge.is_bank_transfer:
+            return ""
+        account = rails.accounts.get(self.charge.provider)
+        return "" if account is None else account.kind.refund_note
 
     def _refunds(self, status: RefundStatus) -> Money:
         return Money(self.payment.currency, refunded_minor(self.refunds, status))

@@ -95,6 +95,8 @@ class ProviderKind(msgspec.Struct, frozen=True, kw_only=True):
     # Additional checks for `manilla provider check`, which replace common checks of the same name.
     checks: tuple[ProviderCheck, ...] = ()
     samples: Samples | None = None  # the provider's documented test accounts
+    # A limit of the provider's refunds, which the refund form shows for a payment on its page.
+    refund_note: str = ""
     # Returns a bank's code for the merchants' sandbox, which calls no provider.
     sandbox_bank_code: Callable[[NigerianBank], str] = lambda bank: bank.code
 

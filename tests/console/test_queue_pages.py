@@ -559,6 +559,22 @@ async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_th
     await shop.change(MerchantUpdate(status=MerchantStatus.APPROVED))
 
 
+async def test_the_refund_form_says_what_the_payments_provider_cannot_refund(
+    shop: Shop, operations: SignedInUser
+) -> None:
+    started = await shop.start(payment_amount=1000)
+    await shop.pay(await shop.choose(started, "providera-ngn"))
+    await shop.until(started, "success")
+    path, note = f"/transactions/{started.trx_id}/refund", "cannot refund a card payment"
+    assert note not in text(await operations.get(path))
+    mine = "WHERE merchant_id = $1 AND trx_id = $2"
+    for change, is_shown in (("provider = 'monnify'", True), ("account_number = '1'", False)):
+        await shop.services.db.execute(
+            f"UPDATE charge SET {change} {mine}", shop.merchant.new.id, started.trx_id
+        )
+        assert (note in text(await operations.get(path))) is is_shown
+
+
 async def test_a_case_whose_difference_is_gone_is_closed_in_one_click(
     services: Services, operations: SignedInUser
 ) -> None:

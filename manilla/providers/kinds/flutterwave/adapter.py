@@ -87,7 +87,7 @@ class Flutterwave(BaseAdapter):
         return await self._pay_in.post(
             f"{API}/transactions/{transaction}/refund",
             {"amount": order.amount.amount, "comments": comment[:TEXT_LENGTH_MAX]},
-            lambda data: refunds.started(data, transaction, order.amount.currency),
+            lambda data: refunds.new_refund(data, transaction, order.amount.currency),
             answers.decide_refund,
         )
 

@@ -29,7 +29,7 @@ NOT_IDENTIFIED = Refused(
 )
 
 
-def started(data: Any, transaction: str, currency: str) -> port.RefundState:
+def new_refund(data: Any, transaction: str, currency: str) -> port.RefundState:
     """Parses the response to a new refund, which is always pending.
 
     Only a status query settles the refund, after Flutterwave's id of the refund is stored.

@@ -25,6 +25,8 @@ KIND = ProviderKind(
         resend_refund=False,
         statements=frozenset((LineKind.TRANSFER, LineKind.FEE)),
     ),
+    refund_note="This payment's provider cannot refund a card payment. If the customer paid by "
+    "card, the refund is rejected, and its amount returns to the wallet.",
     checks=CHECKS,
     samples=SAMPLES,
     build=Monnify,
