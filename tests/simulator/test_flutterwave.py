@@ -1,5 +1,6 @@
 """Every call to Flutterwave's simulated API."""
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -239,6 +240,14 @@ async def test_the_account_of_a_charge_is_in_the_meta(platform: Platform) -> Non
     assert_like(webhook.json, example("flutterwave", "webhook_charge", "derived"))
     card = await call(platform, "POST", "/v3/charges?type=card", body)
     assert card.refusal == (400, "type is not supported")
+    for expires in (0, 31_536_001, "soon"):
+        wrong = {**body, "tx_ref": "TXN0001-2", "expires": expires}
+        reply = await call(platform, "POST", "/v3/charges?type=bank_transfer", wrong)
+        assert reply.status == 400
+    short = {**body, "tx_ref": "TXN0001-2", "expires": 60}
+    reply = await call(platform, "POST", "/v3/charges?type=bank_transfer", short)
+    ends = datetime.fromisoformat(reply.json["meta"]["authorization"]["account_expiration"])
+    assert ends < datetime.now(UTC) + timedelta(seconds=61)
     permanent = {**body, "is_permanent": True}
     reply = await call(platform, "POST", "/v3/charges?type=bank_transfer", permanent)
     assert reply.status == 400

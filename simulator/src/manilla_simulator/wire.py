@@ -141,6 +141,12 @@ class Fields:
             raise self._invalid(name, f"must be {count} digits")
         return value
 
+    def whole_number(self, name: str, *, most: int) -> int:
+        value = self._values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+            raise self._invalid(name, f"must be a whole number from 1 to {most}")
+        return value
+
     def reference(self, name: str = "reference", *, least: int = 1, most: int = 100) -> str:
         value = self.text(name, least=least, most=most)
         if not _REFERENCE.fullmatch(value):

@@ -44,6 +44,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         {"tx_ref": TEXT, "amount": AMOUNT, "currency": CURRENCY, "email": TEXT},
         is_permanent={"const": False},
         narration=_short(100),
+        expires={"type": "integer", "minimum": 1, "maximum": 31_536_000},
         fullname=TEXT,
         phone_number=TEXT,
     ),

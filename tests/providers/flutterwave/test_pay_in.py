@@ -124,6 +124,7 @@ class TestOneTimeAccount:
             "email": "ada@example.com",
             "is_permanent": False,
             "narration": "Obi Shoes",
+            "expires": 1800,
         }
         schemas.check(sent)
 

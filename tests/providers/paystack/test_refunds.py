@@ -26,6 +26,8 @@ from tests.providers.samples import REFUND
 CREATE = "POST /refund"
 FETCH = "GET /refund/3018284"
 LIST = "GET /refund"
+VERIFY = "GET /transaction/verify/TXN0-1"
+CHARGE_ID = str(example("verify")["data"]["id"])
 OURS, OTHER = trx_ids.new(1), trx_ids.new(1)
 LOST = KnownAs(
     charge_reference="TXN0-1",
@@ -35,6 +37,11 @@ LOST = KnownAs(
 KNOWN = KnownAs(provider_reference="3018284", charge_reference="TXN0-1")
 PENDING = RefundState(ReportedRefundStatus.PENDING, Money("NGN", 101550), "3018284")
 PAID = RefundState(ReportedRefundStatus.PAID, Money("NGN", 101550), "3018284")
+
+
+@pytest.fixture(autouse=True)
+def _knows_the_charge(api: PaystackServer) -> None:
+    api.on(VERIFY, example("verify"))
 
 
 def listed(*refunds: dict[str, Any]) -> Any:
@@ -182,8 +189,27 @@ async def test_a_lost_refund_is_found_by_our_reference(
         ),
     )
     assert await paystack.refund_state(OURS, LOST) == Done(PAID)
+    assert api.calls == [VERIFY, LIST]
+    expected = {"transaction": CHARGE_ID, "perPage": "100", "page": "1"}
+    assert query(api.recorded[1]) == expected
+
+
+async def test_a_lost_refund_of_a_charge_without_a_number_is_searched_by_time(
+    paystack: Adapter, api: PaystackServer
+) -> None:
+    api.on(VERIFY, example("verify", id=None))
+    api.on(LIST, listed({"merchant_note": f"{OURS}: Returned"}))
+    assert await paystack.refund_state(OURS, LOST) == Done(PAID)
     expected = {"from": "2026-12-06T09:21:17Z", "perPage": "100", "page": "1"}
-    assert query(api.recorded[0]) == expected
+    assert query(api.recorded[1]) == expected
+
+
+async def test_a_lost_refund_is_not_searched_before_its_charge_is_known(
+    paystack: Adapter, api: PaystackServer
+) -> None:
+    api.on(VERIFY, refusal("Invalid key"), status=401)
+    assert isinstance(await paystack.refund_state(OURS, LOST), Unknown)
+    assert api.calls == [VERIFY]
 
 
 async def test_a_lost_refund_is_found_by_its_amount(paystack: Adapter, api: PaystackServer) -> None:
@@ -230,9 +256,9 @@ async def test_a_lost_refund_on_a_later_page(
     api.on(LIST, listed(foreign, {}), listed({}))
     known = msgspec.structs.replace(LOST, sent_at=None)
     assert await paystack.refund_state(OURS, known) == Done(PAID)
-    assert [query(each) for each in api.recorded] == [
-        {"perPage": "2", "page": "1"},
-        {"perPage": "2", "page": "2"},
+    assert [query(each) for each in api.recorded[1:]] == [
+        {"transaction": CHARGE_ID, "perPage": "2", "page": "1"},
+        {"transaction": CHARGE_ID, "perPage": "2", "page": "2"},
     ]
     api.on(LIST, listed(foreign, {}))
     # The list has more pages than the adapter reads.

@@ -18,6 +18,7 @@ CHANNELS = {
     port.Channel.USSD: "ussd",
 }
 TEXT_LENGTH_MAX = 100  # maximum length of a narration, a beneficiary's name and a comment
+ACCOUNT_VALID_SECONDS = 30 * 60
 SUFFIX = "_"  # separates our reference, which has no underscore, from a test suffix
 
 
@@ -59,6 +60,7 @@ class Flutterwave(BaseAdapter):
             "email": order.customer_email,
             "is_permanent": False,
             "narration": order.merchant_name[:TEXT_LENGTH_MAX],
+            "expires": ACCOUNT_VALID_SECONDS,
         }
         query = {"type": "bank_transfer"}
         return await self._pay_in.call("POST", f"{API}/charges", read, body=body, query=query)

@@ -17,7 +17,7 @@ API = "/merchant/api/v1"
 # Kora's hosted page does not offer USSD.
 CHANNELS = {port.Channel.CARD: "card", port.Channel.BANK_TRANSFER: "bank_transfer"}
 NARRATION_LENGTH_MAX = 100  # our own limit, because Kora documents none
-REASON_LENGTH_MAX = 200
+REASON_LENGTH_MAX = 50
 
 
 class Kora(BaseAdapter):

@@ -31,7 +31,7 @@ class Paystack(BaseAdapter):
         super().__init__(context, {"Authorization": f"Bearer {secret_key}"})
         self._secret_key = secret_key.encode()
         self._recipients = Recipients(self._pay_out)
-        self._refunds = Refunds(self._pay_in)
+        self._refunds = Refunds(self._pay_in, self.charge_state)
 
     async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         body = {

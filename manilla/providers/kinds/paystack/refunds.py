@@ -4,6 +4,7 @@ Paystack's own id in the response identifies a refund. The merchant's note conta
 so that a refund can be found in the list even if the response was lost.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +13,18 @@ import msgspec
 from manilla.ledger import trx_ids
 from manilla.providers import reading
 from manilla.providers.kinds.paystack import answers
-from manilla.providers.port import Answer, Done, KnownAs, RefundOrder, RefundState, Unknown
+from manilla.providers.port import (
+    Answer,
+    ChargeState,
+    Done,
+    KnownAs,
+    RefundOrder,
+    RefundState,
+    Unknown,
+)
 from manilla.providers.wire import Wire
+
+QueryCharge = Callable[[str], Awaitable[Answer[ChargeState]]]
 
 PER_PAGE = 100
 PAGES_MAX = 20
@@ -45,8 +56,11 @@ class RefundPage(msgspec.Struct, frozen=True):
 
 
 class Refunds:
-    def __init__(self, pay_in: Wire) -> None:
+    """`charge_state` queries a charge, because Paystack's number of it selects its refunds."""
+
+    def __init__(self, pay_in: Wire, charge_state: QueryCharge) -> None:
         self._pay_in = pay_in
+        self._charge_state = charge_state
 
     async def send(self, order: RefundOrder) -> Answer[RefundState]:
         body = {
@@ -86,9 +100,13 @@ class Refunds:
         If no refund matches, the refund may still exist, because Paystack's list may not show it
         yet.
         """
+        charge = await self._charge_state(charge_reference)
+        if not isinstance(charge, Done):
+            return charge
+        query = _selection(charge.value.provider_reference, known)
         found: dict[str | None, ListedRefund] = {}
         for number in range(1, PAGES_MAX + 1):
-            answer = await self._page(charge_reference, known, number)
+            answer = await self._page(charge_reference, query, number)
             if not isinstance(answer, Done):
                 return answer
             found |= {each.state.provider_reference: each for each in answer.value.found}
@@ -96,16 +114,25 @@ class Refunds:
                 return _chosen(list(found.values()), reference, known)
         return TOO_MANY
 
-    async def _page(self, charge_reference: str, known: KnownAs, number: int) -> Answer[RefundPage]:
+    async def _page(
+        self, charge_reference: str, selection: Mapping[str, str], number: int
+    ) -> Answer[RefundPage]:
         def read(data: Any) -> RefundPage:
             listed = reading.items(data)
             found = [_listed(each) for each in listed if _is_of(each, charge_reference)]
             return RefundPage(found, is_last=len(listed) < PER_PAGE)
 
-        query = {"perPage": str(PER_PAGE), "page": str(number)}
-        if known.sent_at is not None:
-            query["from"] = answers.utc_text(known.sent_at - CLOCK_DIFFERENCE)
+        query = {**selection, "perPage": str(PER_PAGE), "page": str(number)}
         return await self._pay_in.get("/refund", read, query=query)
+
+
+def _selection(charge_id: str | None, known: KnownAs) -> dict[str, str]:
+    """Selects the charge's refunds, or the refunds since this refund if the id is not known."""
+    if charge_id is not None:
+        return {"transaction": charge_id}
+    if known.sent_at is None:
+        return {}
+    return {"from": answers.utc_text(known.sent_at - CLOCK_DIFFERENCE)}
 
 
 def _noted_reference(note: str) -> str:

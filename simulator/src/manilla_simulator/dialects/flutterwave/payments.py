@@ -1,7 +1,10 @@
 """Simulates Flutterwave's calls for payment links, one-time accounts and verification."""
 
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from manilla_simulator import banks, charges
 from manilla_simulator.dialects.flutterwave.common import (
@@ -12,7 +15,7 @@ from manilla_simulator.dialects.flutterwave.common import (
 )
 from manilla_simulator.dialects.formats import iso_milliseconds
 from manilla_simulator.provider import Provider
-from manilla_simulator.state import CURRENCY, Charge, ChargeStatus
+from manilla_simulator.state import CURRENCY, Charge, ChargeStatus, now
 from manilla_simulator.wire import Answer, Ask, Denial, Fields, Notice, Refused, invalid
 
 ACCOUNT_BANK = banks.FLUTTERWAVE["035"]
@@ -23,6 +26,7 @@ STATUS = {
     ChargeStatus.FAILED: "failed",
 }
 RESPONSES = {charges.DECLINED: "Declined", charges.INSUFFICIENT_FUNDS: "Insufficient Funds"}
+EXPIRES_SECONDS_MAX = 365 * 24 * 3600
 NO_STATIC_ACCOUNTS = Denial(400, "Static virtual accounts are not enabled on this account")
 
 
@@ -64,7 +68,8 @@ def charge_by_transfer(provider: Provider, ask: Ask) -> Answer:
     fields.currency()
     if fields.flag("is_permanent", default=False):
         raise Refused(NO_STATIC_ACCOUNTS)
-    charge = charges.open_charge(provider, _account_order(fields))
+    order = msgspec.structs.replace(_account_order(fields), expires_at=_expiry(fields))
+    charge = charges.open_charge(provider, order)
     account = charge.accounts[0]
     authorization = {
         "transfer_reference": own_reference(charge),
@@ -76,6 +81,14 @@ def charge_by_transfer(provider: Provider, ask: Ask) -> Answer:
         "mode": "banktransfer",
     }
     return Answer(None, "Charge initiated", more={"meta": {"authorization": authorization}})
+
+
+def _expiry(fields: Fields) -> datetime | None:
+    """Returns when the account expires, from the number of seconds in the request."""
+    if "expires" not in fields:
+        return None
+    seconds = fields.whole_number("expires", most=EXPIRES_SECONDS_MAX)
+    return now() + timedelta(seconds=seconds)
 
 
 def create_account(provider: Provider, ask: Ask) -> Answer:

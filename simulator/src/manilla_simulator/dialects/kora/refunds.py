@@ -33,7 +33,7 @@ def initiate(provider: Provider, ask: Ask) -> Answer:
     charge = find_charge(provider, fields.text("payment_reference"))
     if charge is None:
         raise Refused(DENIALS.not_found)
-    reason = fields.optional_text("reason", most=200)
+    reason = fields.optional_text("reason", most=50)
     url = fields.address("webhook_url")
     wanted, status_reason = _outcome(fields), fields.optional_text("status_reason", most=200)
     amount = _amount(provider, fields, charge)
