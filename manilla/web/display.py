@@ -21,6 +21,7 @@ __all__ = [
     "minor",
     "moment",
     "money",
+    "near_moment",
     "render_backticks",
     "short_moment",
     "shorten",
@@ -107,6 +108,13 @@ def short_moment(at: datetime | None) -> Markup:
     if at is not None and _in_lagos(at).year != datetime.now(LAGOS).year:
         return _time(at, DAY)
     return _time(at, "%-d %b, %H:%M")
+
+
+def near_moment(at: datetime) -> Markup:
+    """Formats a time in a sentence: with seconds and without the date if it is today."""
+    if _in_lagos(at).date() == datetime.now(LAGOS).date():
+        return _time(at, "%H:%M:%S")
+    return short_moment(at)
 
 
 def _time(at: datetime | None, pattern: str, *, with_seconds: bool = False) -> Markup:

@@ -12,7 +12,7 @@ from manilla.ledger import trx_ids
 from manilla.lookup import querying
 from manilla.lookup.whereabouts import Audience, Help, Sentence, Tone, Whereabouts
 from manilla.people.roles import Permission, Realm
-from manilla.web.display import moment, money
+from manilla.web.display import money, near_moment
 from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
@@ -89,7 +89,7 @@ def _told(sentence: Sentence) -> Markup:
 def _part(part: object) -> Markup:
     match part:
         case datetime():
-            return moment(part)
+            return near_moment(part)
         case Money():
             return Markup("<strong>{}</strong>").format(money(part))
     return escape(part)
