@@ -339,6 +339,8 @@ ROUTES = [
 
 
 def build(services: Services) -> list[UrlHandler]:
-    layout = Layout(Realm.CONSOLE, services, TEMPLATES, NAVIGATION, ACTIONS)
+    layout = Layout(
+        *(Realm.CONSOLE, services, TEMPLATES, NAVIGATION, ACTIONS), open_groups=("Queues",)
+    )
     authentication = Authentication(layout, needs_second_factor=not services.is_development)
     return authentication.handlers(ROUTES)

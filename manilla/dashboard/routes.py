@@ -44,14 +44,10 @@ NAVIGATION = {
     "": [
         NavigationItem("Home", "~", "home", Permission.VIEW),
         NavigationItem("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
+        NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
         NavigationItem("Refunds", "~/refunds", "receipt-refund", Permission.VIEW),
         NavigationItem("Payment links", "~/links", "qrcode", Permission.VIEW),
-        NavigationItem("Wallets", "~/wallets", "wallet", Permission.VIEW),
-    ],
-    "Withdraw": [
-        NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
-        NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
-        NavigationItem("Payout protection", "~/protection", "shield-check", Permission.MOVE_MONEY),
+        NavigationItem("Balance", "~/wallets", "wallet", Permission.VIEW),
         NavigationItem("Settlements", "~/settlements", "coins", Permission.VIEW),
     ],
     "Developers": [
@@ -62,12 +58,14 @@ NAVIGATION = {
         NavigationItem("API explorer", "~/explorer", "player-play", Permission.USE_CREDENTIALS),
         NavigationItem("API reference", "/docs", "book", Permission.VIEW, is_outside=True),
     ],
-    "API Config": [
+    "Checkout": [
         NavigationItem("Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW),
         NavigationItem("API Commission", "~/commission", "percentage", Permission.VIEW),
         NavigationItem("Embedded checkout", "~/embedded-checkout", "app-window", Permission.VIEW),
     ],
     "Business": [
+        NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
+        NavigationItem("Payout protection", "~/protection", "shield-check", Permission.MOVE_MONEY),
         NavigationItem("Team", "/team", "users", Permission.VIEW),
         NavigationItem("Verification", "/verification", "id", Permission.VIEW),
         NavigationItem("Business profile", "/profile", "building-store", Permission.VIEW),
@@ -355,5 +353,6 @@ def build(services: Services) -> list[UrlHandler]:
     layout = Layout(
         *(Realm.DASHBOARD, services, TEMPLATES, NAVIGATION, ACTIONS),
         counts=protection.count_waiting,
+        open_groups=("Developers",),
     )
     return [*Authentication(layout).handlers(ROUTES), receipts.verification(layout)]

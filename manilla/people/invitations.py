@@ -60,7 +60,7 @@ class NotYourInvitation(Refusal):
 
 class TooManyInvitations(Refusal):
     status, code = 409, "TOO_MANY_INVITATIONS"
-    message = f"{OPEN_MAX} invitations are pending. Withdraw some first."
+    message = f"{OPEN_MAX} invitations are pending. Cancel some first."
 
 
 async def invite(

@@ -56,6 +56,7 @@ class Layout:
         navigation: Navigation,
         actions: Sequence[NavigationItem] = (),
         counts: NavigationCounts | None = None,
+        open_groups: Sequence[str] = (),
     ) -> None:
         self.realm = realm
         self.root = f"/{realm}"
@@ -64,6 +65,8 @@ class Layout:
         self.navigation = navigation
         self.actions = actions  # the actions that the search suggests
         self.counts = counts
+        # The groups of the menu that are expanded until the user collapses them.
+        self.open_groups = open_groups
         self.demo_login = services.demo_login
         self.is_development = services.is_development
         self.is_secure = services.base_url.startswith("https://")

@@ -207,7 +207,7 @@ async def test_a_merchant_configures_methods_notifications_and_members(
     ):
         await _chooses_gateways(page, merchant)
         await _chooses_who_bears_the_commission(page, merchant)
-        await page.get_by_role("link", name="Wallets").click()
+        await page.get_by_role("link", name="Balance").click()
         await page.get_by_role("link", name="Statement").first.click()
         before = await dashboard.balance()
         await page.get_by_text("Top up").click()

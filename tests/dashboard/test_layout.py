@@ -18,6 +18,27 @@ async def test_no_list_cuts_off_names_money_buttons_or_statuses(
     await check_nothing_is_cut_off(browser, populated.owner, urls, LIST_WIDTHS)
 
 
+async def test_daily_pages_are_in_the_menu_without_a_click_and_open_groups_are_remembered(
+    browser: Browser, services: Services, populated: PopulatedMerchant
+) -> None:
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    await populated.owner.enter(context)
+    page = await context.new_page()
+    await page.goto(f"{services.base_url}/dashboard/sandbox")
+    menu = page.get_by_role("navigation", name="Main")
+    for title in ("Payments", "Payouts", "Balance", "Settlements", "Webhooks"):
+        await expect(menu.get_by_role("link", name=title, exact=True)).to_be_in_viewport()
+    await expect(menu.get_by_role("link", name="Embedded checkout")).to_be_hidden()
+    for group in ("Checkout", "Developers"):
+        await menu.locator("summary", has_text=group).click()
+    page = await context.new_page()
+    await page.goto(f"{services.base_url}/dashboard/sandbox/payments")
+    menu = page.get_by_role("navigation", name="Main")
+    await expect(menu.get_by_role("link", name="Embedded checkout")).to_be_in_viewport()
+    await expect(menu.get_by_role("link", name="Webhooks")).to_be_hidden()
+    await context.close()
+
+
 @pytest.mark.long
 async def test_menus_filters_and_charts_work_without_javascript(
     browser: Browser, services: Services, populated: PopulatedMerchant

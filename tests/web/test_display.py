@@ -88,7 +88,7 @@ async def test_the_menu_button_stays_in_place_on_a_phone(
     button, heading = page.get_by_text("Menu", exact=True), page.locator("main h1")
     before = await button.bounding_box(), await heading.bounding_box()
     await button.click()
-    await page.get_by_role("link", name="Wallets").wait_for()
+    await page.get_by_role("link", name="Balance").wait_for()
     assert (await button.bounding_box(), await heading.bounding_box()) == before
     await context.close()
 

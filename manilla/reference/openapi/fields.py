@@ -340,7 +340,7 @@ FIELDS: Mapping[str, FieldDescription] = {
         "The keywords that filter the gateways. Empty if you sent none."
     ),
     "merchant_payment_methods_restricted": _field(
-        "Whether the merchant selected specific gateways in API Config."
+        "Whether the merchant selected specific gateways in Payment Gateway Controls."
     ),
     "merchant_payment_method_ids": _field("The ids of the gateways that checkout can offer."),
     "merchant_payment_method_codes": _field("The codes of the gateways that checkout can offer."),

@@ -56,18 +56,21 @@
     for (const end of ["blur", "pointerenter"]) plot.addEventListener(end, () => show(-1));
   }
 
-  // Keeps menu groups that the user has opened open on the next page. This page's group is always open.
+  // Remembers which menu groups the user has expanded and collapsed. This page's group is always open.
   function keepGroups() {
     const nav = document.querySelector("[data-menu] nav");
     if (!nav) return;
     const key = "menu-groups";
-    const stored = () => JSON.parse(sessionStorage.getItem(key) || "[]");
+    const stored = () => {
+      try { return JSON.parse(localStorage.getItem(key) || "{}"); } catch { return {}; }
+    };
     for (const group of nav.querySelectorAll("details")) {
       const name = group.firstElementChild.textContent.trim();
-      if (stored().includes(name)) group.open = true;
+      if (name in stored() && !group.querySelector("[aria-current]")) group.open = stored()[name];
       group.firstElementChild.addEventListener("click", () => {
-        const others = stored().filter((each) => each !== name);
-        sessionStorage.setItem(key, JSON.stringify(group.open ? others : [...others, name]));
+        try {
+          localStorage.setItem(key, JSON.stringify({ ...stored(), [name]: !group.open }));
+        } catch { /* storage is not allowed, so the choice is not saved */ }
       });
     }
     const here = nav.querySelector("[aria-current]");
