@@ -9,6 +9,8 @@ from manilla.kit.errors import Refusal
 from manilla.kit.listing import INTEGER_MAX
 from manilla.merchants import api_keys, merchants, queries
 from manilla.merchants.api_keys import ApiKeyTerms
+from manilla.merchants.credentials import NewCredentials
+from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.rights import GRANTABLE, Right
 from manilla.people.roles import Permission
 from manilla.web.forms import BadForm
@@ -24,6 +26,8 @@ OVERLAPS = (
 )
 
 
+NOT_YET = "You can create keys for production when your business is approved."
+
 # The permissions that an API key can have, each with its label and description in the form.
 RIGHTS = (
     (Right.PAYMENTS, "Payments", "Create payments and payment links."),
@@ -36,8 +40,14 @@ assert tuple(right for right, _, _ in RIGHTS) == GRANTABLE
 
 async def show(request: PageRequest) -> PageResponse:
     rows = await queries.credentials(request.db, request.merchant_id, request.environment)
+    first = rows[0] if len(rows) == 1 and rows[0].generation == 1 else None
     return request.page(
         "credentials.html",
+        is_pending=_is_pending(request),
+        # Sign-up does not show the first keys for production.
+        is_unseen=request.environment is Environment.PRODUCTION
+        and first is not None
+        and first.last_used_at is None,
         merchant_key=rows[0].merchant_key,
         credentials=rows,
         keys=await api_keys.list_keys(request.db, request.merchant_id, request.environment),
@@ -54,6 +64,8 @@ async def send_for_docs(request: PageRequest) -> PageResponse:
 
 
 async def rotate(request: PageRequest) -> PageResponse:
+    if _is_pending(request):
+        return request.redirect("~/credentials", failed=NOT_YET)
     try:
         new = await merchants.rotate(
             request.db,
@@ -64,17 +76,32 @@ async def rotate(request: PageRequest) -> PageResponse:
         )
     except Refusal as refusal:
         return request.redirect_with_errors("~/credentials", refusal)
-    # Render a page instead of redirecting, because the keys are shown only once.
+    return _show_once(request, new, webhook_key=_webhook_secret(new.api_secret))
+
+
+def _show_once(
+    request: PageRequest,
+    keys: NewCredentials,
+    *,
+    name: str | None = None,
+    webhook_key: str | None = None,
+) -> PageResponse:
+    """Renders a page instead of redirecting, because the keys are shown only once."""
+    base_url = request.services.base_url
     return request.page(
-        "new_credentials.html", keys=new, name=None, webhook_key=_webhook_secret(new.api_secret)
+        "new_credentials.html", keys=keys, name=name, webhook_key=webhook_key, base_url=base_url
     )
 
 
 async def show_new_key(request: PageRequest) -> PageResponse:
+    if _is_pending(request):
+        return request.redirect("~/credentials", failed=NOT_YET)
     return request.page("key_new.html", rights=RIGHTS)
 
 
 async def create_key(request: PageRequest) -> PageResponse:
+    if _is_pending(request):
+        return request.redirect("~/credentials", failed=NOT_YET)
     try:
         terms = _read_terms(request)
         await request.confirm_identity()
@@ -83,8 +110,7 @@ async def create_key(request: PageRequest) -> PageResponse:
         )
     except Refusal as refusal:
         return request.form_with_errors("key_new.html", refusal, rights=RIGHTS)
-    # Render a page instead of redirecting, because the key is shown only once.
-    return request.page("new_credentials.html", keys=new, name=terms.name, webhook_key=None)
+    return _show_once(request, new, name=terms.name)
 
 
 async def revoke_key(request: PageRequest) -> PageResponse:
@@ -119,7 +145,15 @@ def _read_expiry(text: str) -> datetime | None:
         raise BadForm.at("expires_at", "Enter a date, such as 2027-01-31.") from None
 
 
+def _is_pending(request: PageRequest) -> bool:
+    """Returns whether the keys are for production, and the merchant is not approved yet."""
+    status = request.visitor.merchant_status
+    return request.environment is Environment.PRODUCTION and status == MerchantStatus.PENDING
+
+
 def _may_rotate(request: PageRequest) -> bool:
+    if _is_pending(request):
+        return False
     return request.environment is Environment.SANDBOX or request.may(Permission.MOVE_MONEY)
 
 

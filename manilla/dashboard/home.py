@@ -66,6 +66,7 @@ class OnboardingStep(msgspec.Struct, frozen=True):
     title: str
     is_done: bool
     path: str
+    is_optional: bool = False
 
 
 async def redirect_to_environment(request: PageRequest) -> PageResponse:
@@ -259,6 +260,8 @@ async def _steps(request: PageRequest, merchant: MerchantRow) -> list[Onboarding
     db, sandbox = request.db, Tenant(request.merchant_id, Environment.SANDBOX)
     production = Tenant(request.merchant_id, Environment.PRODUCTION)
     keys = await merchant_queries.credentials(db, request.merchant_id, Environment.SANDBOX)
+    real = await merchant_queries.credentials(db, request.merchant_id, Environment.PRODUCTION)
+    has_keys = any(key.generation > 1 or key.last_used_at for key in real)
     root = request.layout.root
     # Requests from the API explorer do not update `last_used_at`, so search the request log too.
     has_called = any(key.last_used_at for key in keys) or await has_succeeded(db, sandbox)
@@ -276,11 +279,19 @@ async def _steps(request: PageRequest, merchant: MerchantRow) -> list[Onboarding
             await payouts.has_any(db, sandbox),
             f"{root}/sandbox/payouts/new",
         ),
-        OnboardingStep("Add the owner's BVN (optional)", merchant.has_bvn, f"{root}/profile"),
+        OnboardingStep(
+            "Add the owner's BVN (optional)",
+            merchant.has_bvn,
+            f"{root}/profile",
+            is_optional=True,
+        ),
         OnboardingStep(
             "Get production approval",
             merchant.status == MerchantStatus.APPROVED,
             f"{root}/profile",
+        ),
+        OnboardingStep(
+            "Create your keys for production", has_keys, f"{root}/production/credentials"
         ),
         OnboardingStep(
             "Take your first production payment",
@@ -288,4 +299,4 @@ async def _steps(request: PageRequest, merchant: MerchantRow) -> list[Onboarding
             f"{root}/production/payments",
         ),
     ]
-    return [] if all(step.is_done for step in steps) else steps
+    return [] if all(step.is_done or step.is_optional for step in steps) else steps

@@ -1,4 +1,4 @@
-"""Sign-up: creates a merchant, its owner, and keys for both environments."""
+"""Sign-up: creates a merchant and its owner, and shows the keys for the sandbox."""
 
 from manilla.kit.errors import Refusal
 from manilla.merchants.merchants import BadMerchant
@@ -37,4 +37,4 @@ async def submit(request: PageRequest) -> PageResponse:
     person_id = new.session.person_id
     request.remember_device(devices.issue(request.services.keyring, Realm.DASHBOARD, person_id))
     # Render a page instead of redirecting, because the secrets are shown only once.
-    return request.page("welcome.html", merchant=new.merchant)
+    return request.page("welcome.html", merchant=new.merchant, base_url=request.services.base_url)

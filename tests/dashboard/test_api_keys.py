@@ -27,12 +27,29 @@ async def dashboard(services: Services, site: Site) -> MerchantDashboard:
 
 async def _calling_with(dashboard: MerchantDashboard, page: Page) -> Merchant:
     """Returns a client with the API key that the page shows only once."""
-    merchant_key, api_key, secret = await page.locator(".secret code").all_inner_texts()
+    merchant_key, api_key, secret, _ = await page.locator(".secret code").all_inner_texts()
     new = msgspec.structs.replace(
         dashboard.merchant.new, sandbox=NewCredentials(merchant_key, api_key, secret)
     )
     await dashboard.services.directory._refresh(0)
     return msgspec.structs.replace(dashboard.merchant, new=new)
+
+
+async def test_production_keys_are_created_after_the_approval(
+    services: Services, dashboard: MerchantDashboard
+) -> None:
+    owner, merchant_id = dashboard.owner, dashboard.merchant.new.id
+    await owner.step_up(services)
+    page = "/production/credentials"
+    change = "UPDATE merchant SET status = $2 WHERE id = $1"
+    await services.db.execute(change, merchant_id, "pending")
+    for path in (f"{page}/rotate", f"{page}/keys"):
+        refused = await owner.post(path, {"overlap_minutes": 0, "name": "Early", "rights": "read"})
+        assert "when your business is approved" in await owner.follow(refused), path
+    assert "Rotate keys" not in (await owner.get(page)).body.decode()
+    await services.db.execute(change, merchant_id, "approved")
+    shown = await owner.post(f"{page}/rotate", {"overlap_minutes": 0})
+    assert b"shown only once" in shown.body
 
 
 @pytest.mark.long
