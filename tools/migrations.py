@@ -40,7 +40,7 @@ ACCEPTED = {
     "0068_fan_out_by_statement": {
         "removal": "replaces a trigger by one that does the same for many rows"
     },
-    "0095_amounts_received": {
+    "0091_amounts_received": {
         "backfill": "corrects values: the previous version writes wrong ones only in a rare case"
     },
 }

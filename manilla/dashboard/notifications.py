@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from manilla.dashboard.notification_test import TEST
+from manilla.dashboard.developers.notification_test import TEST
 from manilla.dashboard.references import transactions_named
 from manilla.notify import listing, queries
 from manilla.notify import redeliver as redelivery

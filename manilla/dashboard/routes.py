@@ -8,10 +8,7 @@ from manilla.dashboard import (
     batches,
     bulk,
     configuration,
-    credentials,
-    explorer,
     home,
-    notification_test,
     notifications,
     payment_links,
     payments,
@@ -19,7 +16,6 @@ from manilla.dashboard import (
     profile,
     protection,
     refunds,
-    requests,
     search,
     settlement_account,
     settlements,
@@ -28,6 +24,7 @@ from manilla.dashboard import (
     verification,
     wallets,
 )
+from manilla.dashboard.developers import credentials, explorer, notification_test, requests
 from manilla.dashboard.webhooks import pages as webhooks
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services

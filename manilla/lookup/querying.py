@@ -11,6 +11,7 @@ from manilla.kit import jobs
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.ledger.transactions import TransactionNotFound
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
 from manilla.payouts import store as payouts
@@ -21,11 +22,6 @@ from manilla.refunds.refund import Refund
 # A transfer that the provider does not know is sent again. The first request must have ended by
 # then: a call to a provider takes at most 15 seconds.
 SENT_AT_LEAST_SECONDS = 20.0
-
-
-class TransactionNotFound(Refusal):
-    status, code = 404, "TRANSACTION_NOT_FOUND"
-    message = "There is no such transaction."
 
 
 class NothingToQuery(Refusal):

@@ -46,7 +46,7 @@ class Help(StrEnum):
     CASE = "case"  # for administrators: resolve the open case
 
 
-class Audience(msgspec.Struct, frozen=True):
+class StoryReader(msgspec.Struct, frozen=True):
     """Who reads the sentences."""
 
     titles: Mapping[str, str]  # maps provider accounts to the titles that the readers may see
@@ -99,18 +99,18 @@ NOT_PAID = {
 
 
 async def of_payout(
-    db: Database, audience: Audience, story: PayoutStory, waiting: WaitingReason | None
+    db: Database, reader: StoryReader, story: PayoutStory, waiting: WaitingReason | None
 ) -> Whereabouts:
     payout = story.payout
     if not payout.is_open:
-        return _ended_payout(audience, payout, _ended_at(story.steps, payout))
+        return _ended_payout(reader, payout, _ended_at(story.steps, payout))
     kind = JobKind.SANDBOX_PAYOUT if payout.is_sandbox else JobKind.TRANSFER
     progress = await jobs.progress(db, payout.merchant_id, kind, [payout.trx_id])
-    return _open_payout(audience, payout, waiting, progress.get(payout.trx_id))
+    return _open_payout(reader, payout, waiting, progress.get(payout.trx_id))
 
 
-def _ended_payout(audience: Audience, payout: Payout, at: datetime) -> Whereabouts:
-    name, back = audience.name(payout.provider), (payout.payable, f" is back in {audience.wallet}.")
+def _ended_payout(reader: StoryReader, payout: Payout, at: datetime) -> Whereabouts:
+    name, back = reader.name(payout.provider), (payout.payable, f" is back in {reader.wallet}.")
     match payout.status:
         case PayoutStatus.COMPLETED:
             return Whereabouts(Tone.ARRIVED, (_delivery(name, payout, at),))
@@ -135,7 +135,7 @@ def _delivery(name: str, payout: Payout, at: datetime) -> Sentence:
 
 
 def _open_payout(
-    audience: Audience,
+    reader: StoryReader,
     payout: Payout,
     waiting: WaitingReason | None,
     progress: JobProgress | None,
@@ -146,13 +146,13 @@ def _open_payout(
             payout.created_at,
             " for an administrator, who pays it by bank transfer.",
         )
-        return Whereabouts(Tone.UNDERWAY, (said,), audience.only_internal(Help.DECIDE))
+        return Whereabouts(Tone.UNDERWAY, (said,), reader.only_internal(Help.DECIDE))
     if payout.is_sandbox:
         return _in_sandbox("payout", progress)
-    name = audience.name(payout.provider)
+    name = reader.name(payout.provider)
     sentences = _sent_payout(name, payout, progress) if payout.sent_at else ()
     if waiting is not None:
-        text = waiting.for_administrators if audience.is_internal else waiting.for_merchants
+        text = waiting.for_administrators if reader.is_internal else waiting.for_merchants
         since: Sentence = () if waiting.hold else _since(waiting.down_since)
         sentences = (*sentences, (text, *since))
     elif payout.sent_at is None:
@@ -199,24 +199,24 @@ def _in_sandbox(what: str, progress: JobProgress | None) -> Whereabouts:
     return Whereabouts(Tone.UNDERWAY, (said,))
 
 
-async def of_payment(db: Database, audience: Audience, story: PaymentStory) -> Whereabouts:
+async def of_payment(db: Database, reader: StoryReader, story: PaymentStory) -> Whereabouts:
     payment = story.payment
     kind = JobKind.SANDBOX_PAYMENT if payment.is_sandbox else JobKind.CHARGE
     subjects = [payment.trx_id, *(each.reference for each in story.charges)]
     progress = await jobs.progress(db, payment.merchant_id, kind, subjects)
     if any(each.outcome is None for each in story.held):
-        return _held_payment(audience, story)
+        return _held_payment(reader, story)
     match payment.status:
         case PaymentStatus.SUCCESS:
-            return _paid(audience, story)
+            return _paid(reader, story)
         case PaymentStatus.FAILED:
-            return _unpaid(audience, story, progress)
+            return _unpaid(reader, story, progress)
     if payment.is_sandbox and payment.trx_id in progress:
         return _in_sandbox("payment", progress[payment.trx_id])
-    return _pending(audience, story, progress)
+    return _pending(reader, story, progress)
 
 
-def _held_payment(audience: Audience, story: PaymentStory) -> Whereabouts:
+def _held_payment(reader: StoryReader, story: PaymentStory) -> Whereabouts:
     held = next(each for each in story.held if each.outcome is None)
     but: Sentence = ()
     if held.expected is None:
@@ -227,18 +227,18 @@ def _held_payment(audience: Audience, story: PaymentStory) -> Whereabouts:
         Tone.STOPPED,
         (
             (held.received, " was received", *but, "."),
-            (f"An administrator reviews the money, so it is not in {audience.wallet} yet.",),
+            (f"An administrator reviews the money, so it is not in {reader.wallet} yet.",),
         ),
-        audience.only_internal(Help.CASE),
+        reader.only_internal(Help.CASE),
     )
 
 
-def _paid(audience: Audience, story: PaymentStory) -> Whereabouts:
-    who = "The sandbox" if story.payment.is_sandbox else _charged_by(audience, story.charge)
+def _paid(reader: StoryReader, story: PaymentStory) -> Whereabouts:
+    who = "The sandbox" if story.payment.is_sandbox else _charged_by(reader, story.charge)
     at = story.paid_at or story.payment.updated_at
     sentences: list[Sentence] = [
         (f"{who} confirmed the payment at ", at, "."),
-        (story.net, f" was credited to {audience.wallet}."),
+        (story.net, f" was credited to {reader.wallet}."),
     ]
     if story.refunding.minor:
         sentences.append((story.refunding, " is being refunded to the customer."))
@@ -247,8 +247,8 @@ def _paid(audience: Audience, story: PaymentStory) -> Whereabouts:
     return Whereabouts(Tone.ARRIVED, (*sentences, *_returns(story)))
 
 
-def _charged_by(audience: Audience, charge: Charge | None) -> str:
-    return audience.name(None if charge is None else charge.provider)
+def _charged_by(reader: StoryReader, charge: Charge | None) -> str:
+    return reader.name(None if charge is None else charge.provider)
 
 
 def _returns(story: PaymentStory) -> Iterator[Sentence]:
@@ -267,7 +267,7 @@ def _returns(story: PaymentStory) -> Iterator[Sentence]:
 
 
 def _unpaid(
-    audience: Audience, story: PaymentStory, progress: Mapping[str, JobProgress]
+    reader: StoryReader, story: PaymentStory, progress: Mapping[str, JobProgress]
 ) -> Whereabouts:
     payment = story.payment
     code = payment.error_code or PaymentErrorCode.PAYMENT_DECLINED
@@ -277,12 +277,12 @@ def _unpaid(
     sentences: tuple[Sentence, ...] = ((NOT_PAID[code], at, "."), *_returns(story))
     if charge is None:
         return Whereabouts(Tone.ENDED, sentences)
-    sentences = (*sentences, *_attempt(audience, story, charge, progress.get(charge.reference)))
+    sentences = (*sentences, *_attempt(reader, story, charge, progress.get(charge.reference)))
     return Whereabouts(Tone.ENDED, sentences, Help.QUERY)
 
 
 def _pending(
-    audience: Audience, story: PaymentStory, progress: Mapping[str, JobProgress]
+    reader: StoryReader, story: PaymentStory, progress: Mapping[str, JobProgress]
 ) -> Whereabouts:
     payment, charge = story.payment, _last_charge(story)
     expires: Sentence = ("The payment expires at ", payment.expires_at, ".")
@@ -291,7 +291,7 @@ def _pending(
         due = payment.quote.customer_pays
         sentences = [(payment.received, " of ", due, " was received. Checkout asks for the rest.")]
     if charge is not None:
-        sentences += _attempt(audience, story, charge, progress.get(charge.reference))
+        sentences += _attempt(reader, story, charge, progress.get(charge.reference))
         return Whereabouts(Tone.UNDERWAY, (*sentences, expires), Help.QUERY)
     if payment.opened_at is None:
         sentences.append(("The customer has not opened checkout yet.",))
@@ -310,9 +310,9 @@ def _last_charge(story: PaymentStory) -> Charge | None:
 
 
 def _attempt(
-    audience: Audience, story: PaymentStory, charge: Charge, progress: JobProgress | None
+    reader: StoryReader, story: PaymentStory, charge: Charge, progress: JobProgress | None
 ) -> Iterator[Sentence]:
-    name = audience.name(charge.provider)
+    name = reader.name(charge.provider)
     if charge.account_number is not None:
         account = f"{charge.account_number}, {charge.bank_name or name}"
         yield (f"The customer got the account number {account} at ", charge.created_at, ".")
@@ -333,36 +333,36 @@ def _said_sent_at(story: PaymentStory, charge: Charge) -> datetime | None:
 
 
 async def of_refund(
-    db: Database, audience: Audience, refund: Refund, hold: OutgoingHold | None
+    db: Database, reader: StoryReader, refund: Refund, hold: OutgoingHold | None
 ) -> Whereabouts:
     if not refund.is_open:
-        return _ended_refund(audience, refund)
+        return _ended_refund(reader, refund)
     if refund.by_operator:
         text = "The provider cannot pay this refund. An administrator pays it to the customer."
-        return Whereabouts(Tone.STOPPED, ((text,),), audience.only_internal(Help.DECIDE))
+        return Whereabouts(Tone.STOPPED, ((text,),), reader.only_internal(Help.DECIDE))
     found = await jobs.progress(db, refund.merchant_id, JobKind.REFUND, [refund.trx_id])
     progress = found.get(refund.trx_id)
     if refund.provider is None:
         return _in_sandbox("refund", progress)
-    name = audience.name(refund.provider)
+    name = reader.name(refund.provider)
     if hold is not None:
-        text = f"{audience.hold(hold)} The refund is sent automatically when this ends."
-        return Whereabouts(Tone.STOPPED, ((text,),), audience.only_internal(Help.DECIDE))
+        text = f"{reader.hold(hold)} The refund is sent automatically when this ends."
+        return Whereabouts(Tone.STOPPED, ((text,),), reader.only_internal(Help.DECIDE))
     if refund.sent_at is None:
         return Whereabouts(Tone.UNDERWAY, ((f"Not sent yet. {name} gets it in a moment.",),))
     sent: Sentence = (f"Sent to {name} at ", refund.first_sent_at or refund.sent_at, ".")
     return Whereabouts(Tone.UNDERWAY, (sent, *_queries(name, progress)), Help.QUERY)
 
 
-def _ended_refund(audience: Audience, refund: Refund) -> Whereabouts:
-    name = "The sandbox" if refund.provider is None else audience.name(refund.provider)
+def _ended_refund(reader: StoryReader, refund: Refund) -> Whereabouts:
+    name = "The sandbox" if refund.provider is None else reader.name(refund.provider)
     who, at = "An administrator" if refund.by_operator else name, refund.updated_at
     when: Sentence = () if at is None else (" at ", at)
     if refund.status is RefundStatus.COMPLETED:
         paid: Sentence = (f"{who} paid ", refund.amount, " back to the customer")
         reported: Sentence = () if at is None else (". This was reported at ", at)
         return Whereabouts(Tone.ARRIVED, ((*paid, *reported, "."),))
-    back: Sentence = (refund.amount, f" is back in {audience.wallet}.")
+    back: Sentence = (refund.amount, f" is back in {reader.wallet}.")
     if refund.is_of_customer_credit:
         back = (refund.amount, " is held for review.")
     return Whereabouts(Tone.ENDED, (("The refund failed", *when, "."), back))

@@ -63,7 +63,7 @@ async def release(
 
     Raises `NothingInSuspense` if the money was released before.
     """
-    found = await held(connection, merchant_id, reference)
+    found = await find_suspended(connection, merchant_id, reference)
     if found is None:
         raise NothingInSuspense
     amount, kind = found.amount, PostingKind.SUSPENSE_RELEASED
@@ -138,7 +138,7 @@ async def held_money(db: Database, charges: Sequence[Charge]) -> list[HeldMoney]
     return found
 
 
-async def booked(connection: Connection, charge: Charge) -> Money | None:
+async def amount_in_ledger(connection: Connection, charge: Charge) -> Money | None:
     """Returns the charge's money that is or was in our ledger, or None if there was none."""
     if charge.status is not ChargeStatus.SUSPENSE:
         return Money(charge.currency, charge.accepted.minor + charge.excess_minor)
@@ -150,7 +150,7 @@ async def booked(connection: Connection, charge: Charge) -> Money | None:
     return None if currency is None else Money(currency, charge.paid.minor + charge.excess_minor)
 
 
-async def held(
+async def find_suspended(
     connection: Connection | Database, merchant_id: int, reference: str
 ) -> Suspended | None:
     return await connection.row(

@@ -97,7 +97,7 @@ class PaymentTasks:
             return None
         if is_overdue and not await self._report_overdue(current, answer):
             return None
-        await self._results.submit((job, status_query.said(answer)))
+        await self._results.submit((job, status_query.reported_status(answer)))
         return SCHEDULE.seconds(age)
 
     async def _report_overdue(self, charge: Charge, answer: Answer[ChargeState]) -> bool:

@@ -141,7 +141,7 @@ async def receive_more(
     For example, a customer may send the remaining amount to the first transfer's account. If the
     provider now reports less than before, or another currency, no money moves.
     """
-    booked = await suspense.booked(connection, charge) or Money(paid.currency, 0)
+    booked = await suspense.amount_in_ledger(connection, charge) or Money(paid.currency, 0)
     if paid == booked:
         return
     detail = f"The provider now says {paid}; {booked} was accepted."
@@ -151,7 +151,7 @@ async def receive_more(
     excess = paid - booked
     await books.suspend(connection, payment, charge, excess)
     await store.add_excess(connection, charge, excess)
-    held = await suspense.held(connection, charge.merchant_id, charge.reference)
+    held = await suspense.find_suspended(connection, charge.merchant_id, charge.reference)
     assert held is not None
     detail = f"{detail} The difference is {excess}."
     await _open_case(connection, payment, charge, detail, held.amount, replaces=True)

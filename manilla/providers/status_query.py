@@ -36,7 +36,9 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-def said(answer: Answer[ChargeState] | Answer[TransferState] | Answer[RefundState]) -> str:
+def reported_status(
+    answer: Answer[ChargeState] | Answer[TransferState] | Answer[RefundState],
+) -> str:
     """Returns the reported status, or NO_ANSWER if there was no usable response."""
     return answer.value.status.value if isinstance(answer, Done) else NO_ANSWER
 

@@ -38,7 +38,7 @@ async def options(db: Database | Connection, case: Case) -> list[ResolutionOptio
     """Returns the administrator's current options to resolve the case."""
     if case.status != "open":
         return []
-    if held := await suspense.held(db, case.merchant_id, case.reference):
+    if held := await suspense.find_suspended(db, case.merchant_id, case.reference):
         found = {each: f"{held.amount}: {text}" for each, text in suspense.EXPLANATIONS.items()}
     else:
         found = _NOTHING
@@ -53,7 +53,7 @@ async def amount(db: Database | Connection, case: Case) -> Money | None:
 
     More money can arrive while the case is open.
     """
-    held = await suspense.held(db, case.merchant_id, case.reference)
+    held = await suspense.find_suspended(db, case.merchant_id, case.reference)
     return case.amount if held is None else held.amount
 
 

@@ -267,7 +267,7 @@ class TransferMachine:
         answer = await self._state(task)
         step = await self._after_query(adapter, task, answer)
         if isinstance(step, Wait):
-            await self._results.submit((task.job, status_query.said(answer)))
+            await self._results.submit((task.job, status_query.reported_status(answer)))
         return step
 
     async def _after_query(

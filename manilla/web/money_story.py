@@ -9,8 +9,9 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
+from manilla.ledger.transactions import TransactionNotFound
 from manilla.lookup import querying
-from manilla.lookup.whereabouts import Audience, Help, Sentence, Tone, Whereabouts
+from manilla.lookup.whereabouts import Help, Sentence, StoryReader, Tone, Whereabouts
 from manilla.people.roles import Permission, Realm
 from manilla.web.display import money, near_moment
 from manilla.web.page_request import NO_STORE, PageRequest
@@ -41,7 +42,7 @@ class MoneyStory(msgspec.Struct, frozen=True):
     button: StoryButton | None
 
 
-def audience(request: PageRequest) -> Audience:
+def audience(request: PageRequest) -> StoryReader:
     """Returns who reads the page. Merchants see which company a provider is, but no account."""
     is_internal = request.realm is Realm.CONSOLE
     accounts = request.services.rails.accounts
@@ -49,7 +50,7 @@ def audience(request: PageRequest) -> Audience:
         name: account.title if is_internal else account.kind.title
         for name, account in accounts.items()
     }
-    return Audience(titles, is_internal)
+    return StoryReader(titles, is_internal)
 
 
 def story(
@@ -59,7 +60,7 @@ def story(
     return MoneyStory(
         url=request.at(path),
         tone=found.tone,
-        sentences=[_told(each) for each in found.sentences],
+        sentences=[_as_markup(each) for each in found.sentences],
         version=found.version,
         is_polled=found.tone is Tone.UNDERWAY or found.help is Help.QUERY,
         button=_button(request, path, found.help, case_path),
@@ -81,7 +82,7 @@ def _button(
     return None
 
 
-def _told(sentence: Sentence) -> Markup:
+def _as_markup(sentence: Sentence) -> Markup:
     """Returns a sentence's HTML, with times and amounts in their usual format."""
     return Markup("").join(_part(each) for each in sentence)
 
@@ -117,7 +118,7 @@ async def query(request: PageRequest) -> PageResponse:
         return request.redirect(here, failed=TOO_MANY)
     try:
         await querying.query_now(request.db, merchant_id, trx_id, environment=environment)
-    except querying.TransactionNotFound:
+    except TransactionNotFound:
         raise PageNotFound from None
     except Refusal as refusal:
         return request.redirect(here, failed=refusal.text)

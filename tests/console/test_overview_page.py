@@ -1,6 +1,6 @@
 """The console's home page counts items that need action, even if one of the counts is slow."""
 
-from manilla.console.installation.condition import Condition, Finding
+from manilla.console.installation.condition import Condition, ConditionPart
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Everyone
 from manilla.payments import figures
@@ -65,7 +65,7 @@ async def test_the_overview_names_each_problem_or_says_that_all_is_well(
         assert f'<a href="{path}">{text}' in await shown()
         await services.db.execute(end)
         assert text not in await shown()
-    condition = Condition([Finding(fact="no job is late")])
+    condition = Condition([ConditionPart(fact="no job is late")])
     assert (condition.problems, condition.facts) == ([], ["no job is late"])
 
 

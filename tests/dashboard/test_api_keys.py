@@ -44,11 +44,12 @@ async def test_production_keys_are_created_after_the_approval(
     change = "UPDATE merchant SET status = $2 WHERE id = $1"
     await services.db.execute(change, merchant_id, "pending")
     for path in (f"{page}/rotate", f"{page}/keys"):
-        refused = await owner.post(path, {"overlap_minutes": 0, "name": "Early", "rights": "read"})
+        form = {"overlap_minutes": "0", "name": "Early", "rights": "read"}
+        refused = await owner.post(path, form)
         assert "when your business is approved" in await owner.follow(refused), path
     assert "Rotate keys" not in (await owner.get(page)).body.decode()
     await services.db.execute(change, merchant_id, "approved")
-    shown = await owner.post(f"{page}/rotate", {"overlap_minutes": 0})
+    shown = await owner.post(f"{page}/rotate", {"overlap_minutes": "0"})
     assert b"shown only once" in shown.body
 
 

@@ -6,7 +6,7 @@ from manilla_client import verify_ipn
 from playwright.async_api import Browser, expect
 
 from manilla.dashboard import routes as dashboard
-from manilla.dashboard.notification_test import EXAMPLES
+from manilla.dashboard.developers.notification_test import EXAMPLES
 from manilla.pages import app as pages
 from manilla.people import throttle
 from manilla.people.roles import Role

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
+from manilla.kit.db import Database
 from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Site
@@ -27,6 +28,7 @@ class Thief(msgspec.Struct, frozen=True):
 
     dashboard: MerchantDashboard
     user: SignedInUser
+    schema_owner: Database
 
     @property
     def merchant_id(self) -> int:
@@ -80,14 +82,14 @@ class Thief(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture
-async def thief(services: Services, site: Site) -> AsyncIterator[Thief]:
+async def thief(services: Services, site: Site, owner: Database) -> AsyncIterator[Thief]:
     async with running_simulator(services):
         dashboard = await new_dashboard(services, site)
         user = await member(services, site, dashboard.merchant.new.id, Role.FINANCE)
         await user.step_up(services)
         form = {"currency": "NGN", "amount": f"{THRESHOLD // 100}"}
         assert (await dashboard.owner.post("/sandbox/protection/threshold", form)).status == 303
-        yield Thief(dashboard, user)
+        yield Thief(dashboard, user, owner)
 
 
 async def _first_account(thief: Thief) -> None:
@@ -98,7 +100,7 @@ async def _first_account(thief: Thief) -> None:
 async def _account_in_effect_for_years(thief: Thief) -> None:
     """The thief settles to an old account that nobody except the thief has approved."""
     await thief.set_account()
-    await thief.dashboard.services.db.execute(
+    await thief.schema_owner.execute(
         "UPDATE settlement_account SET effective_at = now() - interval '2 years'"
         " WHERE merchant_id = $1",
         thief.merchant_id,

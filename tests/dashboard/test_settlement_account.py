@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser
 
+from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
@@ -68,8 +69,8 @@ async def _numbers(dashboard: MerchantDashboard) -> tuple[str | None, str | None
     return known.number if known else None, later.number if later else None
 
 
-async def _end_wait(dashboard: MerchantDashboard) -> None:
-    await dashboard.services.db.execute(
+async def _end_wait(dashboard: MerchantDashboard, owner: Database) -> None:
+    await owner.execute(
         "UPDATE settlement_account SET effective_at = now() WHERE merchant_id = $1",
         dashboard.merchant.new.id,
     )
@@ -93,7 +94,7 @@ async def test_the_first_account_takes_effect_at_once_with_its_resolved_name(
 
 
 async def test_a_change_waits_and_the_old_account_stays_in_effect_until_then(
-    dashboard: MerchantDashboard,
+    dashboard: MerchantDashboard, owner: Database
 ) -> None:
     first, second = new_account(), new_account()
     await _set(dashboard, first)
@@ -102,18 +103,18 @@ async def test_a_change_waits_and_the_old_account_stays_in_effect_until_then(
     page = (await dashboard.owner.get(PAGE)).body.decode()
     assert first in page
     assert second in page
-    await _end_wait(dashboard)
+    await _end_wait(dashboard, owner)
     assert await _numbers(dashboard) == (second, None)
 
 
 async def test_a_later_change_replaces_the_waiting_one_which_never_takes_effect(
-    dashboard: MerchantDashboard,
+    dashboard: MerchantDashboard, owner: Database
 ) -> None:
     first, second, third = new_account(), new_account(), new_account()
     for number in (first, second, third):
         await _set(dashboard, number)
     assert await _numbers(dashboard) == (first, third)
-    await dashboard.services.db.execute(
+    await owner.execute(
         "UPDATE settlement_account SET effective_at = now()"
         " WHERE merchant_id = $1 AND canceled_at IS NOT NULL",
         dashboard.merchant.new.id,
@@ -121,13 +122,15 @@ async def test_a_later_change_replaces_the_waiting_one_which_never_takes_effect(
     assert await _numbers(dashboard) == (first, third)
 
 
-async def test_a_canceled_change_never_takes_effect(dashboard: MerchantDashboard) -> None:
+async def test_a_canceled_change_never_takes_effect(
+    dashboard: MerchantDashboard, owner: Database
+) -> None:
     first, second = new_account(), new_account()
     await _set(dashboard, first)
     await _set(dashboard, second)
     canceled = await dashboard.owner.post(f"{PAGE}/cancel", {"currency": "NGN"})
     assert "Change canceled." in await dashboard.owner.follow(canceled)
-    await _end_wait(dashboard)
+    await _end_wait(dashboard, owner)
     assert await _numbers(dashboard) == (first, None)
     again = await dashboard.owner.post(f"{PAGE}/cancel", {"currency": "NGN"})
     assert "There is no change to cancel." in await dashboard.owner.follow(again)

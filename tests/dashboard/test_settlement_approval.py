@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from manilla.bulk import batches
+from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.people.roles import Role
@@ -53,8 +54,8 @@ class SettlingTeam(msgspec.Struct, frozen=True):
         )
         return number
 
-    async def let_pass(self, hours: int) -> None:
-        await self.dashboard.services.db.execute(
+    async def let_pass(self, owner: Database, hours: int) -> None:
+        await owner.execute(
             "UPDATE settlement_account SET effective_at = effective_at - make_interval(hours => $2)"
             " WHERE merchant_id = $1",
             *(self.dashboard.merchant.new.id, hours),
@@ -134,7 +135,9 @@ async def test_a_settlement_that_nobody_approves_in_time_fails(
     assert await team.dashboard.balance() == WALLET
 
 
-async def test_an_approved_account_is_trusted_after_the_waiting_time(team: SettlingTeam) -> None:
+async def test_an_approved_account_is_trusted_after_the_waiting_time(
+    team: SettlingTeam, owner: Database
+) -> None:
     number = await team.set_account()
     await team.protect()
     approve = f"{ACCOUNT}/{number}/approve"
@@ -148,7 +151,7 @@ async def test_an_approved_account_is_trusted_after_the_waiting_time(team: Settl
     await team.owner.post(f"{BULK}/{(await team.newest()).batch_id}/refuse", {})
     await team.dashboard.run_jobs()
 
-    await team.let_pass(hours=24)
+    await team.let_pass(owner, hours=24)
     assert (await team.settle()).state == "paid"
     assert await team.dashboard.balance() == 0
 

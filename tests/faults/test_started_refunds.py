@@ -12,7 +12,7 @@ from manilla.refunds.refund import Refund, RefundStatus
 from tests.payments.shop import Shop
 
 FULL, DEBITED = 1_000_000, 900_000
-MIGRATION = resources.files("manilla.sql") / "migrations" / "0100_started_refunds.sql"
+MIGRATION = resources.files("manilla.sql") / "migrations" / "0093_started_refunds.sql"
 
 
 @pytest.fixture

@@ -402,7 +402,7 @@ async def test_an_upgrade_corrects_received_amounts_without_the_full_amount(shop
     )
     violations = await shop.services.db.records(rule.violations)
     assert started.trx_id in [each["trx_id"] for each in violations]
-    await shop.services.db.execute((FOLDER / "0095_amounts_received.sql").read_text())
+    await shop.services.db.execute((FOLDER / "0091_amounts_received.sql").read_text())
     assert (await shop.verify(started)).json["amount_received"] == 1400
 
 

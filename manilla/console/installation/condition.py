@@ -31,7 +31,7 @@ class Problem(msgspec.Struct, frozen=True):
     path: str
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ConditionPart(msgspec.Struct, frozen=True):
     """The result of one check: its problems, or a fact that shows that there is none."""
 
     problems: Sequence[Problem] = ()
@@ -39,7 +39,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    findings: Sequence[Finding]
+    findings: Sequence[ConditionPart]
 
     @property
     def problems(self) -> list[Problem]:
@@ -55,10 +55,10 @@ async def read(request: PageRequest) -> Condition:
     found = await asyncio.gather(*(deadline.or_none(check(request)) for check in CHECKS))
     slow = [CHECKS[check] for check, finding in zip(CHECKS, found, strict=True) if finding is None]
     late = [Problem(f"Checking {what} took too long", "/system") for what in slow]
-    return Condition([*(finding for finding in found if finding), Finding(late)])
+    return Condition([*(finding for finding in found if finding), ConditionPart(late)])
 
 
-async def _providers(request: PageRequest) -> Finding:
+async def _providers(request: PageRequest) -> ConditionPart:
     accounts, names = request.services.rails.accounts, titles(request)
     rails = await request.services.rails.health.overview()
     bad = [
@@ -66,7 +66,7 @@ async def _providers(request: PageRequest) -> Finding:
         for rail in rails
         if rail.provider in accounts and rail.state is not RailState.UP
     ]
-    return Finding(bad, "providers respond")
+    return ConditionPart(bad, "providers respond")
 
 
 def _rail_text(rail: RailHealth, title: str) -> str:
@@ -76,60 +76,64 @@ def _rail_text(rail: RailHealth, title: str) -> str:
     return f"{flow}: {100 * (rail.success_share or 0):.0f} % of calls answered"
 
 
-async def _jobs(request: PageRequest) -> Finding:
+async def _jobs(request: PageRequest) -> ConditionPart:
     # A notification waits for its merchant's endpoint, so its age says nothing about the workers.
     queues = [each for each in await job_queues(request.db) if each.kind != JobKind.NOTIFY]
     oldest = min((each.oldest_due_at for each in queues if each.oldest_due_at), default=None)
     age = datetime.now(UTC) - oldest if oldest else timedelta()
     if age <= JOB_DELAY_MAX:
-        return Finding(fact="no job is late")
+        return ConditionPart(fact="no job is late")
     late = duration(int(age.total_seconds()))
-    return Finding([Problem(f"The oldest job has waited for {late}", "/system")])
+    return ConditionPart([Problem(f"The oldest job has waited for {late}", "/system")])
 
 
-async def _ledger(request: PageRequest) -> Finding:
+async def _ledger(request: PageRequest) -> ConditionPart:
     proof = await proofs.last(request.db)
     if proof.broken:
         count = len(proof.broken)
         rules = "rule" if count == 1 else "rules"
-        return Finding([Problem(f"{count} ledger {rules} violated", "/ledger")])
+        return ConditionPart([Problem(f"{count} ledger {rules} violated", "/ledger")])
     if proof.ended_at is None or datetime.now(UTC) - proof.ended_at > LEDGER_CHECK_AGE_MAX:
         when = f"since {_moment(proof.ended_at)}" if proof.ended_at else "yet"
-        return Finding([Problem(f"The ledger has not been checked {when}", "/ledger")])
-    return Finding(fact=f"ledger checked {_moment(proof.ended_at)}")
+        return ConditionPart([Problem(f"The ledger has not been checked {when}", "/ledger")])
+    return ConditionPart(fact=f"ledger checked {_moment(proof.ended_at)}")
 
 
-async def _sign_off(request: PageRequest) -> Finding:
+async def _sign_off(request: PageRequest) -> ConditionPart:
     last = await signing.newest_day(request.db)
     if last is None:
-        return Finding()
+        return ConditionPart()
     shown = last.strftime(DAY)
     if _today() - last > timedelta(days=UNSIGNED_DAYS_MAX):
-        return Finding([Problem(f"No day after {shown} has been signed off", "/reconciliation")])
-    return Finding(fact=f"last signed day {shown}")
+        return ConditionPart(
+            [Problem(f"No day after {shown} has been signed off", "/reconciliation")]
+        )
+    return ConditionPart(fact=f"last signed day {shown}")
 
 
-async def _backup(request: PageRequest) -> Finding:
+async def _backup(request: PageRequest) -> ConditionPart:
     """Checks the WAL archive. Other backups are not visible to the database."""
     archive = await health.archive(request.db)
     if not archive.is_on:
-        return Finding()
+        return ConditionPart()
     if archive.is_failing:
         since = f"since {_moment(archive.archived_at)}" if archive.archived_at else "yet"
-        return Finding([Problem(f"The WAL archive has received nothing {since}", "/system")])
-    return Finding(fact="WAL archive is current")
+        return ConditionPart([Problem(f"The WAL archive has received nothing {since}", "/system")])
+    return ConditionPart(fact="WAL archive is current")
 
 
-async def _mail(request: PageRequest) -> Finding:
+async def _mail(request: PageRequest) -> ConditionPart:
     if not request.services.has_mail:
         # In development mode, emails are only shown in the console.
         problem = Problem("This installation does not send email", "/system")
-        return Finding([] if request.services.is_development else [problem])
+        return ConditionPart([] if request.services.is_development else [problem])
     failed = await mails.count_failed(request.db)
     if failed:
         emails = "email" if failed == 1 else "emails"
-        return Finding([Problem(f"{failed} {emails} could not be sent", "/mail?state=failed")])
-    return Finding(fact="email works")
+        return ConditionPart(
+            [Problem(f"{failed} {emails} could not be sent", "/mail?state=failed")]
+        )
+    return ConditionPart(fact="email works")
 
 
 def _moment(at: datetime) -> str:
@@ -141,7 +145,7 @@ def _today() -> date:
     return datetime.now(LAGOS).date()
 
 
-CHECKS: dict[Callable[[PageRequest], Awaitable[Finding]], str] = {
+CHECKS: dict[Callable[[PageRequest], Awaitable[ConditionPart]], str] = {
     _providers: "the providers",
     _jobs: "the jobs",
     _ledger: "the ledger",

@@ -5,7 +5,7 @@ from typing import Any
 
 from manilla.api.fields import address_problem
 from manilla.api.webhook_endpoints import events_problem
-from manilla.dashboard.credentials import OVERLAPS
+from manilla.dashboard.developers.credentials import OVERLAPS
 from manilla.kit import strict_json
 from manilla.kit.errors import Refusal
 from manilla.notify.endpoints import changes, deliveries, store

@@ -42,7 +42,7 @@ final class PaymentInfo
         public readonly bool $is_sandbox,
         /** @var list<string> The keywords that filter the gateways. Empty if you sent none. */
         public readonly array $allow_payment_methods,
-        /** Whether the merchant selected specific gateways in API Config. */
+        /** Whether the merchant selected specific gateways in Payment Gateway Controls. */
         public readonly bool $merchant_payment_methods_restricted,
         /** @var list<int> The ids of the gateways that checkout can offer. */
         public readonly array $merchant_payment_method_ids,

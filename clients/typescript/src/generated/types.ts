@@ -319,7 +319,7 @@ export interface PaymentInfo {
   is_sandbox: boolean;
   /** The keywords that filter the gateways. Empty if you sent none. */
   allow_payment_methods: (string)[];
-  /** Whether the merchant selected specific gateways in API Config. */
+  /** Whether the merchant selected specific gateways in Payment Gateway Controls. */
   merchant_payment_methods_restricted: boolean;
   /** The ids of the gateways that checkout can offer. */
   merchant_payment_method_ids: (number)[];

@@ -6,7 +6,7 @@ from typing import Any
 
 from manilla.api.fields import address_problem
 from manilla.audit import audit
-from manilla.dashboard.explorer import receiver_url
+from manilla.dashboard.developers.explorer import receiver_url
 from manilla.kit import strict_json
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
