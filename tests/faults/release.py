@@ -26,11 +26,15 @@ def find(project: Path, age: int) -> str:
     return commits[age - 1]
 
 
-def unpack(project: Path, commit: str, folder: Path) -> Path:
-    """Unpacks the release's platform, simulator and client, and installs its dependencies."""
+def unpack(
+    project: Path, commit: str, folder: Path, *more: str, requirements: str = REQUIREMENTS
+) -> Path:
+    """Unpacks the release's platform, simulator and client, and installs its dependencies.
+
+    `more`: further files and folders of the release.
+    """
     archive = folder / "release.tar"
-    parts = ("manilla", *ADDITIONAL, REQUIREMENTS)
-    command = ["git", "archive", commit, *parts]
+    command = ["git", "archive", commit, "manilla", *ADDITIONAL, requirements, *more]
     archive.write_bytes(subprocess.check_output(command, cwd=project))
     code = folder / "release"
     code.mkdir()
@@ -38,7 +42,7 @@ def unpack(project: Path, commit: str, folder: Path) -> Path:
     installer = project / "tools" / "install.py"
     # Install with the base interpreter, because the tests' environment may not contain pip.
     interpreter = Path(sys.base_prefix) / "bin" / "python3"
-    install = [interpreter, installer, code / ENVIRONMENT, code / REQUIREMENTS]
+    install = [interpreter, installer, code / ENVIRONMENT, code / requirements]
     subprocess.run(install, check=True)
     return code
 
