@@ -10,7 +10,7 @@ import msgspec
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
-from manilla.kit.jobs.claims import deletion, keys
+from manilla.kit.jobs.claims import KEY, deletion, key, keys
 from manilla.kit.sessions.expiry import delete_older
 from manilla.kit.sessions.rows import columns
 from manilla.mail import outbox
@@ -19,6 +19,7 @@ from manilla.notify import notification_ids, signing
 
 RETRY_SECONDS = (10.0, 60.0)
 BUSY_SECONDS, SLOW_BUSY_SECONDS = 0.1, 1.0
+_KEY = ", ".join(KEY)
 
 Due = TypeVar("Due", bound="DueMessage")
 
@@ -168,7 +169,7 @@ def end_of_jobs(*after: str) -> str:
     parts `after` lock the messages before the jobs, as code does that schedules a message again.
     """
     jobs = deletion(1 + len(AttemptResult.__struct_fields__), after=after)
-    return f", ended AS ({jobs}) SELECT fence FROM ended"
+    return f", ended AS ({jobs}) SELECT {_KEY} FROM ended"
 
 
 _CHANGE = """
@@ -204,8 +205,8 @@ async def record_and_end(db: Database, sql: str, results: Sequence[DeliveryResul
     """Runs an SQL statement that starts with `STORED` and ends with `ended`."""
     jobs = [each.ended for each in results if each.ended is not None]
     attempts = parameters([each.attempt for each in results])
-    deleted = {record["fence"] for record in await db.records_by_key(sql, *attempts, *keys(jobs))}
-    return [each.ended is not None and each.ended.fence in deleted for each in results]
+    deleted = {tuple(row) for row in await db.records_by_key(sql, *attempts, *keys(jobs))}
+    return [each.ended is not None and key(each.ended) in deleted for each in results]
 
 
 async def _mail_failure(connection: Connection, row: Any) -> None:

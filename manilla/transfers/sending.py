@@ -103,7 +103,7 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
            AND t.provider = m.provider AND {table.is_unchanged}
            AND (SELECT reason
                   FROM hold_of_outgoing(t.merchant_id, t.environment, {table.on_behalf})) IS NULL
-        RETURNING t.trx_id, m.fence""",
+        RETURNING t.merchant_id, t.trx_id, m.fence""",
         [each.job.merchant_id for each in marks],
         [each.job.subject for each in marks],
         [each.job.fence for each in marks],
@@ -113,8 +113,9 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
         [each.provider for each in marks],
         [each.destination for each in marks],
     )
-    marked = {(record["trx_id"], record["fence"]) for record in records}
-    return [(each.job.subject, each.job.fence) in marked for each in marks]
+    marked = {tuple(record) for record in records}
+    jobs = [each.job for each in marks]
+    return [(job.merchant_id, job.subject, job.fence) in marked for job in jobs]
 
 
 async def is_unchanged(db: Database, table: TransferTable, transfer: Transfer) -> bool:

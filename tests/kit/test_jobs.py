@@ -54,6 +54,21 @@ async def test_a_claimed_job_belongs_to_one_worker(db: Database, kind: str) -> N
     assert sorted(job.subject for claimed in results for job in claimed) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("kind", ["fences", "fences.fair"])
+async def test_each_job_of_a_claim_has_a_fence_of_its_own(db: Database, kind: str) -> None:
+    for number in range(10):
+        await jobs.put(db, number, kind, "a")
+    if kind == "fences":
+        claimed = await claims.claim(db, {kind: 10})
+    else:
+        claimed, _ = await claims.claim_fairly(db, kind, 10, -1)
+    assert len({job.fence for job in claimed}) == 10
+    held = await db.records("SELECT merchant_id, fence, lease FROM job WHERE kind = $1", kind)
+    fences = {job.merchant_id: job.fence for job in claimed}
+    assert {row["merchant_id"]: row["fence"] for row in held} == fences
+    assert {row["merchant_id"]: row["lease"] for row in held} == fences
+
+
 async def test_a_worker_stalled_past_its_lease_cannot_finish_the_job(
     db: Database, kind: str
 ) -> None:

@@ -4,10 +4,14 @@ import asyncio
 import hmac
 import time
 
+import msgspec
 import pytest
 
+from manilla.kit import jobs
+from manilla.kit.jobs import claims
 from manilla.notify import delivery, redeliver
 from manilla.notify.outbox import DELIVER
+from manilla.notify.queries import DeliveryResult
 from manilla.payments.checkout import SandboxOutcome
 from tests import clock
 from tests.limits import CALL_SECONDS
@@ -223,6 +227,30 @@ async def test_the_last_delivery_of_a_transaction_deletes_its_job(deliveries: De
     key = deliveries.merchant.new.id, DELIVER
     left = "SELECT count(*) FROM job WHERE merchant_id = $1 AND kind = $2"
     assert await deliveries.services.db.number(left, *key) == 0
+
+
+async def test_a_job_with_a_new_event_does_not_count_as_deleted_with_the_others(
+    deliveries: Deliveries,
+) -> None:
+    """The worker would not release the job, which would wait until its lease ends."""
+    db, destination = deliveries.services.db, deliveries.delivery._destination
+    for _ in range(2):
+        await deliveries.finish_payment()
+    claimed, _ = await claims.claim_fairly(db, DELIVER, 2, deliveries.merchant.new.id - 1)
+    # Jobs are identified by their keys, so equal fences make no difference.
+    held = [msgspec.structs.replace(job, fence=1) for job in claimed]
+    await db.execute(
+        "UPDATE job SET fence = 1, lease = 1 WHERE kind = $1 AND subject = ANY ($2::text[])",
+        *(DELIVER, [job.subject for job in held]),
+    )
+    await jobs.put(db, held[0].merchant_id, DELIVER, held[0].subject)
+    attempts = [
+        await deliveries.delivery._attempt(due, time.monotonic())
+        for due in await destination.due(held)
+        if due is not None
+    ]
+    results = [DeliveryResult(attempt, job) for attempt, job in zip(attempts, held, strict=True)]
+    assert await destination.record(results) == [False, True]
 
 
 async def test_resending_a_transaction_starts_with_its_oldest_notification(

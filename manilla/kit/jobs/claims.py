@@ -21,8 +21,11 @@ _READ_MAX = 16  # a claim reads at most this many merchants for each free slot
 _CLAIM = """
         UPDATE job
            SET leased_until = now() + $3, attempts = attempts + 1,
-               (fence, lease) = (SELECT number, number FROM nextval('job_fence') AS number
-                                  WHERE job.kind IS NOT NULL)  -- one for each job
+               -- The condition refers to the job, so that each job gets a number of its own. In
+               -- FROM, a function without such a reference returns one number for all jobs.
+               (fence, lease) = (SELECT number, number
+                                   FROM (SELECT nextval('job_fence') AS number
+                                          WHERE job.kind IS NOT NULL) AS new)
          WHERE ctid = ANY (ARRAY(SELECT place FROM due))
         RETURNING merchant_id, kind, subject, attempts, failures, fence"""
 
@@ -117,6 +120,14 @@ def _fair_claim(kind: str) -> str:
           LEFT JOIN claimed ON true"""
 
 
+KEY = ("merchant_id", "kind", "subject", "fence")  # a claimed job's key: the row, and the claim
+_KEY_OF_MINE = ", ".join(f"mine.{name}" for name in KEY)
+
+
+def key(job: Job) -> tuple[int, str, str, int]:
+    return job.merchant_id, job.kind, job.subject, job.fence
+
+
 def keys(jobs: Sequence[Job]) -> tuple[list[int], list[str], list[str], list[int]]:
     return (
         [job.merchant_id for job in jobs],
@@ -150,13 +161,13 @@ _DUE_AGAIN = "greatest(job.due_at, now())"
 def deletion(first: int = 1, *, after: Sequence[str] = ()) -> str:
     """Returns the SQL that deletes jobs, except jobs with an event since the claim.
 
-    The parameters from number `first` on are the jobs' `keys`. Returns the deleted jobs' fences.
+    The parameters from number `first` on are the jobs' `keys`. Returns the deleted jobs' `KEY`s.
     `after` names the parts (WITH) of the same SQL statement that must run before. PostgreSQL
     evaluates conditions that do not depend on a row first.
     """
     mine = _mine(first).replace("FROM unnest", "USING unnest", 1)
     order = "".join(f" AND (SELECT count(*) FROM {part}) >= 0" for part in after)
-    return f"DELETE FROM job {mine} AND job.fence = mine.fence{order} RETURNING mine.fence"
+    return f"DELETE FROM job {mine} AND job.fence = mine.fence{order} RETURNING {_KEY_OF_MINE}"
 
 
 def putting_off(first: int = 1) -> str:
