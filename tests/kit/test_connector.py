@@ -10,13 +10,16 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from manilla.kit.db import Database, UnusableDatabase, connect
+from manilla.kit.db import Database, UnusableDatabase, connect, session
+from manilla.kit.embedded.postgres import APPLICATION, SUPERUSER, Cluster
 from manilla.kit.errors import Unavailable
 from manilla.kit.sessions import connector
-from manilla.kit.sessions.connector import Connector
+from manilla.kit.sessions.connector import SEARCH_PATH, Connector
+from manilla.kit.sessions.reader import Standby
 from manilla.settings import Settings
 from manilla.wiring import open_services
 from tests import clock
+from tests.databases import database
 from tests.faults.proxy import Proxy, proxied
 from tests.instance import free_port
 from tests.limits import limited
@@ -210,3 +213,40 @@ async def test_a_session_that_commits_sends_no_request_to_cancel(settings: Setti
     assert sent.done()
     assert not session._cancellations
     await session.close()
+
+
+@pytest.fixture
+async def shadowed(cluster: Cluster, settings: Settings) -> AsyncIterator[Settings]:
+    """A database whose settings put another schema before the one of the tables."""
+    own = await database(cluster, settings, "shadowed", is_migrated=True)
+    superuser = await Database.open(cluster.url(SUPERUSER, "postgres"), size=1, name="tests")
+    of_role = f"ALTER ROLE {APPLICATION} IN DATABASE shadowed"
+    await superuser.execute("ALTER DATABASE shadowed SET search_path = shadow, pg_catalog, public")
+    await superuser.execute(f"{of_role} SET search_path = shadow, pg_catalog, public")
+    yield own
+    await superuser.execute(f"{of_role} RESET ALL")
+    await superuser.close()
+
+
+async def test_no_setting_of_the_role_or_the_database_replaces_the_search_path(
+    shadowed: Settings,
+) -> None:
+    """A function in another schema never takes the place of ours."""
+    url = f"{shadowed.database_url}&search_path=shadow&options=-csearch_path%3Dshadow"
+    db = await Database.open(url, size=1, name="tests")
+    standby = await Standby.open(f"{url}&target_session_attrs=any", size=1, name="tests")
+    kept = db.keep_connection({"work_mem": "8MB"})
+    show = "SELECT current_setting('search_path')"
+    try:
+        async with session(url, statement_seconds=None) as raw:
+            found = [await raw.fetchval(show)]
+        found += [await db.value(show)]
+        found += [next(iter(row)) for row in await db.records_by_key(show)]
+        found += [next(iter(row)) for row in await kept.records(show)]
+        async with db.transaction() as connection:
+            found.append(await connection.value(show))
+        found.append(await standby.pool.value(show))
+        assert found == [SEARCH_PATH] * 6
+    finally:
+        await standby.close()
+        await db.close()

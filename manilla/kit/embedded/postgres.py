@@ -129,7 +129,8 @@ async def create_database(url: str, passwords: Mapping[str, str]) -> None:
 
     The URL is the superuser's. The application's role cannot run migrations.
     """
-    connection = await asyncpg.connect(url)
+    # As in `kit/sessions/connector.py`, no setting of the database can replace the search path.
+    connection = await asyncpg.connect(url, server_settings={"search_path": "pg_catalog"})
     try:
         for role in (OWNER, APPLICATION):
             if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):

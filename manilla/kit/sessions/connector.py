@@ -28,6 +28,11 @@ _KEEPALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 20_000),
 )
 
+# Every session requests this search path when it starts, so a setting of the role or the database
+# has no effect on it. PostgreSQL searches `pg_catalog` first. Without `pg_temp` at the end, a
+# temporary table would hide a table with the same name.
+SEARCH_PATH = "public, pg_temp"
+
 # These errors mean that the server is unreachable, full or stopping. A later attempt may succeed.
 PASSING = (
     OSError,
@@ -116,7 +121,13 @@ class Connector:
         return session
 
     async def _connect(self, **options: Any) -> Session:
-        options = {**options, **self._options, "timeout": self._host_seconds()}
+        settings = {**options.pop("server_settings", {}), "search_path": SEARCH_PATH}
+        options = {
+            **options,
+            **self._options,
+            "server_settings": settings,
+            "timeout": self._host_seconds(),
+        }
         failed: dict[Host, Exception] = {}
         rest = self._hosts
         if (last := self._last) is not None:
