@@ -13,6 +13,7 @@ from manilla.kit.clock import LAGOS, start_of_day
 from manilla.kit.db import Connection
 from manilla.ledger.invariants import merchants_elsewhere
 from manilla.ledger.trx_ids import TRX_IDS
+from manilla.proofs.access import ACCESS
 from manilla.proofs.verify import Account, Seal
 
 # A transaction that was open when the seal was made can have rows with an earlier time.
@@ -122,6 +123,7 @@ SMALL = (
     "provider_balances_equal_the_ledger",
     "wallets_are_covered_by_providers",
     "open_transfers_are_within_the_term",
+    *(rule.name for rule in ACCESS),
 )
 
 

@@ -21,7 +21,7 @@ from manilla.ledger.invariants import Invariant
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.people.roles import permissions_of
-from manilla.proofs import checks, new_rows, recomputed, stored_code, verify
+from manilla.proofs import access, catalog, checks, new_rows, recomputed, verify
 from manilla.proofs.checks import Listing
 from manilla.proofs.new_rows import ALL_ROWS, NewTransactions, RowLimit
 from manilla.proofs.tables import CheckedRule, ListedRows, PackSection, PackTable, check_of
@@ -197,7 +197,7 @@ def _steps(
     for section, listing in LISTS:
         yield partial(_list, section, listing, ALL_ROWS)
     yield partial(_compare_days, options, moment)
-    yield _compare_code
+    yield _compare_catalog
     for section, rule in rules:
         if rule.name in new_rows.SUMS:
             yield partial(_check_sums, section, rule, verifying)
@@ -209,6 +209,7 @@ def _rules(moment: datetime, options: PackOptions) -> dict[PackSection, Sequence
         PackSection.RECONCILIATION: (checks.CLEARING_DIFFERENCES,),
         PackSection.TRANSFERS: checks.TRANSFERS,
         PackSection.PEOPLE: checks.DECISIONS,
+        PackSection.SCHEMA: access.ACCESS,
         PackSection.COVER: (
             *checks.terms(moment, options.term_days),
             *(
@@ -330,19 +331,23 @@ async def _verify_audit_log(
     return result, f"{verdict.last_id}:{verdict.last_hash}"
 
 
-async def _compare_code(connection: Connection) -> list[PackTable]:
-    found = [msgspec.structs.asdict(each) for each in await stored_code.compare(connection)]
-    sql = f"{stored_code.FUNCTIONS};\n{stored_code.TRIGGERS}"
+async def _compare_catalog(connection: Connection) -> list[PackTable]:
+    found = await catalog.compare(connection)
+    rows = [msgspec.structs.asdict(each) for each in found if each.problem]
+    sql = f"{catalog.SETTINGS};\n{catalog.OBJECTS}"
     result = check_of(
-        PackSection.CODE,
-        "stored_code_is_of_this_version",
-        "The functions and triggers in the database are those of this version, and no trigger is "
-        "disabled.",
-        [row for row in found if row["problem"]],
+        PackSection.SCHEMA,
+        "schema_is_of_this_version",
+        "The database has exactly the tables, columns, constraints, indexes, triggers, rules, "
+        "functions and types of this version, and none of them is disabled.",
+        rows,
         sql,
     )
-    title = "Functions and triggers in the database, with the SHA-256 of their definitions"
-    return [result, ListedRows(PackSection.CODE, "stored_code", title, found, sql)]
+    title = "Objects in the database with their definitions. A function has the SHA-256 of its SQL"
+    objects = [
+        {"type": each.type, "name": each.name, "definition": each.definition} for each in found
+    ]
+    return [result, ListedRows(PackSection.SCHEMA, "schema", title, objects, sql)]
 
 
 async def _facts(

@@ -17,7 +17,7 @@ class PackSection(StrEnum):
     TRANSFERS = "Transfers"
     PEOPLE = "People and approvals"
     COVER = "Cover"
-    CODE = "Version and stored code"
+    SCHEMA = "Version and schema"
 
 
 class PackTable(msgspec.Struct, frozen=True):

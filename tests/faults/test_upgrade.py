@@ -16,6 +16,7 @@ import pytest
 from manilla.kit.db import Database
 from manilla.kit.embedded.postgres import Cluster
 from manilla.ledger import invariants
+from manilla.proofs import catalog
 from manilla.settings import Settings
 from manilla.sql import migrate
 from tests.client import Reply, Site
@@ -162,6 +163,7 @@ async def test_an_upgrade_from_an_earlier_release_under_load_answers_no_5xx(
             await callers.until_more()
         assert callers.refusals == []
         await _check_invariants(on, callers)
+        await _check_catalog(on)
 
 
 async def _callers(old: Programs, on: Settings) -> Callers:
@@ -187,5 +189,16 @@ async def _check_invariants(on: Settings, callers: Callers) -> None:
         debits = await db.value("SELECT count(*) FROM posting WHERE kind = 'payout'")
         assert debits == len(callers.payouts)
         assert [f for f in await invariants.check(db, ALL) if f.count] == []
+    finally:
+        await db.close()
+
+
+async def _check_catalog(on: Settings) -> None:
+    """An upgraded database has the same schema as a new one."""
+    db = await Database.open(on.database_url, size=1, name="tests")
+    try:
+        async with db.read_only() as connection:
+            found = await catalog.compare(connection)
+        assert [each for each in found if each.problem] == []
     finally:
         await db.close()
