@@ -1,6 +1,8 @@
 """The pack finds each change of the schema, of privileges and of settings."""
 
+import asyncio
 import contextlib
+import subprocess
 from collections.abc import AsyncIterator
 
 import pytest
@@ -328,3 +330,28 @@ async def test_changed_access_is_found(superuser: Database, sql: str, rule: str)
 async def test_what_operators_may_do_is_no_finding(superuser: Database, sql: str) -> None:
     async with _changed(superuser, sql) as connection:
         assert (await _problems(connection), await _broken(connection)) == ([], [])
+
+
+@pytest.mark.long
+async def test_a_restored_database_has_the_same_catalog(
+    cluster: Cluster, superuser: Database
+) -> None:
+    """PostgreSQL stores some expressions in another form when it reads their definition again."""
+    async with superuser.connection() as connection:
+        await connection.execute("DROP DATABASE IF EXISTS restored")
+        await connection.execute(f"CREATE DATABASE restored OWNER {OWNER} TEMPLATE template0")
+    dump, restore = cluster.binaries / "pg_dump", cluster.binaries / "psql"
+    source, target = (cluster.url(SUPERUSER, name) for name in (NAME, "restored"))
+    done = await asyncio.to_thread(
+        subprocess.run, [dump, source], capture_output=True, check=True, text=True
+    )
+    words = [restore, target, "-q", "-v", "ON_ERROR_STOP=1"]
+    await asyncio.to_thread(
+        subprocess.run, words, input=done.stdout, capture_output=True, check=True, text=True
+    )
+    db = await Database.open(target, size=1, name="tests")
+    try:
+        async with db.read_only() as connection:
+            assert (await _problems(connection), await _broken(connection)) == ([], [])
+    finally:
+        await db.close()
