@@ -32,7 +32,8 @@ PAYOUTS: tuple[Invariant, ...] = (
                   AND g.kind = 'payout'
             WHERE g.reason IS DISTINCT FROM {DESTINATION}
               AND NOT (g.reason IS NULL AND (
-                       g.posted_at < (SELECT since FROM destination_epoch) OR EXISTS (
+                       g.posted_at < coalesce((SELECT since FROM destination_epoch), '-infinity')
+                       OR EXISTS (
                            SELECT FROM posting_chain a
                             WHERE a.merchant_id = g.merchant_id
                               AND g.id BETWEEN a.first_id AND a.last_id)))""",

@@ -10,6 +10,7 @@ import msgspec
 
 from manilla.ledger.invariants import Invariant
 from manilla.ledger.posting import PostingKind
+from manilla.proofs.verify import NUMBERED_HERE
 
 KINDS = ", ".join(f"'{kind}'" for kind in PostingKind)
 
@@ -109,6 +110,51 @@ COMPLETENESS: tuple[Invariant, ...] = (
          WHERE (m.amount_minor, m.currency::text, m.booked_at)
                IS DISTINCT FROM (-e.amount_minor, e.currency::text, p.posted_at)""",
     ),
+)
+
+# Some rows excuse what would be a finding of another rule. These rules are about such rows. A name
+# with a schema also has the rows of merchants that live in another cell.
+EXCUSES: tuple[Invariant, ...] = (
+    Invariant(
+        "notifications_were_kept_for_90_days",
+        "No notification was deleted before it was 90 days old.",
+        """SELECT merchant_id, until FROM public.deleted_notifications
+            WHERE until > now() - interval '90 days'""",
+    ),
+    Invariant(
+        "payouts_have_digests_since_the_upgrade",
+        "Payouts without a digest of their destination are older than the upgrade to the version "
+        "that writes digests.",
+        f"""SELECT first.since, first.id AS first_posting_with_digest, c.linked_at
+             FROM (SELECT (SELECT since FROM destination_epoch) AS since, min(p.id) AS id
+                     FROM posting p
+                    WHERE p.kind = 'payout' AND p.reason LIKE 'sha256:%'
+                      AND {NUMBERED_HERE.format(row="p", id="id")}) AS first
+             LEFT JOIN posting_chain c
+                  ON first.id BETWEEN c.first_id AND c.last_id AND c.merchant_id IS NULL
+            WHERE first.since IS NULL OR first.since > now() + interval '10 minutes'
+               OR c.linked_at < first.since - interval '10 minutes'""",
+    ),
+    Invariant(
+        "merchants_elsewhere_have_moved",
+        "The audit log has the move of each merchant that lives in another cell.",
+        """SELECT f.merchant_id, f.state, f.cell, f.since, last.action AS last_entry
+             FROM public.merchant_fence f
+             LEFT JOIN LATERAL (
+                  SELECT a.action FROM public.audit a
+                   WHERE a.merchant_id = f.merchant_id
+                     AND (a.action IN ('cell.move.arrive', 'cell.move.depart')
+                          OR (a.action = 'cell.move.begin' AND f.state = 'arriving'))
+                   ORDER BY a.id DESC LIMIT 1) AS last ON true
+            WHERE f.state IN ('left', 'partial', 'arriving')
+              AND last.action IS DISTINCT FROM CASE f.state WHEN 'arriving' THEN 'cell.move.begin'
+                                                            ELSE 'cell.move.depart' END""",
+    ),
+)
+MERCHANTS_ELSEWHERE = Listing(
+    "merchants_elsewhere",
+    "Merchants that live in another cell, whose rows here are a copy that no rule checks",
+    "SELECT merchant_id, state, cell, since FROM merchant_fence WHERE lives_elsewhere(merchant_id)",
 )
 
 # All references under which a transfer was sent to a provider, or can be sent.

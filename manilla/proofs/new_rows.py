@@ -123,6 +123,8 @@ SMALL = (
     "provider_balances_equal_the_ledger",
     "wallets_are_covered_by_providers",
     "open_transfers_are_within_the_term",
+    "notifications_were_kept_for_90_days",
+    "merchants_elsewhere_have_moved",
     *(rule.name for rule in ACCESS),
 )
 

@@ -44,6 +44,7 @@ DAYS_MAX = 100_000  # more than the days of all providers in a lifetime
 
 LISTS = (
     (PackSection.COMPLETENESS, checks.ARRIVALS),
+    (PackSection.COMPLETENESS, checks.MERCHANTS_ELSEWHERE),
     (PackSection.TRANSFERS, checks.UNKNOWN_OUTCOMES),
     (PackSection.PEOPLE, checks.PEOPLE),
     (PackSection.PEOPLE, checks.API_KEYS),
@@ -205,7 +206,10 @@ def _steps(
 
 def _rules(moment: datetime, options: PackOptions) -> dict[PackSection, Sequence[Invariant]]:
     return {
-        PackSection.COMPLETENESS: (*PAYMENTS, *PAYOUTS, *checks.COMPLETENESS),
+        PackSection.COMPLETENESS: (
+            *(*PAYMENTS, *PAYOUTS),
+            *(*checks.COMPLETENESS, *checks.EXCUSES),
+        ),
         PackSection.RECONCILIATION: (checks.CLEARING_DIFFERENCES,),
         PackSection.TRANSFERS: checks.TRANSFERS,
         PackSection.PEOPLE: checks.DECISIONS,

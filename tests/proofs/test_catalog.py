@@ -1,7 +1,6 @@
 """The pack finds each change of the schema, of privileges and of settings."""
 
 import asyncio
-import contextlib
 import subprocess
 from collections.abc import AsyncIterator
 
@@ -14,6 +13,7 @@ from manilla.proofs import catalog
 from manilla.proofs.access import ACCESS
 from manilla.settings import Settings
 from tests.databases import database
+from tests.rolled_back import rolled_back
 from tools.catalog import text
 
 SETTINGS, PRIVILEGES = (rule.name for rule in ACCESS)
@@ -280,20 +280,6 @@ async def superuser(cluster: Cluster, settings: Settings) -> AsyncIterator[Datab
     await db.close()
 
 
-@contextlib.asynccontextmanager
-async def _changed(superuser: Database, sql: str) -> AsyncIterator[Connection]:
-    """Runs the statements in a transaction that is rolled back."""
-    with contextlib.suppress(_RolledBackError):
-        async with superuser.transaction() as connection:
-            await connection.execute(sql)
-            yield connection
-            raise _RolledBackError
-
-
-class _RolledBackError(Exception):
-    pass
-
-
 async def _problems(connection: Connection) -> list[str]:
     return [each.name for each in await catalog.compare(connection) if each.problem]
 
@@ -316,19 +302,19 @@ async def test_the_file_is_the_catalog_of_a_new_database(superuser: Database) ->
     ],
 )
 async def test_a_changed_object_is_found(superuser: Database, sql: str, found: str) -> None:
-    async with _changed(superuser, sql) as connection:
+    async with rolled_back(superuser, sql) as connection:
         assert any(found in name for name in await _problems(connection))
 
 
 @pytest.mark.parametrize(("sql", "rule"), ACCESSES.values(), ids=ACCESSES)
 async def test_changed_access_is_found(superuser: Database, sql: str, rule: str) -> None:
-    async with _changed(superuser, sql) as connection:
+    async with rolled_back(superuser, sql) as connection:
         assert await _broken(connection) == [rule]
 
 
 @pytest.mark.parametrize("sql", HARMLESS.values(), ids=HARMLESS)
 async def test_what_operators_may_do_is_no_finding(superuser: Database, sql: str) -> None:
-    async with _changed(superuser, sql) as connection:
+    async with rolled_back(superuser, sql) as connection:
         assert (await _problems(connection), await _broken(connection)) == ([], [])
 
 

@@ -5,11 +5,13 @@ from datetime import timedelta
 import pytest
 
 from manilla.kit.db import Database
-from manilla.proofs import chain, pack, tables
+from manilla.ledger import invariants
+from manilla.proofs import chain, checks, pack, tables
 from manilla.proofs.pack import Pack, PackOptions
 from manilla.settings import Settings
 from tests.proofs.ledger_story import PROVIDER, LedgerStory
 from tests.reconciliation.ledger_samples import Account
+from tests.rolled_back import rolled_back
 
 
 @pytest.fixture(autouse=True)
@@ -130,3 +132,56 @@ async def test_development_mode_has_no_providers_balances_to_check(settings: Set
     assert "wallets_are_covered_by_providers" not in names
     assert "reported_balances_are_within_the_term" not in names
     assert found.facts["provider_balances_are_checked"] is False
+
+
+CELL = "INSERT INTO cell (name, base_url, first_merchant, last_merchant)"
+ANOTHER_CELL = f"{CELL} VALUES ('b', 'https://b.example', 1000000, 2000000)"
+FENCE = f"""
+    {ANOTHER_CELL};
+    INSERT INTO merchant_fence (merchant_id, cell, state)
+    SELECT merchant_id, 'b', '{{state}}' FROM posting ORDER BY id LIMIT 1"""
+EPOCH = "ALTER TABLE destination_epoch DISABLE TRIGGER USER"
+DELETED = """
+    INSERT INTO deleted_notifications (merchant_id, until)
+    SELECT merchant_id, now() - interval '{age}' FROM posting ORDER BY id LIMIT 1"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "sql"),
+    [
+        ("notifications_were_kept_for_90_days", DELETED.format(age="0")),
+        ("notifications_were_kept_for_90_days", DELETED.format(age="89 days")),
+        ("notifications_were_kept_for_90_days", DELETED.format(age="-1000 years")),
+        (
+            "payouts_have_digests_since_the_upgrade",
+            f"{EPOCH}; UPDATE destination_epoch SET since = now() + interval '1 year'",
+        ),
+        (
+            "payouts_have_digests_since_the_upgrade",
+            f"""{EPOCH}; UPDATE destination_epoch SET since = (
+                    SELECT max(linked_at) + interval '11 minutes' FROM posting_chain)""",
+        ),
+        ("payouts_have_digests_since_the_upgrade", f"{EPOCH}; DELETE FROM destination_epoch"),
+        ("merchants_elsewhere_have_moved", FENCE.format(state="left")),
+        ("merchants_elsewhere_have_moved", FENCE.format(state="partial")),
+        ("merchants_elsewhere_have_moved", FENCE.format(state="arriving")),
+    ],
+)
+async def test_a_row_that_would_excuse_a_finding_is_found(
+    owner: Database, story: LedgerStory, rule: str, sql: str
+) -> None:
+    async with rolled_back(owner, sql) as connection:
+        found = [await invariants.find(connection, each) for each in checks.EXCUSES]
+        assert [finding.name for finding in found if finding.count] == [rule]
+
+
+async def test_rows_that_excuse_no_finding(owner: Database, story: LedgerStory) -> None:
+    moved = """
+        INSERT INTO audit (id, at, actor_kind, actor_name, action, subject, merchant_id, detail,
+                           previous_hash, hash)
+        SELECT 999999, now(), 'system', 'x', 'cell.move.depart', 'x', merchant_id, '{}', '', ''
+          FROM merchant_fence"""
+    sql = f"{DELETED.format(age='91 days')}; {FENCE.format(state='left')}; {moved}"
+    async with rolled_back(owner, sql) as connection:
+        found = [await invariants.find(connection, each) for each in checks.EXCUSES]
+        assert [finding.name for finding in found if finding.count] == []
