@@ -68,6 +68,10 @@ class TimeLimits(msgspec.Struct, frozen=True):
     # Calls to providers
     provider_connect_seconds: float = 3
     provider_call_seconds: float = 15
+    # The total time for sending a transfer, which can take several calls. A worker renews its lease
+    # every few seconds. This limit leaves time for that: it must end before the lease does, because
+    # the next worker may send the transfer again.
+    transfer_send_seconds: float = 25
     route_seconds: float = 20
     bank_list_seconds: float = 5
     payouts_query_seconds: float = 45  # after this time, the current run queries no more payouts

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from manilla.kit import crash
+from manilla.kit import crash, time_limits
 from manilla.kit.batch import Batcher
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
@@ -35,6 +35,7 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails, Schedule
 from manilla.providers.slots import ProviderSlots
+from manilla.providers.wire import limit_calls
 from manilla.transfers import reports, sending
 from manilla.transfers.events import (
     EVENTS,
@@ -203,10 +204,11 @@ class TransferMachine:
     async def _send(
         self, adapter: Adapter, order: TransferOrder | RefundOrder, reference: str
     ) -> ProviderAnswer:
-        if isinstance(order, RefundOrder):
-            # If a provider's refunds have references, it accepts our transaction id unchanged.
-            return await adapter.refund(order)
-        answer = await adapter.send(msgspec.structs.replace(order, reference=reference))
+        with limit_calls(time_limits.current.transfer_send_seconds):
+            if isinstance(order, RefundOrder):
+                # If a provider's refunds have references, it accepts our transaction id unchanged.
+                return await adapter.refund(order)
+            answer = await adapter.send(msgspec.structs.replace(order, reference=reference))
         if not isinstance(answer, Done):
             return answer
         return Done(TransferState(TransferStatus.PENDING, **asdict(answer.value)))

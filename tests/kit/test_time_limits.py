@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from manilla.kit import time_limits
+from manilla.kit.jobs.runner import RENEW_SECONDS
 from manilla.kit.time_limits import TimeLimits
 from manilla.settings import BadConfiguration, Mode, apply_limits
 from tests.limits import PATIENT, as_variables, limited
@@ -37,6 +38,12 @@ def test_a_process_takes_its_limits_from_a_variable_in_development_mode_only() -
         apply_limits({"MANILLA_TIME_LIMITS": '{"acquire_seconds": 4}'}, Mode.PRODUCTION)
         apply_limits({}, Mode.DEVELOPMENT)
         assert time_limits.current == TimeLimits(acquire_seconds=3)
+
+
+def test_sending_a_transfer_ends_before_the_workers_lease() -> None:
+    """If the worker cannot renew its lease any more, the next worker may send the transfer."""
+    limits = TimeLimits()
+    assert limits.transfer_send_seconds + RENEW_SECONDS <= limits.lease_seconds
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"acquire_seconds": "long"}'])

@@ -6,11 +6,13 @@ import asyncpg
 import pytest
 
 from manilla.cells.moving.stored import Step
+from manilla.kit import jobs
 from manilla.kit.jobs import claims
 from manilla.kit.money import Money
 from manilla.merchants import wallets
+from manilla.payouts.initiate import SEND
 from tests.faults import transfer_webhooks
-from tests.faults.stalled_worker import StalledWorker
+from tests.faults.stalled_worker import StalledWorker, end_lease
 from tests.faults.stalled_worker import Step as WorkerStep
 from tests.moving.movers import Mover
 
@@ -77,16 +79,25 @@ async def test_a_move_keeps_other_merchants_out_of_the_fence(mover: Mover) -> No
 async def test_a_stalled_workers_payout_is_sent_exactly_once(
     mover: Mover, step: WorkerStep
 ) -> None:
-    """The worker resumes when the merchant lives in the other cell, which follows the payout."""
+    """The worker resumes when the merchant lives in the other cell, which follows the payout.
+
+    A webhook that arrives earlier does not make the other cell query the payout before the worker's
+    request must have ended. Otherwise, it could send the payout at the same time.
+    """
     lagos, abuja = mover.payers["lagos"], mover.payers["abuja"]
     trx_id = await lagos.pay_out()
     worker = StalledWorker(lagos.services, step)
     await worker.stall(lease_ends=False)
     await mover.move()
     was_marked = step is not WorkerStep.BEFORE_BEGIN
+    before = await lagos.calls()
+    await jobs.put(mover.db("abuja"), mover.merchant_id, SEND, trx_id)
+    await abuja.simulator.run_jobs()
+    assert await lagos.calls() == before
     await worker.resume()
     sent = len(await lagos.transfers())
     assert sent == (1 if was_marked else 0)
+    await end_lease(mover.db("abuja"), trx_id)
     await abuja.check_until(trx_id, "completed")
     assert len(await lagos.transfers()) == 1
     for cell in ("lagos", "abuja"):

@@ -13,6 +13,7 @@ from manilla.providers.port import Direction
 from manilla.transfers import sending
 from manilla.transfers.sending import PAYOUTS
 from tests import clock
+from tests.limits import limited
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, set_credentials
 from tests.rows import first_short
 from tests.waiting import until
@@ -103,6 +104,19 @@ async def test_a_send_that_never_arrived_is_sent_again_under_the_same_reference(
     assert (await payer.payout(trx_id)).status == "completed"
     calls = [call for call in await payer.calls(rail) if call.startswith("transfer")]
     assert calls == ["transfer", "transfer_status", "transfer", "transfer_status"]
+
+
+async def test_a_send_whose_calls_take_too_long_together_is_queried(payer: PayoutMerchant) -> None:
+    trx_id = await payer.pay_out()
+    with limited(transfer_send_seconds=0):
+        await payer.simulator.run_jobs()
+    assert not await payer.services.db.value(
+        "SELECT accepted_at FROM payout WHERE trx_id = $1", trx_id
+    )
+    await assert_open(payer, trx_id)
+    await payer.check_now(trx_id)
+    await assert_open(payer, trx_id)
+    await assert_sent_once(payer, "a", trx_id)
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import asyncpg
 
 from manilla.cells.moving.tables import FENCED
-from manilla.kit import changes
+from manilla.kit import changes, time_limits
 from manilla.kit.db import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import put_from
@@ -131,7 +132,8 @@ async def take_jobs(db: Database, merchant_id: int, *, with_held: bool) -> int:
     """Takes the merchant's jobs away from the workers. Returns how many jobs are left.
 
     Without its job, a worker can neither mark a transfer as sent nor claim it again. Jobs that a
-    worker holds are taken only if `with_held` is set.
+    worker holds are taken only if `with_held` is set. The worker may be calling a provider, and the
+    call goes on.
     """
     async with db.transaction() as connection:
         await pass_fence(connection, merchant_id)
@@ -141,10 +143,11 @@ async def take_jobs(db: Database, merchant_id: int, *, with_held: bool) -> int:
                 DELETE FROM job WHERE ctid = ANY (ARRAY(
                        SELECT ctid FROM job WHERE {_MOVES} AND ($2 OR {_FREE})
                           FOR UPDATE{"" if with_held else " SKIP LOCKED"}))
-                RETURNING {_JOB})
-            INSERT INTO moved_job AS known ({_JOB}) SELECT {_JOB} FROM taken
+                RETURNING {_JOB}, NOT {_FREE} AS was_held)
+            INSERT INTO moved_job AS known ({_JOB}, was_held) SELECT {_JOB}, was_held FROM taken
                 ON CONFLICT (merchant_id, kind, subject) DO UPDATE
-               SET due_at = least(known.due_at, excluded.due_at), parked_at = NULL, failures = 0""",
+               SET due_at = least(known.due_at, excluded.due_at), parked_at = NULL, failures = 0,
+                   was_held = known.was_held OR excluded.was_held""",
             *(merchant_id, with_held),
         )
         return await connection.number(f"SELECT count(*) FROM job WHERE {_MOVES}", merchant_id)
@@ -155,12 +158,19 @@ async def drain(db: Database, merchant_id: int) -> None:
     ends = time.monotonic() + DRAIN_SECONDS
     while await take_jobs(db, merchant_id, with_held=False):
         if time.monotonic() > ends:
-            return  # the fence stops the worker, and the second cell queries the outcome
+            # The fence stops the worker. The second cell queries the outcome after the worker's
+            # calls have ended.
+            return
         await asyncio.sleep(POLL_SECONDS)
 
 
 async def return_jobs(connection: Connection, merchant_id: int) -> None:
-    """Gives the jobs back to the workers of the cell."""
+    """Gives the jobs back to the workers of the cell.
+
+    The worker that held a job when it was taken may still be sending a transfer. A provider could
+    report that it does not know the transfer yet, and the transfer would be sent again. Therefore,
+    such a job gets a new lease, during which no worker can claim it, even if a webhook arrives.
+    """
     await connection.execute(
         put_from("SELECT merchant_id, kind, subject, due_at FROM moved_job WHERE merchant_id = $1"),
         merchant_id,
@@ -168,11 +178,13 @@ async def return_jobs(connection: Connection, merchant_id: int) -> None:
     await connection.execute(
         """
         UPDATE job SET parked_at = moved.parked_at, failures = moved.failures,
-               attempts = moved.attempts, last_error = moved.last_error
+               attempts = moved.attempts, last_error = moved.last_error,
+               leased_until = greatest(job.leased_until,
+                                       CASE WHEN moved.was_held THEN now() + $2::interval END)
           FROM moved_job moved
          WHERE moved.merchant_id = $1 AND (job.merchant_id, job.kind, job.subject)
                = (moved.merchant_id, moved.kind, moved.subject)""",
-        merchant_id,
+        *(merchant_id, timedelta(seconds=time_limits.current.lease_seconds)),
     )
     await delete_jobs(connection, merchant_id)
 
