@@ -202,7 +202,7 @@ async def live(
 
 
 async def check_active(connection: Connection, tenant: Tenant, number: int) -> None:
-    """Raises an error for a revoked or expired key. Must run in the debit's transaction."""
+    """Raises an error for a revoked or expired key. The caller has already debited the wallet."""
     if not await connection.has_row(
         f"""
         SELECT true FROM api_key

@@ -73,8 +73,6 @@ async def place(db: Database, caller: Caller, order: OrderedRefund) -> Initiated
     tenant = Tenant(caller.merchant_id, caller.environment)
     with acting(API):
         async with db.transaction() as connection:
-            if order.api_key is not None:
-                await api_keys.check_active(connection, tenant, order.api_key)
             key = order.repeat_key
             if key is not None and await idempotency.is_used(connection, tenant, key):
                 raise KeyUsedBefore
@@ -88,6 +86,10 @@ async def place(db: Database, caller: Caller, order: OrderedRefund) -> Initiated
             if not await initiate.write(connection, payment, refund):
                 await _check_reference(connection, tenant, order.ref_trx)
                 raise AssertionError("a reference that nobody has cannot conflict")
+            # The key can have been revoked while this transaction waited for the locks of the
+            # payment and the wallet, which it holds now.
+            if order.api_key is not None:
+                await api_keys.check_active(connection, tenant, order.api_key)
     return answer
 
 

@@ -1,5 +1,6 @@
 """Additional API keys: permissions, allowed networks, expiry and revocation."""
 
+import asyncio
 import itertools
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -32,6 +33,7 @@ from tests.dashboard.merchant_dashboard import new_dashboard
 from tests.freshness import outdate
 from tests.payments.orders import INITIATE, order
 from tests.payouts.payout_merchant import ACCOUNT, new_reference
+from tests.waiting import until
 
 PATH = "/api/v1/site-info"
 UNKNOWN = {"error": "Invalid API credentials.", "error_code": "INVALID_CREDENTIALS"}
@@ -348,6 +350,30 @@ async def test_a_refund_is_rejected_at_once_if_the_cached_key_has_ended(
     with pytest.raises(InvalidCredentials):
         await refund()
     assert await shop.balance() == balance
+
+
+@pytest.mark.parametrize("table", ["payment", "wallet"])
+async def test_a_refund_is_rejected_if_its_key_is_revoked_while_it_waits_for_a_lock(
+    services: Services, site: Site, table: str
+) -> None:
+    db, shop = services.db, await new_dashboard(services, site)
+    merchant = shop.merchant
+    trx_id = await shop.pay_in()
+    await new_key(services, merchant, Right.REFUNDS)
+    cached = await services.directory.of(merchant.environment, merchant.new.id)
+    made = OrderedRefund(trx_id=trx_id, ref_trx=new_reference(), amount=Decimal(1), api_key=1)
+    balance = await shop.balance()
+    async with db.transaction() as holding:
+        await holding.execute(
+            f"SELECT FROM {table} WHERE merchant_id = $1 FOR UPDATE", merchant.new.id
+        )
+        refunding = asyncio.create_task(refunds.place(db, cached, made))
+        await until(lambda: db.value("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"))
+        await api_keys.revoke(db, merchant.new.id, merchant.environment, 1)
+    with pytest.raises(InvalidCredentials):
+        await refunding
+    assert await shop.balance() == balance
+    assert await db.number("SELECT count(*) FROM refund WHERE payment_trx_id = $1", trx_id) == 0
 
 
 async def test_a_merchant_has_at_most_fifty_active_keys(
