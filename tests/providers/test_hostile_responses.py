@@ -263,6 +263,29 @@ async def test_a_response_about_another_transfer_is_unknown(
     assert isinstance(await each.charge_state("TXN1"), Unknown)
 
 
+FEES = ("fee", "totalFee", "fee_charged", "app_fee")
+
+
+@pytest.mark.parametrize("fee", [-10, "-10.00", "free", "NaN", [10], True])
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_an_invalid_fee_counts_as_none(
+    adapters: Adapters, server: Scripted, provider: str, fee: Any
+) -> None:
+    """The ledger posts what the provider has deducted, and an unknown result blocks the payout."""
+    each = adapters.of(provider)
+    transfer = {"reference": "TXN1", "amount": 5000.5, "currency": "NGN", **ANSWERS[provider]}
+    transfer |= dict.fromkeys(FEES, fee)
+    is_list = provider in ("providerc", "flutterwave")
+    server.answers(200, envelope(provider, [transfer] if is_list else transfer))
+    state = await each.transfer_state("TXN1")
+    assert isinstance(state, Done)
+    assert state.value.fee is None
+    server.answers(200, envelope(provider, transfer))
+    sent = await each.send(TRANSFER)
+    assert isinstance(sent, Done)
+    assert sent.value.fee is None
+
+
 @pytest.mark.parametrize(
     "amount", ["NaN", "Infinity", "1e400", "5000,50", "0x10", "", "1_0", True, [5], "5000.505"]
 )

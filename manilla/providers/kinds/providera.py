@@ -202,7 +202,7 @@ def _charge_state(data: Any, reference: str) -> port.ChargeState:
     return port.ChargeState(
         status=status,
         paid=reading.money(data, paid, currency) if is_paid else None,
-        fee=reading.optional_money(data, "fee", currency),
+        fee=reading.fee(data, "fee", currency),
         reason=reading.optional_text(data, "reason"),
     )
 
@@ -211,7 +211,7 @@ def _sent(data: Any, order: port.TransferOrder) -> port.Sent:
     reading.same_reference(data, "reference", order.reference)
     return port.Sent(
         reading.optional_text(data, "trace_id") or None,
-        reading.optional_money(data, "fee", order.amount.currency),
+        reading.fee(data, "fee", order.amount.currency),
     )
 
 
@@ -221,7 +221,7 @@ def _transfer_state(data: Any, reference: str) -> port.TransferState:
     return port.TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         amount=reading.money(data, "amount", currency),
-        fee=reading.optional_money(data, "fee", currency),
+        fee=reading.fee(data, "fee", currency),
         message=reading.optional_text(data, "message"),
         provider_reference=reading.optional_text(data, "trace_id") or None,
     )

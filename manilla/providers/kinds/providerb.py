@@ -196,7 +196,7 @@ def _charge_state(data: Any, reference: str) -> port.ChargeState:
     return port.ChargeState(
         status=status,
         paid=reading.money(data, "amount", currency) if is_paid else None,
-        fee=reading.optional_money(data, "fee", currency),
+        fee=reading.fee(data, "fee", currency),
         reason=reading.optional_text(data, "reason"),
     )
 

@@ -163,7 +163,7 @@ def _charge_state(data: Any, reference: str) -> port.ChargeState:
     return port.ChargeState(
         status=status,
         paid=reading.money(data, "amount", currency) if is_paid else None,
-        fee=reading.optional_money(data, "app_fee", currency),
+        fee=reading.fee(data, "app_fee", currency),
         reason=reading.optional_text(data, "processor_response"),
         provider_reference=reading.text_or_number(data, "id"),
     )
@@ -180,7 +180,7 @@ def _sent(data: Any, order: port.TransferOrder) -> port.Sent:
     reading.same_reference(data, "reference", order.reference)
     return port.Sent(
         reading.text_or_number(data, "id"),
-        reading.optional_money(data, "fee", order.amount.currency),
+        reading.fee(data, "fee", order.amount.currency),
     )
 
 
@@ -199,7 +199,7 @@ def _transfer_state(data: Any, reference: str) -> port.TransferState:
     return port.TransferState(
         status=reading.one_of(TRANSFER_STATUSES, data, "status"),
         amount=reading.money(data, "amount", "NGN"),
-        fee=reading.optional_money(data, "fee", "NGN"),
+        fee=reading.fee(data, "fee", "NGN"),
         message=reading.optional_text(data, "complete_message"),
         provider_reference=reading.text_or_number(data, "id"),
     )

@@ -177,7 +177,7 @@ def read_transfer(data: Any, order: port.TransferOrder) -> port.Sent:
         raise Malformed("amount is another one")
     return port.Sent(
         reading.optional_text(data, "transactionReference") or None,
-        optional_amount(data, "totalFee"),
+        reading.fee(data, "totalFee", CURRENCY),
         session_id=reading.optional_text(data, "sessionId") or None,
         needs_action=NEEDED_ACTIONS.get(reading.optional_text(data, "status"), ""),
     )
@@ -191,7 +191,7 @@ def transfer_state(data: Any, reference: str) -> port.TransferState:
     return port.TransferState(
         status=status,
         amount=amount(data, "amount", currency),
-        fee=optional_amount(data, "fee", currency),
+        fee=reading.fee(data, "fee", currency),
         message=reading.optional_text(data, "transactionDescription"),
         provider_reference=reading.optional_text(data, "transactionReference") or None,
         session_id=reading.optional_text(data, "sessionId") or None,
