@@ -1,6 +1,6 @@
 """Ledger postings, their results, and the call that posts them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -42,6 +42,50 @@ class PostingKind(StrEnum):
     SETTLE_FEE = "settle_fee"
     SETTLE_FEE_RETURNED = "settle_fee_returned"
     CARRIED_FORWARD = "carried_forward"  # the sum of archived postings
+
+
+class PostingSource(StrEnum):
+    """The record that a posting belongs to. The posting's `trx_id` is the record's reference."""
+
+    PAYMENT = "payment"
+    COMMISSION = "commission"  # the id of a payment's commission
+    CHARGE = "charge"
+    PAYOUT = "payout"
+    REFUND = "refund"
+    CASE = "case"  # the reference of the case: of a payout, charge or refund
+    ADMINISTRATOR = "administrator"
+    ARCHIVE = "archive"
+
+
+SOURCES: Mapping[str, PostingSource] = {
+    PostingKind.PAYMENT: PostingSource.PAYMENT,
+    PostingKind.COMMISSION: PostingSource.COMMISSION,
+    PostingKind.REFUND: PostingSource.REFUND,
+    PostingKind.REFUND_PAID: PostingSource.REFUND,
+    PostingKind.REFUND_RETURNED: PostingSource.REFUND,
+    PostingKind.PAYOUT: PostingSource.PAYOUT,
+    PostingKind.PAYOUT_DELIVERED: PostingSource.PAYOUT,
+    PostingKind.PAYOUT_REFUND: PostingSource.PAYOUT,
+    PostingKind.PAYOUT_PROVIDER_FEE: PostingSource.PAYOUT,
+    PostingKind.PAYOUT_PROVIDER_FEE_RETURNED: PostingSource.PAYOUT,
+    PostingKind.PROVIDER_FEE: PostingSource.CHARGE,
+    PostingKind.SURPLUS: PostingSource.CHARGE,
+    PostingKind.PART: PostingSource.CHARGE,
+    PostingKind.PART_USED: PostingSource.CHARGE,
+    PostingKind.SUSPENSE: PostingSource.CHARGE,
+    PostingKind.SUSPENSE_RELEASED: PostingSource.CHARGE,
+    PostingKind.FUNDING: PostingSource.ADMINISTRATOR,
+    PostingKind.ADJUSTMENT: PostingSource.ADMINISTRATOR,
+    PostingKind.CASE_DEBIT: PostingSource.CASE,
+    PostingKind.CASE_REVERSE: PostingSource.CASE,
+    PostingKind.CASE_WRITE_OFF: PostingSource.CASE,
+    PostingKind.CASE_PROVIDER_FEE: PostingSource.CASE,
+    PostingKind.SETTLE_TOP_UP: PostingSource.ADMINISTRATOR,
+    PostingKind.SETTLE_SETTLEMENT: PostingSource.ADMINISTRATOR,
+    PostingKind.SETTLE_FEE: PostingSource.ADMINISTRATOR,
+    PostingKind.SETTLE_FEE_RETURNED: PostingSource.ADMINISTRATOR,
+    PostingKind.CARRIED_FORWARD: PostingSource.ARCHIVE,
+}
 
 
 # The kinds of postings that change a wallet's balance.
@@ -104,6 +148,11 @@ class Posted(msgspec.Struct, frozen=True):
     balance_minor: int | None
 
 
+def kind_without_suffix(column: str) -> str:
+    """Returns the SQL that selects a stored kind as a PostingKind."""
+    return f"split_part({column}, ':', 1)"
+
+
 def clearing(provider: str) -> str:
     """Returns the clearing account for money that a provider holds for us."""
     return f"clearing:{provider}"
@@ -132,9 +181,9 @@ async def next_kind(
     The caller must hold a lock on the transaction.
     """
     number: int = await connection.value(
-        """
+        f"""
         SELECT count(*) + 1 FROM posting
-         WHERE merchant_id = $1 AND trx_id = $2 AND split_part(kind, ':', 1) = $3""",
+         WHERE merchant_id = $1 AND trx_id = $2 AND {kind_without_suffix("kind")} = $3""",
         *(merchant_id, trx_id, kind),
     )
     return kind if number == 1 else f"{kind}:{number}"

@@ -9,10 +9,8 @@ from datetime import datetime
 import msgspec
 
 from manilla.ledger.invariants import Invariant
-from manilla.ledger.posting import PostingKind
+from manilla.ledger.posting import SOURCES, PostingSource, kind_without_suffix
 from manilla.proofs.verify import NUMBERED_HERE
-
-KINDS = ", ".join(f"'{kind}'" for kind in PostingKind)
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -28,6 +26,43 @@ _AUDIT_ACTION = """CASE p.kind WHEN 'funding' THEN 'wallet.fund'
                         WHEN 'adjustment' THEN 'wallet.adjust'
                         ELSE 'settle.' || substr(p.kind, 8) END"""
 
+# The condition that a posting's record exists, for each source.
+_EXISTS = {
+    PostingSource.PAYMENT: f"EXISTS (SELECT FROM payment s WHERE {_KEY})",
+    PostingSource.COMMISSION: """EXISTS (
+                    SELECT FROM payment s
+                     WHERE s.merchant_id = p.merchant_id AND s.commission_trx_id = p.trx_id)""",
+    PostingSource.PAYOUT: f"EXISTS (SELECT FROM payout s WHERE {_KEY})",
+    PostingSource.REFUND: f"EXISTS (SELECT FROM refund s WHERE {_KEY})",
+    PostingSource.CHARGE: """EXISTS (
+                    SELECT FROM charge s
+                     WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)""",
+    PostingSource.CASE: """EXISTS (
+                    SELECT FROM operator_case s
+                     WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)""",
+    PostingSource.ARCHIVE: """p.kind LIKE '%:%' AND p.id <= (
+                    SELECT coalesce(max(m.last_id), 0) FROM archive_month m)""",
+    # An audit entry records each posting of an administrator. If the posting arrived with its
+    # merchant, the entry is in the cell that made it.
+    PostingSource.ADMINISTRATOR: f"""p.environment <> 'production' OR EXISTS (
+                    SELECT FROM audit s
+                     WHERE s.action = {_AUDIT_ACTION} AND s.detail ->> 'trx_id' = p.trx_id)
+                    OR EXISTS (
+                    SELECT FROM public.posting_chain a
+                     WHERE a.merchant_id = p.merchant_id
+                       AND p.id BETWEEN a.first_id AND a.last_id)""",
+}
+
+
+def _has_record() -> str:
+    """Returns the condition that a posting's record exists. It is false for an unknown kind."""
+    cases = []
+    for source, exists in _EXISTS.items():
+        kinds = ", ".join(f"'{kind}'" for kind in SOURCES if SOURCES[kind] is source)
+        cases.append(f"WHEN {kind_without_suffix('p.kind')} IN ({kinds}) THEN {exists}")
+    return f"CASE {' '.join(cases)} ELSE false END"
+
+
 COMPLETENESS: tuple[Invariant, ...] = (
     Invariant(
         "postings_have_their_transaction",
@@ -35,33 +70,7 @@ COMPLETENESS: tuple[Invariant, ...] = (
         "made the posting in production, it has an audit entry.",
         f"""
         SELECT p.merchant_id, p.id, p.kind, p.trx_id, p.posted_at FROM posting p
-         WHERE NOT CASE
-               WHEN split_part(p.kind, ':', 1) NOT IN ({KINDS}) THEN false
-               WHEN p.kind LIKE 'carried_forward:%' THEN p.id <= (
-                    SELECT coalesce(max(m.last_id), 0) FROM archive_month m)
-               WHEN p.kind = 'payment' THEN EXISTS (SELECT FROM payment s WHERE {_KEY})
-               WHEN p.kind = 'commission' THEN EXISTS (
-                    SELECT FROM payment s
-                     WHERE s.merchant_id = p.merchant_id AND s.commission_trx_id = p.trx_id)
-               WHEN p.kind LIKE 'payout%' THEN EXISTS (SELECT FROM payout s WHERE {_KEY})
-               WHEN p.kind LIKE 'refund%' THEN EXISTS (SELECT FROM refund s WHERE {_KEY})
-               WHEN split_part(p.kind, ':', 1) IN (
-                    'provider_fee', 'surplus', 'part', 'part_used', 'suspense',
-                    'suspense_released') THEN EXISTS (
-                    SELECT FROM charge s
-                     WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)
-               WHEN p.kind LIKE 'case%' THEN EXISTS (
-                    SELECT FROM operator_case s
-                     WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)
-               -- Only administrators make the other postings, and an audit entry records each one.
-               -- If the posting arrived with its merchant, the entry is in the cell that made it.
-               ELSE p.environment <> 'production' OR EXISTS (
-                    SELECT FROM audit s
-                     WHERE s.action = {_AUDIT_ACTION} AND s.detail ->> 'trx_id' = p.trx_id)
-                    OR EXISTS (
-                    SELECT FROM public.posting_chain a
-                     WHERE a.merchant_id = p.merchant_id AND p.id BETWEEN a.first_id AND a.last_id)
-               END""",
+         WHERE NOT {_has_record()}""",
     ),
     Invariant(
         "arrivals_are_in_the_audit_log",

@@ -1,20 +1,61 @@
 """Copies the movements of a clearing account from the ledger, to match them with statements."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from manilla.kit.db import Connection
 from manilla.ledger import posting
+from manilla.ledger.posting import PostingKind, kind_without_suffix
+from manilla.providers.port import LineKind
 from manilla.reconciliation.lines import TRX_ID_LENGTH
+
+# The movement of each kind of posting in a provider's clearing account. None: no such posting
+# changes a clearing account.
+LINE_KINDS: Mapping[PostingKind, LineKind | None] = {
+    PostingKind.PAYMENT: LineKind.CHARGE,
+    PostingKind.COMMISSION: LineKind.CHARGE,
+    PostingKind.PROVIDER_FEE: LineKind.CHARGE,
+    PostingKind.SURPLUS: LineKind.CHARGE,
+    PostingKind.PART: LineKind.CHARGE,
+    PostingKind.PART_USED: LineKind.CHARGE,
+    PostingKind.SUSPENSE: LineKind.CHARGE,
+    PostingKind.SUSPENSE_RELEASED: LineKind.CHARGE,
+    PostingKind.PAYOUT: None,
+    PostingKind.PAYOUT_DELIVERED: LineKind.TRANSFER,
+    PostingKind.PAYOUT_REFUND: LineKind.TRANSFER,
+    PostingKind.PAYOUT_PROVIDER_FEE: LineKind.TRANSFER,
+    PostingKind.PAYOUT_PROVIDER_FEE_RETURNED: LineKind.TRANSFER,
+    PostingKind.REFUND: None,
+    PostingKind.REFUND_PAID: LineKind.REFUND,
+    PostingKind.REFUND_RETURNED: None,
+    PostingKind.FUNDING: None,
+    PostingKind.ADJUSTMENT: None,
+    PostingKind.CASE_DEBIT: LineKind.OTHER,
+    PostingKind.CASE_REVERSE: LineKind.OTHER,
+    PostingKind.CASE_WRITE_OFF: LineKind.OTHER,
+    PostingKind.CASE_PROVIDER_FEE: LineKind.OTHER,
+    PostingKind.SETTLE_TOP_UP: LineKind.SETTLEMENT,
+    PostingKind.SETTLE_SETTLEMENT: LineKind.SETTLEMENT,
+    PostingKind.SETTLE_FEE: LineKind.FEE,
+    PostingKind.SETTLE_FEE_RETURNED: LineKind.FEE,
+    PostingKind.CARRIED_FORWARD: None,
+}
 
 # Recent postings are copied again, because a posting may commit later than its timestamp.
 OVERLAP = timedelta(hours=1)
 
 
+class UnknownMovement(Exception):
+    """A posting in a clearing account has a kind that reconciliation does not know."""
+
+
 async def copy(
     connection: Connection, provider: str, since: datetime, kinds: Iterable[str]
 ) -> None:
-    """Copies ledger movements of these kinds since this time. Skips movements already copied."""
+    """Copies ledger movements of these kinds since this time. Skips movements already copied.
+
+    Raises UnknownMovement and copies nothing if it finds a posting whose kind it does not know.
+    """
     # With the currency, the index returns both times without reading the provider's movements.
     copied = await connection.record(
         """
@@ -27,24 +68,18 @@ async def copy(
     )
     is_known = copied["first"] is not None and copied["first"] <= since
     start = max(since, copied["last"] - OVERLAP) if is_known else since
-    await connection.execute(
-        """
-        WITH copied AS (
-            INSERT INTO clearing_movement
-                   (merchant_id, posting_id, provider, currency, trx_id, kind, booked_at,
-                    amount_minor)
-            SELECT * FROM (
-            SELECT p.merchant_id, p.id, $1, e.currency, left(coalesce(c.trx_id, p.trx_id), $4),
-                   CASE WHEN p.kind LIKE 'payout%' THEN 'transfer'
-                        WHEN p.kind = 'refund_paid' THEN 'refund'
-                        WHEN p.kind IN ('settle_fee', 'settle_fee_returned') THEN 'fee'
-                        WHEN p.kind LIKE 'settle%' THEN 'settlement'
-                        WHEN p.kind LIKE 'case%' THEN 'other'
-                        ELSE 'charge' END AS kind,
-                   p.posted_at, -e.amount_minor
+    known = {kind: line_kind for kind, line_kind in LINE_KINDS.items() if line_kind is not None}
+    unknown = await connection.record(
+        f"""
+        WITH moved AS (
+            SELECT p.merchant_id, p.id, e.currency, p.posted_at, -e.amount_minor AS amount_minor,
+                   left(coalesce(c.trx_id, p.trx_id), $4) AS trx_id,
+                   p.kind AS posting_kind, known.line_kind
               FROM posting p
               JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
                AND e.account = $2
+              LEFT JOIN unnest($6::text[], $7::text[]) AS known (kind, line_kind)
+                ON known.kind = {kind_without_suffix("p.kind")}
               LEFT JOIN payment c ON p.kind = 'commission' AND c.merchant_id = p.merchant_id
                AND c.commission_trx_id = p.trx_id
              WHERE p.posted_at >= $3 AND p.environment = 'production'
@@ -55,12 +90,26 @@ async def copy(
                                   AND f.state IN ('arriving', 'partial') AND p.id > f.after_id)
                AND NOT EXISTS (SELECT FROM posting_chain a
                                 WHERE a.merchant_id = p.merchant_id
-                                  AND p.id BETWEEN a.first_id AND a.last_id)) AS moved
-             WHERE kind = ANY ($5::text[])
+                                  AND p.id BETWEEN a.first_id AND a.last_id)),
+        copied AS (
+            INSERT INTO clearing_movement
+                   (merchant_id, posting_id, provider, currency, trx_id, kind, booked_at,
+                    amount_minor)
+            SELECT merchant_id, id, $1, currency, trx_id, line_kind, posted_at, amount_minor
+              FROM moved
+             WHERE line_kind = ANY ($5::text[])
                 ON CONFLICT DO NOTHING
-            RETURNING trx_id)
-        INSERT INTO unmatched_transaction (provider, trx_id)
-        SELECT DISTINCT $1, trx_id FROM copied
-            ON CONFLICT DO NOTHING""",
+            RETURNING trx_id),
+        compared AS (
+            INSERT INTO unmatched_transaction (provider, trx_id)
+            SELECT DISTINCT $1, trx_id FROM copied
+                ON CONFLICT DO NOTHING)
+        SELECT merchant_id, id, posting_kind FROM moved WHERE line_kind IS NULL LIMIT 1""",
         *(provider, posting.clearing(provider), start, TRX_ID_LENGTH, list(kinds)),
+        *(list(known), list(known.values())),
     )
+    if unknown is not None:
+        raise UnknownMovement(
+            f"The posting {unknown['id']} of merchant {unknown['merchant_id']} in the account"
+            f" {posting.clearing(provider)} has the unknown kind {unknown['posting_kind']}."
+        )

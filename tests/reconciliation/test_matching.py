@@ -7,8 +7,10 @@ import pytest
 
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
+from manilla.ledger.posting import SOURCES, PostingKind
 from manilla.providers.port import LineKind
-from manilla.reconciliation import days, figures, unmatched
+from manilla.reconciliation import days, figures, movements, unmatched
+from manilla.reconciliation.movements import UnknownMovement
 from manilla.reconciliation.unmatched import MATCHES_NOW
 from tests.reconciliation.ledger_samples import Account, day, naira
 from tests.waiting import until
@@ -33,6 +35,17 @@ async def test_a_charge_and_its_separate_fee_match_as_a_sum(account: Account) ->
     fee = account.line(-10, reference=other, kind=LineKind.FEE)
     await account.imports(account.line(-2000, reference=other), fee)
     assert await account.unmatched() == []
+
+
+async def test_a_posting_of_an_unknown_kind_is_not_compared_as_a_charge(account: Account) -> None:
+    """A new kind of posting must be added to the movements, or its amounts are compared wrongly."""
+    trx_id = await account.post(500, kind="dispute")
+    with pytest.raises(UnknownMovement, match=f"clearing:{account.name} has the unknown kind disp"):
+        await account.imports(account.line(500, reference=trx_id))
+
+
+def test_every_kind_of_posting_has_its_record_and_its_movement() -> None:
+    assert set(SOURCES) == set(movements.LINE_KINDS) == set(PostingKind)
 
 
 async def test_a_lost_line_is_only_in_our_ledger_and_becomes_one_case(account: Account) -> None:
