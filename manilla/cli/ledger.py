@@ -21,7 +21,7 @@ app = typer.Typer(no_args_is_help=True)
 
 BALANCES = Fields(AccountBalance).select("environment currency account entries balance")
 COLUMNS = listing.ENTRY_FIELDS.select(
-    "posting posted_at merchant_id environment kind trx_id account currency amount reason"
+    "posting posted_at merchant_id environment kind rail trx_id account currency amount reason"
 )
 
 

@@ -37,7 +37,8 @@ ASSETS = ("clearing",)  # accounts whose balances are shown on pages with the op
 
 
 COLUMNS = books.ENTRY_FIELDS.select(
-    "posting posted_at merchant_id environment kind trx_id reason account currency amount balance"
+    "posting posted_at merchant_id environment kind rail trx_id reason account currency amount"
+    " balance"
 )
 
 

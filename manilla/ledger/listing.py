@@ -13,6 +13,7 @@ from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, T
 from manilla.kit.money import Money
 from manilla.kit.sessions.rows import Reads, columns
 from manilla.ledger import trx_ids
+from manilla.ledger.posting import PostingKind, kind_without_suffix
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
 
 LOOK_MAX = 10_000  # maximum number of rows read for one page
@@ -26,7 +27,19 @@ ASTRAY = timedelta(minutes=5)
 
 
 # The reason of a payout's posting is the digest of its destination, which only checks read.
-_REASON = "CASE WHEN kind <> 'payout' THEN reason END AS reason"
+_COLUMNS = f"""
+    {kind_without_suffix("kind")} AS kind, trx_id, posted_at,
+    CASE WHEN kind LIKE 'case%' THEN nullif(split_part(kind, ':', 2), '') END AS rail,
+    CASE WHEN kind <> 'payout' THEN reason END AS reason"""
+# The kinds whose reasons merchants see. The reasons of other kinds are administrators' notes.
+NOTED = frozenset(
+    {
+        PostingKind.REFUND,
+        PostingKind.REFUND_RETURNED,
+        PostingKind.FUNDING,
+        PostingKind.ADJUSTMENT,
+    }
+)
 _ENTRIES = "entry e JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id"
 
 
@@ -44,6 +57,7 @@ class WalletStatementLine(msgspec.Struct, frozen=True):
     posting_id: int
     posted_at: datetime
     kind: str
+    rail: str | None  # the earlier rail that a payout's case is about; merchants must not see it
     trx_id: str
     reason: str | None
     currency: str
@@ -58,6 +72,11 @@ class WalletStatementLine(msgspec.Struct, frozen=True):
     def balance(self) -> Money:
         return Money(self.currency, self.balance_minor)
 
+    @property
+    def note(self) -> str | None:
+        """The reason, if merchants may see it."""
+        return self.reason if self.kind in NOTED else None
+
 
 STATEMENT_FIELDS = Fields(WalletStatementLine, time="posted_at")
 STATEMENT_COLUMNS = STATEMENT_FIELDS.select(
@@ -65,7 +84,7 @@ STATEMENT_COLUMNS = STATEMENT_FIELDS.select(
         "Time": "posted_at",
         "Kind": "kind",
         "Transaction": "trx_id",
-        "Note": "reason",
+        "Note": "note",
         "Currency": "currency",
         "Amount": "amount",
         "Balance": "balance",
@@ -91,6 +110,7 @@ class PostingLine(msgspec.Struct, frozen=True):
     environment: str
     currency: str
     kind: str
+    rail: str | None  # the earlier rail that a payout's case is about
     trx_id: str
     reason: str | None
     posted_at: datetime
@@ -176,7 +196,7 @@ async def statement_totals(
         .add_given("e.posting_id = ANY({}::bigint[])", numbers)
         .add_given("abs(e.amount_minor) >= {}", wanted.min_minor)
         .add_given("abs(e.amount_minor) <= {}", wanted.max_minor)
-        .add_given("p.kind = {}", wanted.kind)
+        .add_given(f"{kind_without_suffix('p.kind')} = {{}}", wanted.kind)
         .add_given("p.posted_at >= {}", wanted.since)
         .add_given("p.posted_at < {}", wanted.until)
     )
@@ -196,7 +216,7 @@ async def postings(
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
         scope_conditions(scope)
-        .add_given("kind = {}", wanted.kind)
+        .add_given(f"{kind_without_suffix('kind')} = {{}}", wanted.kind)
         .add_given("currency = {}", wanted.currency)
         .add_given("posted_at >= {}", wanted.since)
         .add_given("posted_at < {}", wanted.until)
@@ -235,7 +255,7 @@ async def postings_of(db: Reads, merchant_id: int, references: Sequence[str]) ->
 async def _postings(db: Reads, conditions: Conditions, limit: int) -> list[PostingLine]:
     heads = await db.records(
         f"""
-        SELECT merchant_id, id, environment, currency, kind, trx_id, {_REASON}, posted_at
+        SELECT merchant_id, id, environment, currency, {_COLUMNS}
           FROM posting
          WHERE {conditions.sql} ORDER BY id DESC LIMIT {limit}""",
         *conditions.values,
@@ -335,21 +355,23 @@ async def _with_postings(
     return [
         WalletStatementLine(
             posting_id=entry.posting_id,
-            posted_at=heads[entry.posting_id]["posted_at"],
-            kind=heads[entry.posting_id]["kind"],
-            trx_id=heads[entry.posting_id]["trx_id"],
-            reason=heads[entry.posting_id]["reason"],
+            posted_at=head["posted_at"],
+            kind=head["kind"],
+            rail=head["rail"],
+            trx_id=head["trx_id"],
+            reason=head["reason"],
             currency=currency,
             amount_minor=entry.amount_minor,
             balance_minor=entry.balance_minor,
         )
         for entry in entries
+        for head in (heads[entry.posting_id],)
     ]
 
 
 async def _heads(db: Reads, merchant_id: int, numbers: Sequence[int]) -> list[Any]:
     """Reads the merchant's postings with these ids, which are in descending order."""
-    head = f"SELECT id, posted_at, kind, trx_id, {_REASON}"
+    head = f"SELECT id, {_COLUMNS}"
     if numbers[0] - numbers[-1] >= NEAR_MAX:
         return await db.records(
             f"{head} FROM posting WHERE merchant_id = $1 AND id = ANY($2::bigint[])",

@@ -23,7 +23,7 @@ from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
-COLUMNS = listing.STATEMENT_FIELDS.select("time kind trx_id reason currency amount balance")
+COLUMNS = listing.STATEMENT_FIELDS.select("time kind rail trx_id reason currency amount balance")
 
 AT_FIELD = ((wallets.FundingRefused, "amount"), (wallets.AdjustmentRefused, "amount"))
 

@@ -28,6 +28,10 @@ def _transaction(request: PageRequest, line: WalletStatementLine) -> Markup | st
     return cells.id_link(request, f"{path}/{line.trx_id}", line.trx_id)
 
 
+def _note(request: PageRequest, line: WalletStatementLine) -> Markup | str:
+    return cells.text(line.reason if request.realm is Realm.CONSOLE else line.note)
+
+
 LIST = RecordList(
     "statement",
     "entry",
@@ -38,7 +42,7 @@ LIST = RecordList(
         ),
         ListColumn("type", "Type", lambda _, line: display.title(line.kind), place=Place.NAME),
         ListColumn("transaction", "Transaction", _transaction, place=Place.ASIDE),
-        ListColumn("note", "Note", lambda _, line: cells.text(line.reason), place=Place.DETAIL),
+        ListColumn("note", "Note", _note, place=Place.DETAIL),
         ListColumn(
             "amount",
             "Amount",

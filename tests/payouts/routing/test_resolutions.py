@@ -4,11 +4,15 @@ import pytest
 
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseRefused
+from manilla.ledger import listing
+from manilla.ledger.listing import StatementFilter
+from manilla.ledger.scope import Tenant
 from manilla.reconciliation import balances
 from manilla.resolutions import resolutions
 from tests.client import Site
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
 from tests.payouts.test_states import send_webhook
+from tests.web.signed_in_user import member
 
 FIRST, SECOND = "providera", "providerb"
 FEES = {"a": 1_000, "b": 0, "c": 1_075}
@@ -87,6 +91,35 @@ async def test_a_refunded_payout_that_the_left_rail_paid_is_posted_there(
     is_debit = action is CaseAction.DEBIT
     assert await moved.payer.balance() == FULL - (AMOUNT if is_debit else 0)
     assert (await moved.options())[1] == []
+
+
+async def test_a_merchant_sees_neither_the_rail_nor_the_note_of_a_debit_in_a_case(
+    moved: MovedPayout,
+) -> None:
+    await moved.ends("failed")
+    await moved.rail_a_pays()
+    await moved.resolve(CaseAction.DEBIT)
+    services, merchant = moved.routed.services, moved.payer.merchant
+    owner = await member(services, moved.site, merchant.new.id)
+    payout = await moved.payer.payout(moved.trx_id)
+    for query in ("", f"?ref_trx={payout.ref_trx}"):
+        listed = (await merchant.get(f"/api/v1/balance-transactions{query}")).json["data"]
+        assert [each["kind"] for each in listed[:3]] == ["case_debit", "payout_refund", "payout"]
+    wallet = "/production/wallets/NGN"
+    for path in (wallet, f"{wallet}?kind=case_debit", f"{wallet}?kind=case_debit&format=csv"):
+        page = (await owner.get(path)).body.decode()
+        assert moved.trx_id in page
+        assert FIRST not in page
+        assert "as agreed" not in page
+    page = (await owner.get(f"/production/payouts/{moved.trx_id}")).body.decode()
+    assert "Case debit" in page
+    assert f"debit:{FIRST}" not in page
+    tenant = Tenant(merchant.new.id, merchant.environment)
+    [line] = (
+        await listing.statement(services.db, tenant, "NGN", StatementFilter(kind="case_debit"))
+    ).rows
+    assert line.rail == FIRST
+    assert "as agreed" in (line.reason or "")
 
 
 async def test_a_payout_that_was_paid_twice_is_written_off_at_the_left_rail(
