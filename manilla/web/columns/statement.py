@@ -5,27 +5,30 @@ from markupsafe import Markup
 from manilla.kit.display import money
 from manilla.ledger import listing
 from manilla.ledger.listing import WalletStatementLine
-from manilla.ledger.posting import WALLET_KINDS, PostingKind
+from manilla.ledger.posting import SOURCES, WALLET_KINDS, PostingSource
 from manilla.people.roles import Realm
 from manilla.web import cells, display
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
 
 KIND = ListFilter("kind", "Type", [(kind, display.title(kind)) for kind in WALLET_KINDS])
-# Maps a posting's kind to the dashboard path of the transaction's page.
-_PATHS: dict[str, str] = {
-    PostingKind.PAYMENT: "payments",
-    PostingKind.PAYOUT: "payouts",
-    PostingKind.PAYOUT_REFUND: "payouts",
+# Maps what a posting belongs to, to the dashboard path of its page.
+PATHS = {
+    PostingSource.PAYMENT: "payments",
+    PostingSource.COMMISSION: "payments",
+    PostingSource.CHARGE: "payments",
+    PostingSource.PAYOUT: "payouts",
+    PostingSource.CASE: "payouts",
+    PostingSource.REFUND: "refunds",
 }
 
 
 def _transaction(request: PageRequest, line: WalletStatementLine) -> Markup | str:
-    if line.kind not in _PATHS:
+    if line.about is None:
         return cells.identifier(line.trx_id)
     is_console = request.realm is Realm.CONSOLE
-    path = "/transactions" if is_console else f"~/{_PATHS[line.kind]}"
-    return cells.id_link(request, f"{path}/{line.trx_id}", line.trx_id)
+    path = "/transactions" if is_console else f"~/{PATHS[SOURCES[line.kind]]}"
+    return cells.id_link(request, f"{path}/{line.about}", line.trx_id)
 
 
 def _note(request: PageRequest, line: WalletStatementLine) -> Markup | str:
