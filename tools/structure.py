@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from tools.table_owners import find_foreign_tables
+from tools.table_owners import find_foreign_tables, find_unlisted_expressions
 
 ROOT = Path("manilla")
 MODULES_MAX = {"manilla/payouts": 20}
@@ -156,6 +156,7 @@ CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     find_foreign_tables,
     find_participles,
     find_standby_readers,
+    find_unlisted_expressions,
 )
 
 

@@ -86,6 +86,22 @@ def test_clean_tree_has_no_violation(tree: Path) -> None:
             "table job: payouts writes to it; its owner is kit",
         ),
         (
+            {"manilla/payouts/store.py": """SQL = f"UPDATE {table.name} AS t SET a = 1"\n"""},
+            "manilla/payouts/store.py writes to a table that an expression names",
+        ),
+        (
+            {"manilla/transfers/sending.py": """SQL = "UPDATE payout SET a = 1"\n"""},
+            "manilla/transfers/sending.py writes to no table that an expression names",
+        ),
+        (
+            {
+                "manilla/sql/migrations/0001.sql": "CREATE TABLE credential (id text)",
+                "manilla/merchants/requests/log.py": """SQL = f"UPDATE {table} SET a = 1"\n""",
+                "manilla/payouts/store.py": """delete_older(db, "credential", "at", age)\n""",
+            },
+            "table credential: payouts writes to it; its owner is merchants",
+        ),
+        (
             {"manilla/sql/migrations/0001.sql": "CREATE TABLE person (id text)"},
             "table person: mail no longer reads it",
         ),
