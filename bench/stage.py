@@ -98,6 +98,8 @@ class Stage:
             "MANILLA_BASE_URL": "http://127.0.0.1",
             "MANILLA_DATABASE_URL": self.server.url(database),
             "MANILLA_MASTER_KEY": self.master_key,
+            # As behind a proxy, the connections of all callers come from one address.
+            "MANILLA_TRUSTED_PROXIES": "127.0.0.1",
         }
 
     def baseline_environment(self) -> dict[str, str]:

@@ -17,6 +17,7 @@ from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.kit import deadline, http, strict_json, time_limits
 from manilla.kit.server import accepting
+from manilla.kit.server.clients import ClientConnections
 from manilla.kit.server.direct import Direct, Protocol
 from manilla.kit.server.draining import Drain, DrainingServer
 from manilla.kit.server.request_queue import RequestQueue
@@ -102,10 +103,13 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
     ) as services:
         drain = Drain()
         web = WebApplication(services, drain)
+        clients = ClientConnections(services.trusted_proxies)
         server = DrainingServer(
             uvicorn.Config(
                 web,
-                http=partial(Protocol, site=web, drain=drain, queue=RequestQueue()),  # type: ignore[arg-type]
+                http=partial(  # type: ignore[arg-type]
+                    Protocol, site=web, drain=drain, queue=RequestQueue(), clients=clients
+                ),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -122,6 +126,7 @@ async def serve(settings: Settings, listener: socket.socket) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(GARBAGE_MIN, 20, 50)
+        accepting.allow_many_files()
         await server.serve(sockets=accepting.listeners(listener))
 
 

@@ -33,6 +33,8 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
+from manilla.kit.server import accepting
+from manilla.kit.server.clients import ClientConnections
 from manilla.kit.server.direct import Protocol
 from manilla.kit.server.draining import Drain
 from manilla.kit.server.request_queue import RequestQueue
@@ -55,6 +57,7 @@ time_limits.use(limits.PATIENT)
 os.environ.update(limits.as_variables())
 
 PRODUCTION_HASHER = passwords.hasher
+LOOPBACK = ip_network("127.0.0.0/8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -148,7 +151,7 @@ async def settings(cluster: Cluster) -> Settings:
         migration_url=cluster.url(postgres.OWNER),
         master_keys=(crypto.decode_key(crypto.generate_key()),),
         base_url=f"http://127.0.0.1:{free_port()}",
-        trusted_proxies=(ip_network("127.0.0.0/8"),),
+        trusted_proxies=(LOOPBACK,),
     )
 
 
@@ -279,10 +282,13 @@ async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
     has_direct_part = hasattr(web, "direct")
     site = _ApiAlone(web) if isinstance(web, MerchantApi) else web if has_direct_part else None
     listener = socket.create_server(("127.0.0.1", port))
+    clients = ClientConnections([LOOPBACK])
     server = uvicorn.Server(
         uvicorn.Config(
             web,
-            http=partial(Protocol, site=site, drain=Drain(), queue=RequestQueue()),  # type: ignore[arg-type]
+            http=partial(  # type: ignore[arg-type]
+                Protocol, site=site, drain=Drain(), queue=RequestQueue(), clients=clients
+            ),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -290,7 +296,7 @@ async def serving(web: Any, port: int = 0) -> AsyncIterator[int]:
             timeout_graceful_shutdown=1,
         )
     )
-    task = asyncio.create_task(server._serve(sockets=[listener]))
+    task = asyncio.create_task(server._serve(sockets=accepting.listeners(listener)))
     while not server.started:
         await asyncio.sleep(0.01)
     try:

@@ -47,6 +47,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
     queue_wait_seconds: float = 0.5
     head_seconds: float = 15
     body_seconds: float = 10  # for each part of the body
+    unread_seconds: float = 60  # how long a client may read nothing of a response
     web_stop_seconds: int = 10  # the limit for requests in progress when the web process stops
 
     # A file that an isolated process has not parsed after this time is rejected.

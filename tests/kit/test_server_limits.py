@@ -9,6 +9,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from manilla.kit.http import respond
+from manilla.kit.server.clients import ClientConnections
 from manilla.kit.server.direct import HttpRequest, HttpResponse, Protocol
 from manilla.kit.server.draining import Drain
 from manilla.kit.server.limits import HEAD_BYTES_MAX, HEADERS_MAX
@@ -91,6 +92,7 @@ class Connection:
             site=orders,
             drain=Drain(),
             queue=queue,
+            clients=ClientConnections(),
         )
         self.protocol.connection_made(self.transport)
         self.parsed: list[int] = []  # the size of each input that the server passed to the parser

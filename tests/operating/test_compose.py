@@ -1,6 +1,7 @@
 """The files of deploy/compose: valid, without secrets in the environment, and with few rights."""
 
 import asyncio
+import contextlib
 import io
 import os
 import re
@@ -28,6 +29,7 @@ from tests.waiting import until
 FOLDER = "deploy/compose"
 OURS = ("migrate", "api", "worker")
 INFO = "/api/v1/site-info"
+CONNECTIONS_MAX = 8
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +179,7 @@ async def proxy(
         ("/run/secrets/certificate", str(certificate.file)),
         (" resolvers containers init-addr none", ""),
         ("server-template api 2 api:8000", f"server api 127.0.0.1:{site.port}"),
+        ("sc0_conn_cur gt 500", f"sc0_conn_cur gt {CONNECTIONS_MAX}"),
     ):
         assert old in text
         text = text.replace(old, new)
@@ -214,6 +217,21 @@ async def test_haproxy_hides_metrics_and_rejects_bodies_that_are_too_large(proxy
     url = f"{proxy.public}/webhooks/paystack"
     async with proxy.session.post(url, data=begin, headers=headers) as reply:
         assert reply.status == 413
+
+
+async def test_haproxy_limits_the_connections_of_one_address(proxy: Proxy) -> None:
+    port, source = int(proxy.public.rpartition(":")[2]), ("127.0.0.3", 0)
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def connect() -> asyncio.StreamReader:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=source)
+            stack.callback(writer.close)
+            return reader
+
+        opened = [await connect() for _ in range(CONNECTIONS_MAX)]
+        with pytest.raises(ConnectionResetError):
+            await (await connect()).read()
+        assert not any(reader.at_eof() for reader in opened)
 
 
 async def test_haproxy_redirects_only_pages_to_tls(proxy: Proxy) -> None:

@@ -15,10 +15,13 @@ import yaml  # type: ignore[import-untyped]
 
 from manilla.beneficiaries import beneficiary
 from manilla.cases.cases import CaseKind
+from manilla.cells.maps import Proxy
 from manilla.cli.main import build
 from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.variables import VARIABLES
+from tests.cells import proxies
+from tests.mail.mail_server import Certificate
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
 
@@ -210,6 +213,18 @@ def test_the_proxies_accept_the_largest_upload(project: Path) -> None:
     [megabytes] = re.findall(r"max_size ([0-9]+)MB", caddy)
     assert min(int(mebibytes) * 1024**2, int(megabytes) * 1000**2) >= largest
     assert f"Allow {mebibytes} MiB" in (project / OPERATING / "installing.md").read_text()
+
+
+def test_nginx_accepts_the_example_configuration(project: Path, tmp_path: Path) -> None:
+    if proxies.is_missing(Proxy.NGINX):
+        pytest.skip("nginx is not installed; Debian's package is nginx")
+    certificate = Certificate(tmp_path).file
+    text = (project / "deploy/proxy/nginx.conf").read_text()
+    for name in ("fullchain.pem", "privkey.pem"):
+        text = text.replace(f"/etc/ssl/manilla/{name}", str(certificate))
+    config = tmp_path / "nginx.conf"
+    config.write_text(proxies.NGINX_MAIN.format(folder=tmp_path, cells=text))
+    subprocess.run([*proxies.CHECKS[Proxy.NGINX], str(config)], check=True)
 
 
 def test_the_tour_names_buttons_that_exist_and_an_account_without_a_warning(project: Path) -> None:

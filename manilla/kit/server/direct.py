@@ -15,6 +15,7 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from manilla.kit.http import Header
+from manilla.kit.server.clients import ClientConnections
 from manilla.kit.server.draining import Drain
 from manilla.kit.server.limits import LimitedProtocol
 from manilla.kit.server.request_queue import RequestQueue
@@ -106,9 +107,10 @@ class Protocol(LimitedProtocol):
         site: Site | None = None,
         drain: Drain,
         queue: RequestQueue,
+        clients: ClientConnections,
         **named: Any,
     ) -> None:
-        super().__init__(*given, **named)
+        super().__init__(*given, clients=clients, **named)
         self._site = site
         self._drain = drain
         self._queue = queue

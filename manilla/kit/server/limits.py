@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from manilla.kit import http, ids, strict_json, time_limits
+from manilla.kit.server.clients import ClientConnections
 from manilla.kit.server.pacing import PacedFlow
 
 HEAD_BYTES_MAX = 32 * 1024
@@ -19,7 +21,8 @@ BODY_PART_BYTES = 64 * 1024
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """Limits the size of a request's headers, and the time until a request is complete.
+    """Limits the size of a request's headers, the time until a request is complete, and the number
+    of connections of one address.
 
     Every byte counts either toward the body or toward the limit for headers.
     """
@@ -38,13 +41,27 @@ class LimitedProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _active_at = 0.0
     _problem = "Invalid HTTP request received."
+    _is_admitted = False
+
+    def __init__(self, *given: Any, clients: ClientConnections, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._clients = clients
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow = PacedFlow(transport, self.loop, self._parse_part, self.pipeline)
+        self._is_admitted = self._clients.admit(self._address())
+        if not self._is_admitted:
+            self.transport.abort()
+            return
         self._await_within(time_limits.current.head_seconds, self.transport.abort)
 
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._is_admitted:
+            self._clients.release(self._address())
         self._stop_awaiting()
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
