@@ -10,7 +10,7 @@ __all__ = ["clean", "duration", "gateway", "money", "name"]
 NAME_MAX = 100
 
 # These words are removed from the end of a method's name, because its label contains them.
-_SAID_ALREADY = re.compile(r"\s+(checkout|bank transfer)$", re.IGNORECASE)
+_SAID_ALREADY = re.compile(r"(?<!\s)\s+(checkout|bank transfer)$", re.IGNORECASE)
 
 
 def name(text: str) -> str:
