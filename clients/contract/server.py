@@ -177,7 +177,8 @@ class Script:
         self, name: str, request: Mapping[str, Any], sent: Mapping[str, str]
     ) -> list[str]:
         faults = []
-        for header, expected in request.get("headers", {}).items():
+        needed = {"Idempotency-Key": {"$same": True}} if request["method"] == "POST" else {}
+        for header, expected in {**needed, **request.get("headers", {})}.items():
             found = sent.get(header.lower())
             if expected in ({"$any": True}, {"$same": True}):
                 faults += self._key_faults(name, found)
@@ -286,7 +287,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _write(self, status: int, text: str, headers: Mapping[str, str]) -> None:
         content = text.encode()
-        self.send_response(status)
+        if "Date" in headers:
+            self.send_response_only(status)
+        else:
+            self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))

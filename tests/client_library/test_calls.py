@@ -270,8 +270,42 @@ async def test_wrong_credentials_are_rejected_and_never_shown(
 def test_incomplete_or_mixed_credentials_are_rejected() -> None:
     assert Credentials("key", "api", "secret").environment == "production"
     for mixed in (("test_key", "api", "secret"), ("", "api", "secret")):
-        with pytest.raises(ValueError, match=r"credentials|empty"):
+        with pytest.raises(ValueError, match=r"credentials|printable"):
             Credentials(*mixed)
+
+
+@pytest.mark.parametrize("position", range(3))
+@pytest.mark.parametrize("added", ["\n", "\r\nX-Other: 1", " ", "é"])
+def test_credentials_that_cannot_be_a_header_are_rejected_and_not_shown(
+    position: int, added: str
+) -> None:
+    given = ["key", "api", "secret"]
+    given[position] = "hidden" + added
+    with pytest.raises(ValueError, match="printable ASCII") as caught:
+        Credentials(*given)
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
+def test_impossible_times_are_rejected(seconds: float) -> None:
+    credentials = Credentials("key", "api", "secret")
+    with pytest.raises(ValueError, match="timeout_seconds"):
+        Client("https://pay.example", credentials, timeout_seconds=seconds)
+    if seconds != 0:
+        with pytest.raises(ValueError, match="waits must be"):
+            Retries(wait_seconds_max=seconds)
+        with pytest.raises(ValueError, match="waits must be"):
+            Retries(first_wait_seconds=seconds)
+    with Client("https://pay.example", credentials) as client:
+        for wait in (-1, float("nan")):
+            with pytest.raises(ValueError, match="timeout_seconds"):
+                client.wait_for_payment("TXN1", timeout_seconds=wait)
+
+
+def test_many_attempts_have_a_limited_wait() -> None:
+    wait = Retries(attempts_max=10_000, wait_seconds_max=5).wait_seconds(9_999)
+    assert wait is not None
+    assert 0 <= wait <= 5
 
 
 @pytest.mark.parametrize("url", ["", "pay.example", "ftp://pay.example", "https://pay.example/v1"])

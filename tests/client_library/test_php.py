@@ -17,6 +17,18 @@ from tests.notify.receiver import Receiver, answer, hang, raw, receiving
 FILES = sorted(CLIENT.rglob("*.php"))
 GUIDE = CLIENT.parents[1] / "docs" / "client-php.md"
 pytestmark = pytest.mark.long
+PROXY = r"""
+namespace Manilla;
+require 'autoload.php';
+[, $url, $proxy] = $argv;
+$credentials = new Credentials('test_key', 'test_api', 'test_secret');
+$client = new Client($url, $credentials, new Retries(1), proxy: $proxy ?: null);
+try {
+    echo $client->siteInfo()->status;
+} catch (Errors\NoAnswer) {
+    echo 'no answer';
+}
+"""
 # Calls the API once per word, and prints each status or error.
 PROGRAM = r"""
 namespace Manilla;
@@ -44,12 +56,25 @@ require 'autoload.php';
 $made = [
     fn () => new Credentials('test_key', 'api', 'secret'),
     fn () => new Credentials('', 'api', 'secret'),
+    fn () => new Credentials("test_key\r\nX-Other: 1", 'test_api', 'test_secret'),
+    fn () => new Credentials('test_key', "test_api\n", 'test_secret'),
+    fn () => new Credentials('test_key', 'test_api', 'test_secret '),
     fn () => new Retries(attempts_max: 0),
+    fn () => new Retries(wait_seconds_max: INF),
+    fn () => new Retries(first_wait_seconds: NAN),
     fn () => Credentials::fromEnvironment(),
 ];
 $urls = ['', 'pay.example', 'ftp://pay.example', 'https://pay.example/v1', 'https://a@pay.example'];
 foreach ($urls as $url) {
     $made[] = fn () => new Client($url, new Credentials('key', 'api', 'secret'));
+}
+foreach ([0, -1, INF, NAN] as $seconds) {
+    $credentials = new Credentials('key', 'api', 'secret');
+    $made[] = fn () => new Client('https://pay.example', $credentials, timeout_seconds: $seconds);
+}
+foreach ([-1, NAN] as $seconds) {
+    $client = new Client('https://pay.example', new Credentials('key', 'api', 'secret'));
+    $made[] = fn () => $client->waitForPayment('TXN1', timeout_seconds: $seconds);
 }
 foreach ($made as $number => $make) {
     try {
@@ -127,6 +152,17 @@ async def test_too_large_a_response_is_not_read() -> None:
     async with receiving() as service:
         service.answers.append(answer(200, b" " * (8 * 1024 * 1024 + 1)))
         assert await called(service) == "NoAnswer: The response is too large.\n"
+
+
+async def test_only_a_proxy_that_the_program_names_is_used() -> None:
+    closed = "http://127.0.0.1:1"
+    async with receiving() as service:
+        service.answers.append(good())
+        url = service.url.removesuffix("/ipn")
+        for proxy, expected in (("", "active"), (closed, "no answer")):
+            words = ("-r", PROXY, "--", url, proxy)
+            variables = {"http_proxy": closed, "all_proxy": closed}
+            assert await asyncio.to_thread(output, *words, variables=variables) == expected
 
 
 async def test_only_a_trusted_certificate_is_accepted(tmp_path: Path) -> None:

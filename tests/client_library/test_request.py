@@ -11,6 +11,7 @@ from manilla_client.command.output import printable
 
 from tests.client import Merchant, Site
 from tests.client_library.tool import TOOL, environment, tool, variables
+from tests.notify.receiver import Behave, answer, receiving
 from tests.payments.orders import new_reference
 
 
@@ -100,6 +101,26 @@ async def test_without_a_response_the_key_for_repeating_it_is_printed(
     assert (code, out) == (3, "")
     assert err.startswith("No response: ")
     assert err.endswith("add: --header 'Idempotency-Key: k 1'\n")
+
+
+@pytest.mark.parametrize(
+    ("response", "exit_code", "is_printed"),
+    [
+        (answer(502, b"<html>Bad Gateway</html>"), 5, True),
+        (answer(422, b'{"error": "No.", "error_code": "kyc_required"}'), 4, False),
+    ],
+)
+async def test_the_key_is_printed_if_a_post_may_have_taken_effect(
+    tmp_path: Path, keys: dict[str, str], response: Behave, exit_code: int, is_printed: bool
+) -> None:
+    async with receiving() as service:
+        service.answers.append(response)
+        own = {**keys, "MANILLA_URL": service.url.removesuffix("/ipn")}
+        words = ("POST", "/api/v1/initiate-payout", "--data", "{}")
+        code, _, err = await request(tmp_path, own, *words)
+    (received,) = service.received
+    key = received.headers["idempotency-key"]
+    assert (code, f"--header 'Idempotency-Key: {key}'" in err) == (exit_code, is_printed)
 
 
 @pytest.mark.parametrize(

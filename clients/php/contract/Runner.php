@@ -3,6 +3,7 @@
 declare(strict_types=1);
 
 use Manilla\Amount;
+use Manilla\Answer;
 use Manilla\Client;
 use Manilla\Credentials;
 use Manilla\Errors\ApiError;
@@ -99,12 +100,12 @@ final class Runner
             $expected = $each['parent'] === null ? RuntimeException::class : self::errorClass($each['parent']);
             $this->note("error class $class", $parent === $expected ? [] : ["its parent is $parent"]);
             foreach ($each['codes'] ?? [] as $code) {
-                $found = ApiError::of(422, ['error_code' => $code], null, null, null);
+                $found = ApiError::of(new Answer(422, [], (string) json_encode(['error_code' => $code])));
                 $this->note("error code $code", $found::class === $class ? [] : ['its class is ' . $found::class]);
             }
         }
         foreach ($errors['by_status'] as $status => $class) {
-            $found = ApiError::of((int) $status, [], null, null, null)::class;
+            $found = ApiError::of(new Answer((int) $status, [], ''))::class;
             $this->note("status $status", $found === self::errorClass($class) ? [] : ["its class is $found"]);
         }
     }
@@ -242,7 +243,8 @@ final class Runner
             $differences[] = match ($name) {
                 'class' => [],
                 'parents' => array_filter($value, fn (string $each) => !is_a($error, self::errorClass($each))),
-                'message' => $this->differences($value, $error->getMessage(), $name),
+                'message' => $this->differences($value, $error->api_message, $name),
+                'shown' => $this->differences($value, $error->getMessage(), $name),
                 'error_names' => $this->differences($value, self::sorted(array_keys($error->errors)), $name),
                 'errors' => $value == $error->errors ? [] : ['errors is ' . json_encode($error->errors)],
                 default => $this->differences($value, self::part($error, $name), $name),

@@ -12,8 +12,9 @@ namespace Manilla;
  */
 final class Amount
 {
-    // A JSON number with at most 30 digits and without an exponent.
-    private const PATTERN = '/^-?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?$/D';
+    // A JSON number without an exponent.
+    private const PATTERN = '/^-?(?:0|[1-9]\d*)(?:\.\d+)?$/D';
+    private const LENGTH_MAX = 30;
 
     /** Returns the amount in major units: '1500.50' for 150050 minor units with two decimals. */
     public static function fromMinor(int $minor, int $decimals = 2): string
@@ -56,10 +57,16 @@ final class Amount
                 . '. Amount::fromMinor converts an integer of minor units.'
             );
         }
-        if (preg_match(self::PATTERN, $amount) !== 1) {
+        if (!self::isAmount($amount)) {
             throw new \InvalidArgumentException('The amount is not a decimal number such as 1500.50.');
         }
         return $amount;
+    }
+
+    /** @internal */
+    public static function isAmount(string $text): bool
+    {
+        return strlen($text) <= self::LENGTH_MAX && preg_match(self::PATTERN, $text) === 1;
     }
 
     private static function checkDecimals(int $decimals): void

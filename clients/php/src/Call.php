@@ -17,6 +17,7 @@ final class Call
     /**
      * @param callable(Document): T $read
      * @param ?string $idempotency_key every attempt has the same key, so the request takes effect only once
+     * @param bool $has_own_key whether the caller chose the idempotency key
      */
     private function __construct(
         public readonly string $method,
@@ -24,6 +25,7 @@ final class Call
         private readonly mixed $read,
         public readonly string $body = '',
         public readonly ?string $idempotency_key = null,
+        public readonly bool $has_own_key = false,
         public readonly ?string $scenario = null,
     ) {
     }
@@ -47,23 +49,23 @@ final class Call
      */
     public static function send(string $method, string $path, callable $read, ?array $body = null): self
     {
-        return new self($method, $path, $read, $body === null ? '' : ExactJson::encode((object) $body));
+        return new self($method, $path, $read, self::encoded($body));
     }
 
     /**
-     * Creates a call that moves money, and that is therefore sent with an idempotency key.
+     * Creates a call that is sent with an idempotency key.
      *
      * @template U
      * @param callable(Document): U $read
-     * @param array<string, mixed> $body
+     * @param array<string, mixed>|null $body
      * @return self<U>
      */
-    public static function initiate(
+    public static function post(
         string $path,
         callable $read,
-        array $body,
+        ?array $body,
         ?string $idempotency_key,
-        ?string $scenario,
+        ?string $scenario = null,
     ): self {
         $key = $idempotency_key ?? bin2hex(random_bytes(16));
         if (preg_match(self::KEY_PATTERN, $key) !== 1) {
@@ -72,12 +74,15 @@ final class Call
         if (!in_array($scenario, [null, 'success', 'failed', 'pending'], true)) {
             throw new \InvalidArgumentException('A scenario is success, failed or pending.');
         }
-        return new self('POST', $path, $read, ExactJson::encode((object) $body), $key, $scenario);
+        return new self('POST', $path, $read, self::encoded($body), $key, $idempotency_key !== null, $scenario);
     }
 
-    /** Appends a path segment, percent-encoded. */
+    /** Appends an id to the path. An empty id or dots would lead to another path. */
     public static function path(string $path, string $id, string $action = ''): string
     {
+        if (in_array($id, ['', '.', '..'], true)) {
+            throw new \InvalidArgumentException("'$id' is not an id.");
+        }
         return $path . '/' . rawurlencode($id) . $action;
     }
 
@@ -139,6 +144,12 @@ final class Call
             is_string($value) => $value,
             default => throw new \InvalidArgumentException('Times must be DateTimeInterface objects or strings.'),
         };
+    }
+
+    /** @param array<string, mixed>|null $body */
+    private static function encoded(?array $body): string
+    {
+        return $body === null ? '' : ExactJson::encode((object) $body);
     }
 
     /** @param array<string, mixed> $query */

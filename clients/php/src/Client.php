@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Manilla;
 
 use Manilla\Errors\ApiError;
+use Manilla\Errors\BadAnswer;
 use Manilla\Errors\ManillaError;
 use Manilla\Errors\NoAnswer;
 use Manilla\Errors\StillPending;
@@ -60,20 +61,26 @@ final class Client
     private const PERIOD = ['since', 'until', 'ref_trx'];
     private const PAGING = ['limit', 'cursor'];
     private const PAGE_ITEMS = 100; // Large pages need fewer requests.
+    // The API returns these errors before it looks for an earlier request with the idempotency key.
+    private const EARLY_CODES = ['RATE_LIMIT_EXCEEDED', 'INVALID_CREDENTIALS', 'INSUFFICIENT_PERMISSION'];
     private const FIRST_WAIT_SECONDS = 0.5;
     private const WAIT_SECONDS_MAX = 10.0;
 
     private readonly Transport $transport;
 
-    /** @param ?string $ca_file the certificates to trust, if they differ from the system's */
+    /**
+     * @param ?string $ca_file the certificates to trust, if they differ from the system's
+     * @param ?string $proxy the URL of an HTTP proxy; variables such as http_proxy are ignored
+     */
     public function __construct(
         string $url,
         private readonly Credentials $credentials,
         private readonly Retries $retries = new Retries(),
         float $timeout_seconds = 30,
         ?string $ca_file = null,
+        ?string $proxy = null,
     ) {
-        $this->transport = new Transport($url, $timeout_seconds, $ca_file);
+        $this->transport = new Transport($url, $timeout_seconds, $ca_file, $proxy);
     }
 
     /**
@@ -98,9 +105,9 @@ final class Client
         ?string $scenario = null,
     ): PaymentSession {
         $body = self::given(Call::converted($order, Orders::PAYMENT_ORDER));
-        return $this->do(Call::initiate(
+        return $this->do(Call::post(
             '/api/v1/initiate-payment',
-            PaymentSession::read(...),
+            self::session(...),
             $body,
             $idempotency_key,
             $scenario,
@@ -136,10 +143,10 @@ final class Client
      *
      * @param PaymentLinkOrder $order
      */
-    public function createPaymentLink(array $order): CreatedPaymentLink
+    public function createPaymentLink(array $order, ?string $idempotency_key = null): CreatedPaymentLink
     {
         $body = self::given(Call::converted($order, Orders::PAYMENT_LINK_ORDER));
-        return $this->do(Call::send('POST', self::LINKS, CreatedPaymentLink::read(...), $body));
+        return $this->do(Call::post(self::LINKS, CreatedPaymentLink::read(...), $body, $idempotency_key));
     }
 
     /**
@@ -183,17 +190,17 @@ final class Client
     }
 
     /** Disables the payment link. Customers can no longer start payments with it. */
-    public function disablePaymentLink(string $link_id): CreatedPaymentLink
+    public function disablePaymentLink(string $link_id, ?string $idempotency_key = null): CreatedPaymentLink
     {
         $path = Call::path(self::LINKS, $link_id, '/disable');
-        return $this->do(Call::send('POST', $path, CreatedPaymentLink::read(...)));
+        return $this->do(Call::post($path, CreatedPaymentLink::read(...), null, $idempotency_key));
     }
 
     /** Enables a disabled payment link. Customers can start payments with it again. */
-    public function enablePaymentLink(string $link_id): CreatedPaymentLink
+    public function enablePaymentLink(string $link_id, ?string $idempotency_key = null): CreatedPaymentLink
     {
         $path = Call::path(self::LINKS, $link_id, '/enable');
-        return $this->do(Call::send('POST', $path, CreatedPaymentLink::read(...)));
+        return $this->do(Call::post($path, CreatedPaymentLink::read(...), null, $idempotency_key));
     }
 
     /**
@@ -208,7 +215,7 @@ final class Client
         ?string $scenario = null,
     ): Refund {
         $body = self::given(Call::converted($order, Orders::REFUND_ORDER));
-        return $this->do(Call::initiate(
+        return $this->do(Call::post(
             '/api/v1/initiate-refund',
             Refund::read(...),
             $body,
@@ -280,7 +287,7 @@ final class Client
         ?string $scenario = null,
     ): Payout {
         $body = self::given(Call::converted($order, Orders::PAYOUT_ORDER));
-        return $this->do(Call::initiate(
+        return $this->do(Call::post(
             '/api/v1/initiate-payout',
             Payout::read(...),
             $body,
@@ -330,10 +337,10 @@ final class Client
      *
      * @param EndpointOrder $order
      */
-    public function createWebhookEndpoint(array $order): EndpointSecret
+    public function createWebhookEndpoint(array $order, ?string $idempotency_key = null): EndpointSecret
     {
         $body = self::given(Call::converted($order, Orders::ENDPOINT_ORDER));
-        return $this->do(Call::send('POST', self::ENDPOINTS, EndpointSecret::read(...), $body));
+        return $this->do(Call::post(self::ENDPOINTS, EndpointSecret::read(...), $body, $idempotency_key));
     }
 
     /**
@@ -369,18 +376,21 @@ final class Client
     }
 
     /** Sends a test event and returns your server's response. */
-    public function testWebhookEndpoint(string $endpoint_id): EndpointTest
+    public function testWebhookEndpoint(string $endpoint_id, ?string $idempotency_key = null): EndpointTest
     {
         $path = Call::path(self::ENDPOINTS, $endpoint_id, '/test');
-        return $this->do(Call::send('POST', $path, EndpointTest::read(...)));
+        return $this->do(Call::post($path, EndpointTest::read(...), null, $idempotency_key));
     }
 
     /** Creates a new secret. During the overlap, events are also signed with the old one. */
-    public function rotateWebhookSecret(string $endpoint_id, int $overlap_minutes = 1440): EndpointSecret
-    {
+    public function rotateWebhookSecret(
+        string $endpoint_id,
+        int $overlap_minutes = 1440,
+        ?string $idempotency_key = null,
+    ): EndpointSecret {
         $path = Call::path(self::ENDPOINTS, $endpoint_id, '/rotate-secret');
         $body = ['overlap_minutes' => $overlap_minutes];
-        return $this->do(Call::send('POST', $path, EndpointSecret::read(...), $body));
+        return $this->do(Call::post($path, EndpointSecret::read(...), $body, $idempotency_key));
     }
 
     /**
@@ -392,15 +402,24 @@ final class Client
         string $endpoint_id,
         \DateTimeInterface|string $since,
         bool $include_delivered = false,
+        ?string $idempotency_key = null,
     ): AcceptedResend {
         $path = Call::path(self::ENDPOINTS, $endpoint_id, '/resend');
         $body = ['since' => Call::time($since), 'include_delivered' => $include_delivered];
-        return $this->do(Call::send('POST', $path, AcceptedResend::read(...), $body));
+        return $this->do(Call::post($path, AcceptedResend::read(...), $body, $idempotency_key));
     }
 
     public function siteInfo(): SiteInfo
     {
         return $this->do(Call::get('/api/v1/site-info', SiteInfo::read(...)));
+    }
+
+    private static function session(Document $document): PaymentSession
+    {
+        $session = PaymentSession::read($document);
+        return $session->trxId() !== ''
+            ? $session
+            : throw new BadAnswer("PaymentSession.payment_url does not contain the payment's id.");
     }
 
     private static function payment(Document $document): CompletedPayment|UnfinishedPayment
@@ -489,6 +508,9 @@ final class Client
      */
     private function waitFor(callable $verify, string $trx_id, float $timeout_seconds): object
     {
+        if (!($timeout_seconds >= 0)) {
+            throw new \InvalidArgumentException('timeout_seconds must not be negative.');
+        }
         $deadline = hrtime(true) / 1e9 + $timeout_seconds;
         $next_seconds = self::FIRST_WAIT_SECONDS;
         while (true) {
@@ -514,24 +536,47 @@ final class Client
      */
     private function do(Call $call): mixed
     {
+        $outcome_unknown = false;
         for ($attempts = 1;; $attempts++) {
             $outcome = $this->attempt($call);
+            $outcome_unknown = $outcome_unknown || self::mayHaveTakenEffect($call, $outcome);
             if ($outcome instanceof Answer && $outcome->status === 200) {
                 try {
-                    $document = ExactJson::decode($outcome->body);
+                    return $call->read(ExactJson::decode($outcome->body));
                 } catch (\JsonException $error) {
                     $outcome = new Failure('The response cannot be parsed: ' . $error->getMessage() . '.');
-                }
-                if ($outcome instanceof Answer) {
-                    return $call->read($document);
+                } catch (BadAnswer $error) {
+                    throw new BadAnswer($error->getMessage(), $outcome_unknown, $call->idempotency_key);
                 }
             }
             $wait_seconds = $this->waitSeconds($outcome, $attempts);
             if ($wait_seconds === null) {
-                throw self::error($outcome, $call->idempotency_key);
+                throw $outcome instanceof Failure
+                    ? new NoAnswer($outcome->reason, $outcome_unknown, $call->idempotency_key)
+                    : ApiError::of($outcome, $outcome_unknown, $call->idempotency_key);
             }
             self::sleep($wait_seconds);
         }
+    }
+
+    /**
+     * Returns true unless the API itself has rejected the request.
+     *
+     * An error without an error code can be from a proxy, after the API has processed the request. If
+     * the caller chose the idempotency key, this request can be the repetition of an earlier one.
+     *
+     * @param Call<mixed> $call
+     */
+    private static function mayHaveTakenEffect(Call $call, Answer|Failure $outcome): bool
+    {
+        if ($call->method === 'GET') {
+            return false;
+        }
+        if ($outcome instanceof Failure || $outcome->status >= 500) {
+            return true;
+        }
+        $code = $outcome->errorCode();
+        return $code === null || ($call->has_own_key && in_array($code, self::EARLY_CODES, true));
     }
 
     /** @param Call<mixed> $call */
@@ -549,25 +594,6 @@ final class Client
         }
         $is_retried = in_array($outcome->status, Retries::STATUSES, true);
         return $is_retried ? $this->retries->waitSeconds($attempts, $outcome->retryAfterSeconds()) : null;
-    }
-
-    private static function error(Answer|Failure $outcome, ?string $idempotency_key): ManillaError
-    {
-        if ($outcome instanceof Failure) {
-            return new NoAnswer($outcome->reason, $idempotency_key);
-        }
-        try {
-            $document = ExactJson::decode($outcome->body);
-        } catch (\JsonException) {
-            $document = null; // A proxy may respond with a body that is not JSON.
-        }
-        return ApiError::of(
-            $outcome->status,
-            is_array($document) ? $document : [],
-            $outcome->headers['x-request-id'] ?? null,
-            $outcome->retryAfterSeconds(),
-            $idempotency_key,
-        );
     }
 
     private static function sleep(float $seconds): void

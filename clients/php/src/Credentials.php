@@ -14,9 +14,11 @@ final class Credentials
         #[\SensitiveParameter] private readonly string $api_key,
         #[\SensitiveParameter] private readonly string $api_secret,
     ) {
-        $given = [$merchant_key, $api_key, $api_secret];
-        if (in_array('', $given, true)) {
-            throw new \InvalidArgumentException('merchant_key, api_key and api_secret must not be empty.');
+        $given = ['merchant_key' => $merchant_key, 'api_key' => $api_key, 'api_secret' => $api_secret];
+        foreach ($given as $name => $value) {
+            if (preg_match('/^[!-~]+$/D', $value) !== 1) { // The message must not contain the value.
+                throw new \InvalidArgumentException("$name must be printable ASCII characters without spaces.");
+            }
         }
         $prefixed = array_filter($given, static fn (string $each) => str_starts_with($each, self::SANDBOX_PREFIX));
         if (count($prefixed) !== 0 && count($prefixed) !== 3) {

@@ -83,9 +83,9 @@ final class Document
         $value = $this->fields[$field] ?? null;
         return match (true) {
             $value === null => null,
-            $value instanceof ExactNumber => $value->digits,
+            $value instanceof ExactNumber && Amount::isAmount($value->digits) => $value->digits,
             is_int($value) => (string) $value,
-            default => throw $this->mismatch($field, 'a number'),
+            default => throw $this->mismatch($field, 'an amount'),
         };
     }
 

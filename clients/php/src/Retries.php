@@ -4,22 +4,26 @@ declare(strict_types=1);
 
 namespace Manilla;
 
-/** The settings for retries. `new Retries(attempts_max: 1)` disables retries. */
+/**
+ * The settings for retries. `new Retries(attempts_max: 1)` disables retries.
+ *
+ * The API's rate limit demands waits of up to 60 seconds.
+ */
 final class Retries
 {
-    // A request that gets 429 or 503 had no effect. After 500, 502 or 504, the effect is unknown.
-    // Calls can be repeated: a GET changes nothing, and a POST that moves money has an idempotency key.
-    // A repeated call may create a second payment link or endpoint. The unused first one does no harm.
+    // A GET request changes nothing, and a POST request has an idempotency key, so both can be
+    // repeated. PATCH and DELETE requests have the same effect if they are repeated.
     public const STATUSES = [429, 500, 502, 503, 504];
+    private const WAIT_SECONDS_LIMIT = 86_400;
 
     public function __construct(
         public readonly int $attempts_max = 4,
         public readonly float $first_wait_seconds = 0.5,
-        public readonly float $wait_seconds_max = 30,
+        public readonly float $wait_seconds_max = 60,
     ) {
-        if ($attempts_max < 1 || $first_wait_seconds < 0 || $wait_seconds_max < 0) {
+        if ($attempts_max < 1 || !self::isPossible($first_wait_seconds) || !self::isPossible($wait_seconds_max)) {
             throw new \InvalidArgumentException(
-                'attempts_max must be at least 1, and waits must not be negative.'
+                'attempts_max must be at least 1, and waits must be 0 to ' . self::WAIT_SECONDS_LIMIT . ' seconds.'
             );
         }
     }
@@ -41,5 +45,10 @@ final class Retries
             return $jitter;
         }
         return $retry_after_seconds > $this->wait_seconds_max ? null : $retry_after_seconds + $jitter;
+    }
+
+    private static function isPossible(float $seconds): bool
+    {
+        return $seconds >= 0 && $seconds <= self::WAIT_SECONDS_LIMIT;
     }
 }

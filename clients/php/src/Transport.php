@@ -12,6 +12,7 @@ namespace Manilla;
 final class Transport
 {
     private const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
+    private const TIMEOUT_SECONDS_LIMIT = 86_400;
     // curl's errors if the server's certificate cannot be verified
     private const CERTIFICATE_ERRORS = [CURLE_SSL_PEER_CERTIFICATE, CURLE_SSL_CACERT, CURLE_SSL_CACERT_BADFILE];
 
@@ -22,7 +23,12 @@ final class Transport
         string $url,
         private readonly float $timeout_seconds,
         private readonly ?string $ca_file,
+        private readonly ?string $proxy,
     ) {
+        if (!($timeout_seconds > 0 && $timeout_seconds <= self::TIMEOUT_SECONDS_LIMIT)) {
+            $limit = self::TIMEOUT_SECONDS_LIMIT;
+            throw new \InvalidArgumentException("timeout_seconds must be above 0, up to $limit.");
+        }
         $parts = parse_url($url);
         if (!is_array($parts) || !in_array($parts['scheme'] ?? '', ['http', 'https'], true) || !isset($parts['host'])) {
             throw new \InvalidArgumentException('The URL must start with https:// or http://, followed by a host.');
@@ -49,8 +55,11 @@ final class Transport
             CURLOPT_PROTOCOLS => CURLPROTO_HTTP | CURLPROTO_HTTPS,
             CURLOPT_FOLLOWLOCATION => false,
             CURLOPT_NOSIGNAL => true,
-            CURLOPT_CONNECTTIMEOUT_MS => (int) ($this->timeout_seconds * 1000),
-            CURLOPT_TIMEOUT_MS => (int) ($this->timeout_seconds * 1000),
+            // curl has no timeout if it is 0.
+            CURLOPT_CONNECTTIMEOUT_MS => (int) ceil($this->timeout_seconds * 1000),
+            CURLOPT_TIMEOUT_MS => (int) ceil($this->timeout_seconds * 1000),
+            // Without this option, curl reads the proxy from variables such as http_proxy.
+            CURLOPT_PROXY => $this->proxy ?? '',
             CURLOPT_CUSTOMREQUEST => $method,
             CURLOPT_HTTPHEADER => self::lines($headers),
             CURLOPT_HEADERFUNCTION => static function (\CurlHandle $handle, string $line) use (&$received): int {

@@ -207,7 +207,9 @@ def check_error(expected: Mapping[str, Any], error: Exception) -> None:
             raise Mismatch(f"{type(error).__name__} is not a {parent}")
     if "error_names" in expected:
         compare(expected["error_names"], sorted(error.errors))  # type: ignore[attr-defined]
-    known = ("class", "parents", "error_names")
+    if "shown" in expected:
+        compare(expected["shown"], str(error))
+    known = ("class", "parents", "error_names", "shown")
     compare({name: value for name, value in expected.items() if name not in known}, error)
 
 

@@ -63,7 +63,8 @@ async function checkOutcome(outcome, act) {
   return result;
 }
 
-function checkError({ class: name, parents = [], error_names: names, ...attributes }, error) {
+function checkError(expected, error) {
+  const { class: name, parents = [], error_names: names, shown, message, ...attributes } = expected;
   if (name === "$argument") {
     assert.ok(error instanceof TypeError || error instanceof RangeError, String(error));
     return;
@@ -72,6 +73,8 @@ function checkError({ class: name, parents = [], error_names: names, ...attribut
   assert.equal(error.name, name);
   for (const parent of parents) assert.ok(error instanceof library[parent], parent);
   if (names) assert.deepEqual(Object.keys(error.errors).sort(), names);
+  if (shown) assert.equal(error.message, shown);
+  if (message) assert.equal(error.apiMessage, message);
   compare(camelKeys(attributes), error);
 }
 

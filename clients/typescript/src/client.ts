@@ -13,6 +13,8 @@ import { timeText, type TimeInput } from "./values.js";
 
 const PAGE_ITEMS = 100; // Large pages need fewer requests.
 const KEY = /^[\x20-\x7e]{1,255}$/;
+const OPTIONS: readonly string[] = ["idempotencyKey", "scenario"];
+const SCENARIOS: readonly string[] = ["success", "failed", "pending"];
 const FIRST_WAIT_SECONDS = 0.5;
 const WAIT_SECONDS_MAX = 10;
 const WAIT_FOR_SECONDS = 60;
@@ -28,10 +30,14 @@ export interface ClientOptions {
   fetch?: typeof globalThis.fetch;
 }
 
-/** Options of a call that moves money. */
-export interface MoneyOptions {
+/** Options of a call that creates or changes something. */
+export interface CallOptions {
   /** Chosen by the client if you do not pass a key. Store your own key to retry after a restart. */
   idempotencyKey?: string;
+}
+
+/** Options of a call that moves money. */
+export interface MoneyOptions extends CallOptions {
   /** The outcome of a sandbox transaction. */
   scenario?: "success" | "failed" | "pending";
 }
@@ -103,13 +109,16 @@ export class Client {
   }
 
   /** Creates a checkout session. Redirect the customer to the session's `payment_url`. */
-  async initiatePayment(
+  initiatePayment(
     order: api.PaymentRequest,
     options: MoneyOptions = {},
   ): Promise<PaymentSession> {
-    const session = await this.#call("initiatePayment", { body: order, options });
-    const path = new URL(session.payment_url).pathname;
-    return { ...session, trx_id: path.slice(path.lastIndexOf("/") + 1) };
+    return this.#call("initiatePayment", { body: order, options }, (session) => {
+      const path = new URL(session.payment_url).pathname;
+      const trx_id = path.slice(path.lastIndexOf("/") + 1);
+      if (!trx_id) throw new TypeError("payment_url does not contain the payment's id.");
+      return { ...session, trx_id };
+    });
   }
 
   verifyPayment(trxId: string): Promise<Payment> {
@@ -191,8 +200,11 @@ export class Client {
   }
 
   /** Creates a page on which customers pay. Share the page's `url` with your customers. */
-  createPaymentLink(order: api.PaymentLinkRequest): Promise<api.CreatedPaymentLink> {
-    return this.#call("createPaymentLink", { body: order });
+  createPaymentLink(
+    order: api.PaymentLinkRequest,
+    options: CallOptions = {},
+  ): Promise<api.CreatedPaymentLink> {
+    return this.#call("createPaymentLink", { body: order, options });
   }
 
   /** Returns a page of payment links, newest first. For the next page, pass `next_cursor`. */
@@ -220,13 +232,19 @@ export class Client {
   }
 
   /** Disables the payment link. Customers can no longer start payments with it. */
-  disablePaymentLink(linkId: string): Promise<api.CreatedPaymentLink> {
-    return this.#call("disablePaymentLink", { id: linkId });
+  disablePaymentLink(
+    linkId: string,
+    options: CallOptions = {},
+  ): Promise<api.CreatedPaymentLink> {
+    return this.#call("disablePaymentLink", { id: linkId, options });
   }
 
   /** Enables a disabled payment link. Customers can start payments with it again. */
-  enablePaymentLink(linkId: string): Promise<api.CreatedPaymentLink> {
-    return this.#call("enablePaymentLink", { id: linkId });
+  enablePaymentLink(
+    linkId: string,
+    options: CallOptions = {},
+  ): Promise<api.CreatedPaymentLink> {
+    return this.#call("enablePaymentLink", { id: linkId, options });
   }
 
   /** Returns a page of events, oldest first. To continue, pass the last id as `since`. */
@@ -242,8 +260,11 @@ export class Client {
   }
 
   /** Creates a URL that receives events. Store its secret, which is returned only once. */
-  createWebhookEndpoint(order: api.WebhookEndpointRequest): Promise<api.EndpointSecret> {
-    return this.#call("createWebhookEndpoint", { body: order });
+  createWebhookEndpoint(
+    order: api.WebhookEndpointRequest,
+    options: CallOptions = {},
+  ): Promise<api.EndpointSecret> {
+    return this.#call("createWebhookEndpoint", { body: order, options });
   }
 
   listWebhookEndpoints(
@@ -274,33 +295,40 @@ export class Client {
   }
 
   /** Sends a test event and returns your server's response. */
-  testWebhookEndpoint(endpointId: string): Promise<api.EndpointTestResult> {
-    return this.#call("testWebhookEndpoint", { id: endpointId });
+  testWebhookEndpoint(
+    endpointId: string,
+    options: CallOptions = {},
+  ): Promise<api.EndpointTestResult> {
+    return this.#call("testWebhookEndpoint", { id: endpointId, options });
   }
 
   /** Creates a new secret. During the overlap, events are also signed with the old one. */
   rotateWebhookSecret(
     endpointId: string,
     request: api.RotateSecretRequest = {},
+    options: CallOptions = {},
   ): Promise<api.EndpointSecret> {
     const body = { overlap_minutes: OVERLAP_MINUTES, ...request };
-    return this.#call("rotateWebhookSecret", { id: endpointId, body });
+    return this.#call("rotateWebhookSecret", { id: endpointId, body, options });
   }
 
   /** Resends events that occurred since this time and that the endpoint has not received. */
   resendWebhookEvents(
     endpointId: string,
     request: api.ResendEventsRequest,
+    options: CallOptions = {},
   ): Promise<api.AcceptedResend> {
-    return this.#call("resendWebhookEvents", { id: endpointId, body: request });
+    return this.#call("resendWebhookEvents", { id: endpointId, body: request, options });
   }
 
-  async #call<Operation extends Name>(
+  async #call<Operation extends Name, Result = api.Operations[Operation]["response"]>(
     name: Operation,
     { id, body, query = {}, options = {} }: Arguments = {},
-  ): Promise<api.Operations[Operation]["response"]> {
+    complete?: (response: api.Operations[Operation]["response"]) => Result,
+  ): Promise<Result> {
     const operation = OPERATIONS[name];
-    const path = operation.path.replace(/\{[^}]+\}/, () => encodeURIComponent(id ?? ""));
+    const path = operation.path.replace(/\{[^}]+\}/, () => encodeURIComponent(checkedId(id)));
+    checkOptions(options);
     // The API clears a field of a payment link that is null. Elsewhere, null means not sent.
     const keepsNull = name === "editPaymentLink";
     const sent = body && operation.request ? encode(operation.request, body, keepsNull) : "";
@@ -316,9 +344,13 @@ export class Client {
       },
       body: bytes(sent),
       idempotencyKey: key,
+      hasOwnKey: options.idempotencyKey !== undefined,
     };
-    const document = await converse(call, this.#signer, this.#retries, this.#transport);
-    return readAs(operation.response, document) as api.Operations[Operation]["response"];
+    const read = (document: unknown): Result => {
+      const response = readAs(operation.response, document);
+      return complete ? complete(response as never) : (response as Result);
+    };
+    return converse(call, read, this.#signer, this.#retries, this.#transport);
   }
 
   async *#every<Operation extends ListName>(
@@ -339,6 +371,7 @@ export class Client {
     trxId: string,
     { timeoutSeconds = WAIT_FOR_SECONDS }: WaitOptions,
   ): Promise<Found> {
+    if (!(timeoutSeconds >= 0)) throw new RangeError("timeoutSeconds must not be negative.");
     const deadline = Date.now() + timeoutSeconds * 1000;
     for (let wait = FIRST_WAIT_SECONDS; ; wait = Math.min(wait * 2, WAIT_SECONDS_MAX)) {
       const found = await verify();
@@ -376,8 +409,26 @@ function queryText(name: Name, query: object): string {
   return sent.length > 0 ? `?${sent.join("&")}` : "";
 }
 
-async function checkedKey(given: string | undefined): Promise<string> {
+/** Returns the id. An empty id or dots would lead to another path. */
+function checkedId(id: unknown): string {
+  if (typeof id !== "string" || ["", ".", ".."].includes(id)) {
+    throw new TypeError("An id is a string that is not empty.");
+  }
+  return id;
+}
+
+function checkOptions(options: MoneyOptions): void {
+  for (const name of Object.keys(options)) {
+    if (!OPTIONS.includes(name)) throw new TypeError(`There is no option ${name}.`);
+  }
+  if (options.scenario !== undefined && !SCENARIOS.includes(options.scenario)) {
+    throw new RangeError("A scenario is success, failed or pending.");
+  }
+}
+
+async function checkedKey(given: unknown): Promise<string> {
   if (given === undefined) return randomKey();
+  if (typeof given !== "string") throw new TypeError("An idempotency key is a string.");
   if (!KEY.test(given)) {
     throw new RangeError("An idempotency key has 1 to 255 printable characters.");
   }

@@ -3,6 +3,7 @@
 import { bytes, hmac, joined, toHex, type Bytes } from "./crypto.js";
 
 const SANDBOX_PREFIX = "test_";
+const VALID = /^[!-~]+$/;
 
 /** A merchant key, API key and API secret. Their prefix identifies the environment. */
 export interface Credentials {
@@ -26,8 +27,11 @@ export class Signer {
 
   constructor(keys: Credentials) {
     const given = [keys.merchantKey, keys.apiKey, keys.apiSecret];
-    if (!given.every((key) => typeof key === "string" && key)) {
-      throw new TypeError("merchantKey, apiKey and apiSecret must not be empty.");
+    for (const name of ["merchantKey", "apiKey", "apiSecret"] as const) {
+      // The message must not contain the value.
+      if (typeof keys[name] !== "string" || !VALID.test(keys[name])) {
+        throw new TypeError(`${name} must be printable ASCII characters without spaces.`);
+      }
     }
     if (new Set(given.map((key) => key.startsWith(SANDBOX_PREFIX))).size !== 1) {
       throw new TypeError("The credentials belong to different environments.");

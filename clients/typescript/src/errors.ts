@@ -1,26 +1,32 @@
 /** The base classes of the errors. The class of each error code is generated. */
 
-/** Base class of every error that the client raises. */
-export class ManillaError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = new.target.name;
-  }
+/** What a request may have done. */
+export interface Outcome {
+  outcomeUnknown?: boolean;
+  idempotencyKey?: string | null;
 }
 
 /**
- * There was no readable response after all attempts. The request may have taken effect.
+ * Base class of every error that the client raises.
  *
- * You can safely repeat a POST request with the same idempotency key and the same body.
+ * If `outcomeUnknown` is true, a request with this `idempotencyKey` may have taken effect. Call the
+ * method again with the same arguments and the same idempotency key.
  */
-export class NoAnswer extends ManillaError {
-  constructor(
-    message: string,
-    readonly idempotencyKey: string | null = null,
-  ) {
+export class ManillaError extends Error {
+  readonly outcomeUnknown: boolean;
+  /** The idempotency key of a POST request. Use it to repeat the request. */
+  readonly idempotencyKey: string | null;
+
+  constructor(message: string, { outcomeUnknown = false, idempotencyKey = null }: Outcome = {}) {
     super(message);
+    this.name = new.target.name;
+    this.outcomeUnknown = outcomeUnknown;
+    this.idempotencyKey = idempotencyKey;
   }
 }
+
+/** There was no readable response after all attempts. */
+export class NoAnswer extends ManillaError {}
 
 /** The response does not match the API's specification. */
 export class BadAnswer extends ManillaError {}
@@ -47,7 +53,8 @@ export interface ApiErrorFacts {
   document: Record<string, unknown>;
   requestId: string | null;
   retryAfterSeconds: number | null;
-  idempotencyKey: string | null;
+  location: string | null;
+  outcome: Outcome;
 }
 
 /** The API rejected the request. This class is used for error codes without a separate class. */
@@ -55,6 +62,8 @@ export class ApiError extends ManillaError {
   static readonly codes: readonly string[] = [];
   static readonly advice: string | null = null;
 
+  /** The API's text about the error. `message` also has the invalid fields, code and request id. */
+  readonly apiMessage: string;
   /** The HTTP status. */
   readonly status: number;
   /** The stable code for error handling, or null if the response has none. */
@@ -66,19 +75,17 @@ export class ApiError extends ManillaError {
   /** The id with which the operator finds the request. */
   readonly requestId: string | null;
   readonly retryAfterSeconds: number | null;
-  /** The key of a POST request. Use it to repeat the request. */
-  readonly idempotencyKey: string | null;
 
   constructor(facts: ApiErrorFacts) {
-    const status = `The API responded with status ${facts.status}.`;
-    super(ApiError.text(facts.document, "error") ?? status);
+    const apiMessage = ApiError.text(facts.document, "error") ?? withoutText(facts);
+    super(`${apiMessage}${details(facts)}`, facts.outcome);
+    this.apiMessage = apiMessage;
     this.status = facts.status;
     this.code = ApiError.text(facts.document, "error_code");
     this.errors = texts(facts.document["errors"]);
     this.guidance = ApiError.text(facts.document, "guidance") ?? new.target.advice;
     this.requestId = facts.requestId;
     this.retryAfterSeconds = facts.retryAfterSeconds;
-    this.idempotencyKey = facts.idempotencyKey;
   }
 
   /** Returns a field of the response if it is a text. */
@@ -86,6 +93,19 @@ export class ApiError extends ManillaError {
     const value = document[name];
     return typeof value === "string" ? value : null;
   }
+}
+
+function withoutText({ status, location }: ApiErrorFacts): string {
+  const redirect = location ? ` The client does not follow the redirect to ${location}.` : "";
+  return `The API responded with status ${status}.${redirect}`;
+}
+
+function details({ status, document, requestId }: ApiErrorFacts): string {
+  const faults = Object.entries(texts(document["errors"]));
+  const code = document["error_code"];
+  const facts = [`${status} ${typeof code === "string" ? code : "without a code"}`];
+  if (requestId) facts.push(`request ${requestId}`);
+  return `${faults.map(([name, text]) => ` ${name}: ${text}`).join("")} (${facts.join(", ")})`;
 }
 
 function texts(value: unknown): Record<string, string> {

@@ -7,10 +7,11 @@
 export class ExactNumber {
   constructor(readonly text: string) {}
 
-  /** The number as a decimal text without an exponent. */
-  get decimal(): string {
+  /** The number as a decimal string without an exponent, or null if that has too many digits. */
+  get decimal(): string | null {
     const [digits = "", power] = this.text.toLowerCase().split("e");
-    return power === undefined ? digits : shifted(digits, Number(power));
+    if (power === undefined) return digits;
+    return Math.abs(Number(power)) > SHIFT_MAX ? null : shifted(digits, Number(power));
   }
 
   get isInteger(): boolean {
@@ -117,7 +118,6 @@ class Parser {
 }
 
 function shifted(digits: string, power: number): string {
-  if (Math.abs(power) > SHIFT_MAX) throw new SyntaxError("The number has too many digits.");
   const sign = digits.startsWith("-") ? "-" : "";
   const [whole = "", fraction = ""] = digits.slice(sign.length).split(".");
   const all = whole + fraction;

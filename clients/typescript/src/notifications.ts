@@ -252,9 +252,12 @@ function text(value: unknown): string | null {
 }
 
 function amount(value: unknown): Amount | null {
-  return value instanceof ExactNumber ? value.decimal : null;
+  if (!(value instanceof ExactNumber)) return null;
+  if (value.decimal === null) throw new BadNotification("The amount has too many digits.");
+  return value.decimal;
 }
 
 function integer(value: unknown): number | null {
-  return value instanceof ExactNumber && value.isInteger ? Number(value.text) : null;
+  const number = value instanceof ExactNumber && value.isInteger ? Number(value.text) : NaN;
+  return Number.isSafeInteger(number) ? number : null;
 }

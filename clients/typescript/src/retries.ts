@@ -1,26 +1,35 @@
 /** The retry policy: which calls are retried, and how long to wait before a retry. */
 
 /**
- * A request that gets 429 or 503 had no effect. After 500, 502 or 504, the effect is unknown. Calls
- * can be repeated: a GET changes nothing, and a POST that moves money has an idempotency key. A
- * repeated call may create a second payment link or endpoint. The unused first one does no harm.
+ * A GET request changes nothing, and a POST request has an idempotency key, so both can be repeated.
+ * PATCH and DELETE requests have the same effect if they are repeated.
  */
 export const RETRIED_STATUSES: ReadonlySet<number> = new Set([429, 500, 502, 503, 504]);
 
-/** The settings for retries. `{ attemptsMax: 1 }` disables retries. */
+const WAIT_SECONDS_LIMIT = 86_400;
+
+/**
+ * The settings for retries. `{ attemptsMax: 1 }` disables retries. The API's rate limit demands
+ * waits of up to 60 seconds.
+ */
 export interface Retries {
   attemptsMax: number;
   firstWaitSeconds: number;
   waitSecondsMax: number;
 }
 
-const DEFAULTS: Retries = { attemptsMax: 4, firstWaitSeconds: 0.5, waitSecondsMax: 30 };
+const DEFAULTS: Retries = { attemptsMax: 4, firstWaitSeconds: 0.5, waitSecondsMax: 60 };
 
 export function completeRetries(given: Partial<Retries> = {}): Retries {
   const retries = { ...DEFAULTS, ...given };
   const { attemptsMax, firstWaitSeconds, waitSecondsMax } = retries;
-  if (!(attemptsMax >= 1 && firstWaitSeconds >= 0 && waitSecondsMax >= 0)) {
-    throw new RangeError("attemptsMax must be at least 1, and waits must not be negative.");
+  const areWaitsPossible = [firstWaitSeconds, waitSecondsMax].every(
+    (seconds) => seconds >= 0 && seconds <= WAIT_SECONDS_LIMIT,
+  );
+  if (!(attemptsMax >= 1) || !areWaitsPossible) {
+    throw new RangeError(
+      `attemptsMax must be at least 1, and waits must be 0 to ${WAIT_SECONDS_LIMIT} seconds.`,
+    );
   }
   return retries;
 }

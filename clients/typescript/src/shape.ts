@@ -40,8 +40,9 @@ const SCALARS: Record<string, (value: unknown, where: string) => unknown> = {
   },
   boolean: (value, where) => expected(typeof value === "boolean", value, where),
   amount: (value, where) => {
-    if (value instanceof ExactNumber) return value.decimal;
-    throw new BadAnswer(`${where} is not a number.`);
+    const decimal = value instanceof ExactNumber ? value.decimal : null;
+    if (decimal !== null) return decimal;
+    throw new BadAnswer(`${where} is not an amount.`);
   },
   integer: (value, where) => {
     const number = value instanceof ExactNumber && value.isInteger ? Number(value.text) : NaN;
@@ -95,12 +96,14 @@ export function isObject(value: unknown): value is Fields {
  * fields that the shape declares as integers.
  */
 export function plain(value: unknown, shape: Record<string, string> = {}): unknown {
-  if (value instanceof ExactNumber) return value.decimal;
+  if (value instanceof ExactNumber) return value.decimal ?? value.text;
   if (Array.isArray(value)) return value.map((item: unknown) => plain(item));
   if (!isObject(value)) return value;
   const entries = Object.entries(value).map(([name, part]) => {
-    const isInteger = shape[name]?.startsWith("integer") && part instanceof ExactNumber;
-    return [name, isInteger ? Number(part.text) : plain(part, SHAPES[shape[name] ?? ""])];
+    // A field can have the name of a method of all objects, such as `constructor`.
+    const type = Object.hasOwn(shape, name) ? shape[name]! : "";
+    const isInteger = type.startsWith("integer") && part instanceof ExactNumber && part.isInteger;
+    return [name, isInteger ? Number(part.text) : plain(part, SHAPES[type])];
   });
   return Object.fromEntries(entries) as Fields;
 }
@@ -110,7 +113,7 @@ export function encode(name: string, request: object, keepsNull: boolean): strin
   const shape = SHAPES[name] ?? {};
   const parts: string[] = [];
   for (const [field, value] of Object.entries(request) as [string, unknown][]) {
-    const type = shape[field];
+    const type = Object.hasOwn(shape, field) ? shape[field] : undefined;
     // The API ignores unknown fields and would not report a misspelled name.
     if (type === undefined) throw new TypeError(`${name} has no field ${field}.`);
     if (value === undefined || (value === null && !keepsNull)) continue;

@@ -3,6 +3,7 @@
 import type { Bytes } from "./crypto.js";
 
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
+const TIMEOUT_SECONDS_LIMIT = 86_400; // A longer timer would end immediately.
 
 export interface Request {
   method: string;
@@ -34,6 +35,9 @@ export class Transport {
     readonly fetch: typeof globalThis.fetch,
   ) {
     this.#origin = origin(url);
+    if (!(timeoutSeconds > 0 && timeoutSeconds <= TIMEOUT_SECONDS_LIMIT)) {
+      throw new RangeError(`timeoutSeconds must be above 0, up to ${TIMEOUT_SECONDS_LIMIT}.`);
+    }
   }
 
   async send(request: Request): Promise<Answer | Failure> {

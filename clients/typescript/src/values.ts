@@ -3,10 +3,10 @@
 /** An exact amount in major units, such as `1500.50`. */
 export type Amount = string;
 
-/** An amount to send: a decimal text, or whole minor units (with 2 decimals by default). */
+/** An amount to send: a decimal string, or whole minor units (with 2 decimals by default). */
 export type AmountInput = string | { minor: bigint | number; decimals?: number };
 
-/** A time to send. A text needs an offset, such as `2026-11-14T09:00:00Z`. */
+/** A time to send. A string needs an offset, such as `2026-11-14T09:00:00Z`. */
 export type TimeInput = string | Date;
 
 /** A known value, or a value that a later version of the API adds. */
@@ -44,23 +44,23 @@ export function fromMinor(minor: bigint | number, decimals: number = DECIMALS_DE
 /** Returns the JSON number of an amount, with exactly the given digits. */
 export function amountText(value: unknown): string {
   if (typeof value === "number") {
-    throw new TypeError("Amounts must be decimal texts or minor units, not numbers.");
+    throw new TypeError("Amounts must be decimal strings or minor units, not numbers.");
   }
   if (typeof value === "object" && value !== null && "minor" in value) {
     const { minor, decimals } = value as { minor: bigint | number; decimals?: number };
     return fromMinor(minor, decimals);
   }
   if (typeof value !== "string") {
-    throw new TypeError("Amounts must be decimal texts or minor units.");
+    throw new TypeError("Amounts must be decimal strings or minor units.");
   }
   matched(value);
   return value;
 }
 
-/** Returns a time as text. */
+/** Returns a time as a string. */
 export function timeText(value: unknown): string {
   if (value instanceof Date) return value.toISOString();
-  if (typeof value !== "string") throw new TypeError("Times must be texts or dates.");
+  if (typeof value !== "string") throw new TypeError("Times must be strings or dates.");
   return value;
 }
 

@@ -6,7 +6,15 @@ import { createServer } from "node:http";
 import { test } from "node:test";
 import { inspect } from "node:util";
 
-import { Client, fromMinor, NoAnswer, signIpn, toMinor, verifyIpn } from "manilla-client";
+import {
+  BadNotification,
+  Client,
+  fromMinor,
+  NoAnswer,
+  signIpn,
+  toMinor,
+  verifyIpn,
+} from "manilla-client";
 import { ExactNumber, parseExact } from "../dist/exact-json.js";
 
 const KEYS = { merchantKey: "test_key", apiKey: "test_api", apiSecret: "test_secret" };
@@ -130,6 +138,52 @@ test("incomplete or mixed credentials and impossible URLs are rejected", () => {
   assert.throws(() => new Client(url, KEYS, { retries: { attemptsMax: 0 } }), RangeError);
 });
 
+test("credentials that cannot be a header are rejected and not shown", () => {
+  for (const name of Object.keys(KEYS)) {
+    for (const added of ["\n", "\r\nX-Other: 1", " ", "é"]) {
+      const credentials = { ...KEYS, [name]: `test_hidden${added}` };
+      assert.throws(() => new Client("https://pay.example", credentials), (error) => {
+        assert.ok(error instanceof TypeError);
+        return assert.doesNotMatch(error.message, /hidden/) ?? true;
+      });
+    }
+  }
+});
+
+test("impossible times are rejected", async () => {
+  const url = "https://pay.example";
+  for (const seconds of [-1, Infinity, NaN]) {
+    for (const retries of [{ waitSecondsMax: seconds }, { firstWaitSeconds: seconds }]) {
+      assert.throws(() => new Client(url, KEYS, { retries }), RangeError);
+    }
+  }
+  for (const timeoutSeconds of [0, -1, Infinity, NaN]) {
+    assert.throws(() => new Client(url, KEYS, { timeoutSeconds }), RangeError);
+  }
+  const fetch = () => assert.fail("a request was sent");
+  for (const timeoutSeconds of [-1, NaN]) {
+    const act = new Client(url, KEYS, { fetch }).waitForPayment("TXN1", { timeoutSeconds });
+    await assert.rejects(act, RangeError);
+  }
+});
+
+test("impossible options, keys and ids are not sent", async () => {
+  const fetch = () => assert.fail("a request was sent");
+  const client = new Client("https://pay.example", KEYS, { fetch });
+  for (const options of [
+    { idempotencyKey: null },
+    { idempotencyKey: { toString: () => "key" } },
+    { idempotencyKey: 7 },
+    { idempotency_key: "key" },
+    null,
+  ]) {
+    await assert.rejects(client.initiatePayment(ORDER, options), TypeError);
+  }
+  for (const id of [undefined, null, "", ".", "..", 7]) {
+    await assert.rejects(client.getPaymentLink(id), TypeError);
+  }
+});
+
 test("a printed client shows no secret", () => {
   const client = new Client("https://pay.example", KEYS);
   const printed = inspect(client, { depth: 9, showHidden: true }) + JSON.stringify(client);
@@ -145,6 +199,30 @@ test("notifications can be signed to test a receiver, with headers of any kind",
   for (const headers of [sent, new Headers(sent), Object.entries(sent), lowered]) {
     const found = await verifyIpn(new TextEncoder().encode(body), headers, "test_secret");
     assert.deepEqual([found.id, found.amount, found.is_sandbox], ["msg_1", "1.10", true]);
+  }
+});
+
+test("a signed notification with an odd body is a BadNotification or a notification", async () => {
+  const accepted = [
+    '{"event":"payment","status":"completed","data":{"trx_id":"TXN1","constructor":1,"later":1e99999}}',
+    '{"event":"toString","status":"completed","data":{"trx_id":"TXN1","__proto__":{"a":1}}}',
+    '{"event":"","status":"completed","timestamp":1e3,"data":{"trx_id":"TXN1","refund_trx_id":[]}}',
+    '{"event":"payout","status":"completed","data":{"trx_id":"TXN1","withdraw_method_id":1.5}}',
+  ];
+  const rejected = [
+    "[]",
+    "1e99999",
+    '{"event":"payment","status":"completed","data":{"trx_id":"TXN1","amount":1e99999}}',
+    '{"event":"payment","status":"completed","data":[]}',
+    '{"event":{},"status":"completed","data":{"trx_id":"TXN1"}}',
+    `{"event":"payment","status":"${"\\x"}","data":{"trx_id":"TXN1"}}`,
+    `${"[".repeat(100_000)}`,
+  ];
+  for (const body of [...accepted, ...rejected]) {
+    const sent = await signIpn(body, "test_secret", { id: "msg_1", environment: "sandbox" });
+    const act = verifyIpn(body, sent, "test_secret");
+    if (accepted.includes(body)) assert.equal((await act).trx_id, "TXN1", body);
+    else await assert.rejects(act, BadNotification, body);
   }
 });
 
@@ -189,5 +267,5 @@ test("a number with an exponent is a decimal text", () => {
   for (const [text, decimal] of Object.entries(decimals)) {
     assert.equal(parseExact(text).decimal, decimal);
   }
-  assert.throws(() => parseExact("1e999999999").decimal, SyntaxError);
+  assert.equal(parseExact("1e999999999").decimal, null);
 });

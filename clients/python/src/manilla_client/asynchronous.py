@@ -120,9 +120,11 @@ class AsyncClient:
         """Returns the payment once its status is final. Raises StillPending on timeout."""
         return await self._wait_for(self.verify_payment, trx_id, timeout_seconds)
 
-    async def create_payment_link(self, **order: Unpack[PaymentLinkOrder]) -> CreatedPaymentLink:
+    async def create_payment_link(
+        self, *, idempotency_key: str | None = None, **order: Unpack[PaymentLinkOrder]
+    ) -> CreatedPaymentLink:
         """Creates a page on which customers pay. Share the page's `url` with your customers."""
-        return await self._do(calls.create_payment_link(order))
+        return await self._do(calls.create_payment_link(order, idempotency_key))
 
     async def list_payment_links(self, **query: Unpack[PaymentLinkQuery]) -> PaymentLinkPage:
         """Returns a page of payment links, newest first. For the next page, pass `next_cursor`."""
@@ -131,13 +133,17 @@ class AsyncClient:
     async def get_payment_link(self, link_id: str) -> PaymentLink:
         return await self._do(calls.get_payment_link(link_id))
 
-    async def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
+    async def disable_payment_link(
+        self, link_id: str, *, idempotency_key: str | None = None
+    ) -> CreatedPaymentLink:
         """Disables the payment link. Customers can no longer start payments with it."""
-        return await self._do(calls.disable_payment_link(link_id))
+        return await self._do(calls.disable_payment_link(link_id, idempotency_key))
 
-    async def enable_payment_link(self, link_id: str) -> CreatedPaymentLink:
+    async def enable_payment_link(
+        self, link_id: str, *, idempotency_key: str | None = None
+    ) -> CreatedPaymentLink:
         """Enables a disabled payment link. Customers can start payments with it again."""
-        return await self._do(calls.enable_payment_link(link_id))
+        return await self._do(calls.enable_payment_link(link_id, idempotency_key))
 
     async def edit_payment_link(
         self, link_id: str, **change: Unpack[PaymentLinkChange]
@@ -149,9 +155,11 @@ class AsyncClient:
         """Returns a page of events, oldest first. To continue, pass the last id as `since`."""
         return await self._do(calls.list_events(query))
 
-    async def create_webhook_endpoint(self, **order: Unpack[EndpointOrder]) -> EndpointSecret:
+    async def create_webhook_endpoint(
+        self, *, idempotency_key: str | None = None, **order: Unpack[EndpointOrder]
+    ) -> EndpointSecret:
         """Creates a URL that receives events. Store its secret, which is returned only once."""
-        return await self._do(calls.create_webhook_endpoint(order))
+        return await self._do(calls.create_webhook_endpoint(order, idempotency_key))
 
     async def list_webhook_endpoints(
         self, *, limit: int | None = None, cursor: str | None = None
@@ -170,21 +178,36 @@ class AsyncClient:
         """Deletes the endpoint and its secret, and stops deliveries to the endpoint."""
         return await self._do(calls.delete_webhook_endpoint(endpoint_id))
 
-    async def test_webhook_endpoint(self, endpoint_id: str) -> EndpointTest:
+    async def test_webhook_endpoint(
+        self, endpoint_id: str, *, idempotency_key: str | None = None
+    ) -> EndpointTest:
         """Sends a test event and returns your server's response."""
-        return await self._do(calls.test_webhook_endpoint(endpoint_id))
+        return await self._do(calls.test_webhook_endpoint(endpoint_id, idempotency_key))
 
     async def rotate_webhook_secret(
-        self, endpoint_id: str, *, overlap_minutes: int = 1440
+        self,
+        endpoint_id: str,
+        *,
+        overlap_minutes: int = 1440,
+        idempotency_key: str | None = None,
     ) -> EndpointSecret:
         """Creates a new secret. During the overlap, events are also signed with the old one."""
-        return await self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
+        return await self._do(
+            calls.rotate_webhook_secret(endpoint_id, overlap_minutes, idempotency_key)
+        )
 
     async def resend_webhook_events(
-        self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
+        self,
+        endpoint_id: str,
+        since: datetime,
+        *,
+        include_delivered: bool = False,
+        idempotency_key: str | None = None,
     ) -> AcceptedResend:
         """Resends events that occurred since this time and that the endpoint has not received."""
-        return await self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
+        return await self._do(
+            calls.resend_webhook_events(endpoint_id, since, include_delivered, idempotency_key)
+        )
 
     async def initiate_refund(
         self,

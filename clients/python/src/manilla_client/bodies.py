@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, NotRequired, TypedDict
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 from urllib.parse import urlsplit
+
+# A string is a decimal number in major units, such as "1500.50".
+Amount: TypeAlias = Decimal | int | str
 
 
 class PaymentOrder(TypedDict):
-    payment_amount: Decimal | int
+    payment_amount: Amount
     currency_code: str
     ref_trx: str
     success_redirect: str
@@ -27,7 +30,7 @@ class PaymentOrder(TypedDict):
 class PayoutOrder(TypedDict):
     """A payout request. Pass either `beneficiary` or `withdraw_account_id`."""
 
-    payout_amount: Decimal | int
+    payout_amount: Amount
     currency_code: str
     ref_trx: str
     ipn_url: str
@@ -42,14 +45,14 @@ class RefundOrder(TypedDict):
 
     trx_id: str
     ref_trx: str
-    amount: NotRequired[Decimal | int | None]
+    amount: NotRequired[Amount | None]
     reason: NotRequired[str | None]
 
 
 class PaymentLinkOrder(TypedDict):
     title: str
     currency_code: str
-    amount: NotRequired[Decimal | int | None]
+    amount: NotRequired[Amount | None]
     description: NotRequired[str | None]
     expires_at: NotRequired[datetime | None]
     single_use: NotRequired[bool | None]
@@ -60,7 +63,7 @@ class PaymentLinkChange(TypedDict, total=False):
     """The fields of a payment link to change. The value None removes an optional field."""
 
     title: str
-    amount: Decimal | int | None
+    amount: Amount | None
     description: str | None
     expires_at: datetime | None
     success_redirect: str | None

@@ -1,10 +1,12 @@
 """The API's calls as data: each call has a request and a function that parses the response."""
 
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from decimal import Decimal
+from typing import Any, Generic, Literal, TypedDict, TypeVar, get_args
 from urllib.parse import quote, urlencode
 
 from manilla_client import exact_json
@@ -39,11 +41,14 @@ from manilla_client.bodies import (
     WebhookEndpoint,
     WebhookEndpointPage,
 )
+from manilla_client.errors import BadAnswer
 from manilla_client.reading import read
 
 Kind = TypeVar("Kind")
 Scenario = Literal["success", "failed", "pending"]
 KEY_LENGTH_MAX = 255
+AMOUNTS = frozenset({"payment_amount", "payout_amount", "amount"})
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 LINKS = "/api/v1/payment-links"
 ENDPOINTS = "/api/v1/webhook-endpoints"
 
@@ -76,6 +81,7 @@ class Call(Generic[Kind]):
     body: bytes = b""
     # Every attempt has the same idempotency key, so the request takes effect only once.
     idempotency_key: str | None = None
+    has_own_key: bool = False  # whether the caller chose the idempotency key
     scenario: Scenario | None = None
 
     def headers(self) -> dict[str, str]:
@@ -93,32 +99,29 @@ def initiate_payment(
     order: PaymentOrder, idempotency_key: str | None, scenario: Scenario | None
 ) -> Call[PaymentSession]:
     body = _body(order, PaymentOrder)
-    return Call(
-        "POST",
-        "/api/v1/initiate-payment",
-        lambda document: read(PaymentSession, document),
-        body,
-        _key(idempotency_key),
-        scenario,
-    )
+    return _post("/api/v1/initiate-payment", read_session, body, idempotency_key, scenario)
 
 
 def initiate_payout(
     order: PayoutOrder, idempotency_key: str | None, scenario: Scenario | None
 ) -> Call[Payout]:
     body = _body(order, PayoutOrder)
-    return Call(
-        "POST",
-        "/api/v1/initiate-payout",
-        lambda document: read(Payout, document),
-        body,
-        _key(idempotency_key),
-        scenario,
-    )
+    return _post("/api/v1/initiate-payout", _reading(Payout), body, idempotency_key, scenario)
+
+
+def read_session(document: Any) -> PaymentSession:
+    session = read(PaymentSession, document)
+    try:
+        has_id = bool(session.trx_id)
+    except ValueError:  # payment_url is not a URL
+        has_id = False
+    if not has_id:
+        raise BadAnswer("PaymentSession.payment_url does not contain the payment's id.")
+    return session
 
 
 def verify_payment(trx_id: str) -> Call[CompletedPayment | UnfinishedPayment]:
-    return Call("GET", "/api/v1/verify-payment/" + quote(trx_id, safe=""), read_payment)
+    return Call("GET", _path("/api/v1/verify-payment", trx_id), read_payment)
 
 
 def read_payment(document: Any) -> CompletedPayment | UnfinishedPayment:
@@ -128,7 +131,7 @@ def read_payment(document: Any) -> CompletedPayment | UnfinishedPayment:
 
 
 def verify_payout(trx_id: str) -> Call[DeliveredPayout | UndeliveredPayout]:
-    return Call("GET", "/api/v1/verify-payout/" + quote(trx_id, safe=""), read_payout)
+    return Call("GET", _path("/api/v1/verify-payout", trx_id), read_payout)
 
 
 def read_payout(document: Any) -> DeliveredPayout | UndeliveredPayout:
@@ -141,18 +144,11 @@ def initiate_refund(
     order: RefundOrder, idempotency_key: str | None, scenario: Scenario | None
 ) -> Call[Refund]:
     body = _body(order, RefundOrder)
-    return Call(
-        "POST",
-        "/api/v1/initiate-refund",
-        lambda document: read(Refund, document),
-        body,
-        _key(idempotency_key),
-        scenario,
-    )
+    return _post("/api/v1/initiate-refund", _reading(Refund), body, idempotency_key, scenario)
 
 
 def verify_refund(trx_id: str) -> Call[VerifiedRefund]:
-    target = "/api/v1/verify-refund/" + quote(trx_id, safe="")
+    target = _path("/api/v1/verify-refund", trx_id)
     return Call("GET", target, lambda document: read(VerifiedRefund, document))
 
 
@@ -160,11 +156,13 @@ def balance() -> Call[Balance]:
     return Call("GET", "/api/v1/balance", lambda document: read(Balance, document))
 
 
-def create_payment_link(order: PaymentLinkOrder) -> Call[CreatedPaymentLink]:
+def create_payment_link(
+    order: PaymentLinkOrder, idempotency_key: str | None
+) -> Call[CreatedPaymentLink]:
     ends = order.get("expires_at")
     sent = {**order, "expires_at": None if ends is None else ends.isoformat()}
     body = _body(sent, PaymentLinkOrder)
-    return Call("POST", LINKS, lambda document: read(CreatedPaymentLink, document), body)
+    return _post(LINKS, _reading(CreatedPaymentLink), body, idempotency_key)
 
 
 def list_payment_links(query: PaymentLinkQuery) -> Call[PaymentLinkPage]:
@@ -174,18 +172,18 @@ def list_payment_links(query: PaymentLinkQuery) -> Call[PaymentLinkPage]:
 
 
 def get_payment_link(link_id: str) -> Call[PaymentLink]:
-    target = f"{LINKS}/{quote(link_id, safe='')}"
+    target = _path(LINKS, link_id)
     return Call("GET", target, lambda document: read(PaymentLink, document))
 
 
-def disable_payment_link(link_id: str) -> Call[CreatedPaymentLink]:
-    target = f"{LINKS}/{quote(link_id, safe='')}/disable"
-    return Call("POST", target, lambda document: read(CreatedPaymentLink, document))
+def disable_payment_link(link_id: str, idempotency_key: str | None) -> Call[CreatedPaymentLink]:
+    target = _path(LINKS, link_id, "/disable")
+    return _post(target, _reading(CreatedPaymentLink), b"", idempotency_key)
 
 
-def enable_payment_link(link_id: str) -> Call[CreatedPaymentLink]:
-    target = f"{LINKS}/{quote(link_id, safe='')}/enable"
-    return Call("POST", target, lambda document: read(CreatedPaymentLink, document))
+def enable_payment_link(link_id: str, idempotency_key: str | None) -> Call[CreatedPaymentLink]:
+    target = _path(LINKS, link_id, "/enable")
+    return _post(target, _reading(CreatedPaymentLink), b"", idempotency_key)
 
 
 def edit_payment_link(link_id: str, change: PaymentLinkChange) -> Call[PaymentLink]:
@@ -193,10 +191,9 @@ def edit_payment_link(link_id: str, change: PaymentLinkChange) -> Call[PaymentLi
     sent: dict[str, object] = {**change}
     if (ends := change.get("expires_at")) is not None:
         sent["expires_at"] = ends.isoformat()
-    target = f"{LINKS}/{quote(link_id, safe='')}"
+    target = _path(LINKS, link_id)
     # Fields that are None are sent as null, which tells the API to clear them.
-    body = exact_json.dumps(sent).encode()
-    return Call("PATCH", target, lambda document: read(PaymentLink, document), body)
+    return Call("PATCH", target, lambda document: read(PaymentLink, document), _encoded(sent))
 
 
 def list_events(query: EventQuery) -> Call[EventPage]:
@@ -205,9 +202,11 @@ def list_events(query: EventQuery) -> Call[EventPage]:
     return Call("GET", target, lambda document: read(EventPage, document))
 
 
-def create_webhook_endpoint(order: EndpointOrder) -> Call[EndpointSecret]:
+def create_webhook_endpoint(
+    order: EndpointOrder, idempotency_key: str | None
+) -> Call[EndpointSecret]:
     body = _body({**order, "events": list(order["events"])}, EndpointOrder)
-    return Call("POST", ENDPOINTS, lambda document: read(EndpointSecret, document), body)
+    return _post(ENDPOINTS, _reading(EndpointSecret), body, idempotency_key)
 
 
 def list_webhook_endpoints(limit: int | None, cursor: str | None) -> Call[WebhookEndpointPage]:
@@ -216,43 +215,70 @@ def list_webhook_endpoints(limit: int | None, cursor: str | None) -> Call[Webhoo
 
 
 def get_webhook_endpoint(endpoint_id: str) -> Call[WebhookEndpoint]:
-    return Call("GET", _endpoint(endpoint_id), lambda document: read(WebhookEndpoint, document))
+    return Call(
+        "GET", _path(ENDPOINTS, endpoint_id), lambda document: read(WebhookEndpoint, document)
+    )
 
 
 def change_webhook_endpoint(endpoint_id: str, change: EndpointChange) -> Call[WebhookEndpoint]:
     events = change.get("events")
     given = {**change, "events": None if events is None else list(events)}
     body = _body(given, EndpointChange)
-    target = _endpoint(endpoint_id)
+    target = _path(ENDPOINTS, endpoint_id)
     return Call("PATCH", target, lambda document: read(WebhookEndpoint, document), body)
 
 
 def delete_webhook_endpoint(endpoint_id: str) -> Call[DeletedEndpoint]:
-    return Call("DELETE", _endpoint(endpoint_id), lambda document: read(DeletedEndpoint, document))
+    return Call(
+        "DELETE", _path(ENDPOINTS, endpoint_id), lambda document: read(DeletedEndpoint, document)
+    )
 
 
-def test_webhook_endpoint(endpoint_id: str) -> Call[EndpointTest]:
-    target = _endpoint(endpoint_id) + "/test"
-    return Call("POST", target, lambda document: read(EndpointTest, document))
+def test_webhook_endpoint(endpoint_id: str, idempotency_key: str | None) -> Call[EndpointTest]:
+    target = _path(ENDPOINTS, endpoint_id, "/test")
+    return _post(target, _reading(EndpointTest), b"", idempotency_key)
 
 
-def rotate_webhook_secret(endpoint_id: str, overlap_minutes: int) -> Call[EndpointSecret]:
+def rotate_webhook_secret(
+    endpoint_id: str, overlap_minutes: int, idempotency_key: str | None
+) -> Call[EndpointSecret]:
     body = exact_json.dumps({"overlap_minutes": overlap_minutes}).encode()
-    target = _endpoint(endpoint_id) + "/rotate-secret"
-    return Call("POST", target, lambda document: read(EndpointSecret, document), body)
+    target = _path(ENDPOINTS, endpoint_id, "/rotate-secret")
+    return _post(target, _reading(EndpointSecret), body, idempotency_key)
 
 
 def resend_webhook_events(
-    endpoint_id: str, since: datetime, include_delivered: bool
+    endpoint_id: str, since: datetime, include_delivered: bool, idempotency_key: str | None
 ) -> Call[AcceptedResend]:
     given = {"since": since.isoformat(), "include_delivered": include_delivered}
-    target = _endpoint(endpoint_id) + "/resend"
+    target = _path(ENDPOINTS, endpoint_id, "/resend")
     body = exact_json.dumps(given).encode()
-    return Call("POST", target, lambda document: read(AcceptedResend, document), body)
+    return _post(target, _reading(AcceptedResend), body, idempotency_key)
 
 
-def _endpoint(endpoint_id: str) -> str:
-    return f"{ENDPOINTS}/{quote(endpoint_id, safe='')}"
+def _post(
+    target: str,
+    read_answer: Callable[[Any], Kind],
+    body: bytes,
+    idempotency_key: str | None,
+    scenario: Scenario | None = None,
+) -> Call[Kind]:
+    if scenario not in (None, *get_args(Scenario)):
+        raise ValueError("A scenario is success, failed or pending.")
+    key = str(uuid.uuid4()) if idempotency_key is None else _checked_key(idempotency_key)
+    is_own = idempotency_key is not None
+    return Call("POST", target, read_answer, body, key, is_own, scenario)
+
+
+def _reading(kind: type[Kind]) -> Callable[[Any], Kind]:
+    return lambda document: read(kind, document)
+
+
+def _path(path: str, part: str, action: str = "") -> str:
+    """Appends an id to the path. An empty id or dots would lead to another path."""
+    if part in ("", ".", ".."):
+        raise ValueError(f"{part!r} is not an id.")
+    return f"{path}/{quote(part, safe='')}{action}"
 
 
 def listed(path: str, query: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
@@ -288,7 +314,21 @@ def _body(order: Mapping[str, object], kind: type) -> bytes:
     # The API ignores unknown fields and would not report a misspelled field name.
     check_names(order, kind)
     given = {name: value for name, value in order.items() if value is not None}
-    return exact_json.dumps(given).encode()
+    return _encoded(given)
+
+
+def _encoded(given: Mapping[str, object]) -> bytes:
+    sent = {
+        name: _amount(value) if name in AMOUNTS and isinstance(value, str) else value
+        for name, value in given.items()
+    }
+    return exact_json.dumps(sent).encode()
+
+
+def _amount(text: str) -> Decimal:
+    if len(text) > exact_json.DIGITS_MAX or not _DECIMAL.fullmatch(text):
+        raise ValueError("The amount is not a decimal number such as 1500.50.")
+    return Decimal(text)
 
 
 def check_names(given: Mapping[str, object], kind: type) -> None:
@@ -297,9 +337,9 @@ def check_names(given: Mapping[str, object], kind: type) -> None:
         raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}.")
 
 
-def _key(given: str | None) -> str:
-    if given is None:
-        return str(uuid.uuid4())
+def _checked_key(given: str) -> str:
+    if not isinstance(given, str):
+        raise TypeError("An idempotency key is a string.")
     if not 1 <= len(given) <= KEY_LENGTH_MAX or not (given.isascii() and given.isprintable()):
         raise ValueError(f"An idempotency key has 1 to {KEY_LENGTH_MAX} printable characters.")
     return given

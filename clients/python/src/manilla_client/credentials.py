@@ -2,9 +2,11 @@
 
 import hmac
 import os
+import re
 from dataclasses import dataclass, field
 
 SANDBOX_PREFIX = "test_"
+_VALID = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,9 @@ class Credentials:
 
     def __post_init__(self) -> None:
         given = (self.merchant_key, self.api_key, self.api_secret)
-        if not all(given):
-            raise ValueError("merchant_key, api_key and api_secret must not be empty.")
+        for name, value in zip(("merchant_key", "api_key", "api_secret"), given, strict=True):
+            if not _VALID.fullmatch(value):  # The message must not contain the value.
+                raise ValueError(f"{name} must be printable ASCII characters without spaces.")
         if len({each.startswith(SANDBOX_PREFIX) for each in given}) != 1:
             raise ValueError("The credentials belong to different environments.")
 

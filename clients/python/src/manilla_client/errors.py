@@ -5,18 +5,22 @@ from typing import Any, ClassVar
 
 
 class ManillaError(Exception):
-    """Base class of every exception that this library raises."""
+    """Base class of every exception that this library raises.
+
+    If `outcome_unknown` is True, a request with this `idempotency_key` may have taken effect. Call
+    the method again with the same arguments and the same idempotency key.
+    """
+
+    def __init__(
+        self, message: str, *, outcome_unknown: bool = False, idempotency_key: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.outcome_unknown = outcome_unknown
+        self.idempotency_key = idempotency_key
 
 
 class NoAnswer(ManillaError):
-    """There was no readable response after all attempts. The request may have taken effect.
-
-    You can safely repeat a POST request with the same `idempotency_key` and the same body.
-    """
-
-    def __init__(self, message: str, idempotency_key: str | None = None) -> None:
-        super().__init__(message)
-        self.idempotency_key = idempotency_key
+    """There was no readable response after all attempts."""
 
 
 class BadAnswer(ManillaError):
@@ -56,17 +60,20 @@ class ApiError(ManillaError):
         *,
         request_id: str | None = None,
         retry_after_seconds: int | None = None,
+        location: str | None = None,
+        outcome_unknown: bool = False,
         idempotency_key: str | None = None,
     ) -> None:
         self.status = status
         self.code: str | None = _text(document.get("error_code"))
-        self.message = _text(document.get("error")) or f"The API responded with status {status}."
+        self.message = _text(document.get("error")) or _without_text(status, location)
         self.errors = _texts(document.get("errors"))
         self.guidance: str | None = _text(document.get("guidance")) or self.advice
         self.request_id = request_id
         self.retry_after_seconds = retry_after_seconds
-        self.idempotency_key = idempotency_key
-        super().__init__(self.message)
+        super().__init__(
+            self.message, outcome_unknown=outcome_unknown, idempotency_key=idempotency_key
+        )
 
     def __str__(self) -> str:
         faults = "".join(f" {name}: {fault}" for name, fault in self.errors.items())
@@ -184,14 +191,14 @@ class ServerError(ApiError):
 
 
 class RefundFailed(ApiError):
-    """The API rejected a refund. Your wallet has not been debited."""
+    """The API rejected a refund. No wallet is debited, unless the outcome is unknown."""
 
     codes = ("refund_failed",)
     advice = "Check the payment's status and its remaining amount."
 
 
 class PayoutRefused(ApiError):
-    """The API rejected a payout. Your wallet has not been debited."""
+    """The API rejected a payout. No wallet is debited, unless the outcome is unknown."""
 
 
 class InsufficientBalance(PayoutRefused):
@@ -255,6 +262,11 @@ def _below(kind: type[ApiError]) -> Iterator[type[ApiError]]:
     for each in kind.__subclasses__():
         yield each
         yield from _below(each)
+
+
+def _without_text(status: int, location: str | None) -> str:
+    redirect = f" The client does not follow the redirect to {location}." if location else ""
+    return f"The API responded with status {status}.{redirect}"
 
 
 def _text(value: object) -> str | None:

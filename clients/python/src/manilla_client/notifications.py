@@ -192,7 +192,9 @@ def _whole(value: object) -> int | None:
 
 
 def _amount(value: object) -> Decimal | None:
-    if isinstance(value, Decimal):
-        return value
-    whole = _whole(value)
-    return None if whole is None else Decimal(whole)
+    amount = value if isinstance(value, Decimal) else _whole(value)
+    if amount is None:
+        return None
+    if abs(Decimal(amount).adjusted()) > exact_json.DIGITS_MAX:
+        raise BadNotification("The amount has too many digits.")
+    return Decimal(amount)

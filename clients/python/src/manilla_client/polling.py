@@ -19,6 +19,8 @@ Found = TypeVar("Found", bound=Verified)
 
 def waits(timeout_seconds: float) -> Iterator[float]:
     """Yields the number of seconds to wait after each poll, until the timeout is reached."""
+    if not timeout_seconds >= 0:
+        raise ValueError("timeout_seconds must not be negative.")
     deadline = time.monotonic() + timeout_seconds
     next_seconds = FIRST_WAIT_SECONDS
     while (left := deadline - time.monotonic()) > 0:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from manilla_client.errors import BadAnswer
+from manilla_client.exact_json import DIGITS_MAX
 
 Kind = TypeVar("Kind")
 
@@ -61,7 +62,10 @@ def _expect(value: object, kind: type, where: str) -> Any:
 
 
 def _amount(value: object, where: str) -> Decimal:
-    return value if isinstance(value, Decimal) else Decimal(_expect(value, int, where))
+    amount = value if isinstance(value, Decimal) else Decimal(_expect(value, int, where))
+    if abs(amount.adjusted()) > DIGITS_MAX:
+        raise BadAnswer(f"{where} has too many digits.")
+    return amount
 
 
 def _moment(value: object, where: str) -> datetime:

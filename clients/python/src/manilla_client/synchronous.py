@@ -108,9 +108,11 @@ class Client:
         """Returns the payment once its status is final. Raises StillPending on timeout."""
         return self._wait_for(self.verify_payment, trx_id, timeout_seconds)
 
-    def create_payment_link(self, **order: Unpack[PaymentLinkOrder]) -> CreatedPaymentLink:
+    def create_payment_link(
+        self, *, idempotency_key: str | None = None, **order: Unpack[PaymentLinkOrder]
+    ) -> CreatedPaymentLink:
         """Creates a page on which customers pay. Share the page's `url` with your customers."""
-        return self._do(calls.create_payment_link(order))
+        return self._do(calls.create_payment_link(order, idempotency_key))
 
     def list_payment_links(self, **query: Unpack[PaymentLinkQuery]) -> PaymentLinkPage:
         """Returns a page of payment links, newest first. For the next page, pass `next_cursor`."""
@@ -119,13 +121,17 @@ class Client:
     def get_payment_link(self, link_id: str) -> PaymentLink:
         return self._do(calls.get_payment_link(link_id))
 
-    def disable_payment_link(self, link_id: str) -> CreatedPaymentLink:
+    def disable_payment_link(
+        self, link_id: str, *, idempotency_key: str | None = None
+    ) -> CreatedPaymentLink:
         """Disables the payment link. Customers can no longer start payments with it."""
-        return self._do(calls.disable_payment_link(link_id))
+        return self._do(calls.disable_payment_link(link_id, idempotency_key))
 
-    def enable_payment_link(self, link_id: str) -> CreatedPaymentLink:
+    def enable_payment_link(
+        self, link_id: str, *, idempotency_key: str | None = None
+    ) -> CreatedPaymentLink:
         """Enables a disabled payment link. Customers can start payments with it again."""
-        return self._do(calls.enable_payment_link(link_id))
+        return self._do(calls.enable_payment_link(link_id, idempotency_key))
 
     def edit_payment_link(self, link_id: str, **change: Unpack[PaymentLinkChange]) -> PaymentLink:
         """Changes the payment link for new payments. The value None removes an optional field."""
@@ -135,9 +141,11 @@ class Client:
         """Returns a page of events, oldest first. To continue, pass the last id as `since`."""
         return self._do(calls.list_events(query))
 
-    def create_webhook_endpoint(self, **order: Unpack[EndpointOrder]) -> EndpointSecret:
+    def create_webhook_endpoint(
+        self, *, idempotency_key: str | None = None, **order: Unpack[EndpointOrder]
+    ) -> EndpointSecret:
         """Creates a URL that receives events. Store its secret, which is returned only once."""
-        return self._do(calls.create_webhook_endpoint(order))
+        return self._do(calls.create_webhook_endpoint(order, idempotency_key))
 
     def list_webhook_endpoints(
         self, *, limit: int | None = None, cursor: str | None = None
@@ -156,21 +164,34 @@ class Client:
         """Deletes the endpoint and its secret, and stops deliveries to the endpoint."""
         return self._do(calls.delete_webhook_endpoint(endpoint_id))
 
-    def test_webhook_endpoint(self, endpoint_id: str) -> EndpointTest:
+    def test_webhook_endpoint(
+        self, endpoint_id: str, *, idempotency_key: str | None = None
+    ) -> EndpointTest:
         """Sends a test event and returns your server's response."""
-        return self._do(calls.test_webhook_endpoint(endpoint_id))
+        return self._do(calls.test_webhook_endpoint(endpoint_id, idempotency_key))
 
     def rotate_webhook_secret(
-        self, endpoint_id: str, *, overlap_minutes: int = 1440
+        self,
+        endpoint_id: str,
+        *,
+        overlap_minutes: int = 1440,
+        idempotency_key: str | None = None,
     ) -> EndpointSecret:
         """Creates a new secret. During the overlap, events are also signed with the old one."""
-        return self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes))
+        return self._do(calls.rotate_webhook_secret(endpoint_id, overlap_minutes, idempotency_key))
 
     def resend_webhook_events(
-        self, endpoint_id: str, since: datetime, *, include_delivered: bool = False
+        self,
+        endpoint_id: str,
+        since: datetime,
+        *,
+        include_delivered: bool = False,
+        idempotency_key: str | None = None,
     ) -> AcceptedResend:
         """Resends events that occurred since this time and that the endpoint has not received."""
-        return self._do(calls.resend_webhook_events(endpoint_id, since, include_delivered))
+        return self._do(
+            calls.resend_webhook_events(endpoint_id, since, include_delivered, idempotency_key)
+        )
 
     def initiate_refund(
         self,

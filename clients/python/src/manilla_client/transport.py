@@ -12,6 +12,7 @@ ANSWER_BYTES_MAX = 8 * 1024 * 1024
 CONNECTIONS_KEPT_MAX = 16
 # Connections are closed after this idle time, before servers usually close them.
 IDLE_SECONDS_MAX = 4
+TIMEOUT_SECONDS_LIMIT = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class Transport:
         if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
             # The signature covers the path that the API receives, so no path prefix is allowed.
             raise ValueError("The URL must have only a host, without a path.")
+        if not 0 < timeout_seconds <= TIMEOUT_SECONDS_LIMIT:
+            raise ValueError(f"timeout_seconds must be above 0, up to {TIMEOUT_SECONDS_LIMIT}.")
         self._host, self._port = parts.hostname, parts.port
         self._timeout_seconds = timeout_seconds
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None

@@ -142,7 +142,7 @@ export class ServerError extends ApiError {
     "Try again with the same idempotency key, and send the request id to the operator.";
 }
 
-/** The API rejected a refund. Your wallet has not been debited. */
+/** The API rejected a refund. No wallet is debited, unless the outcome is unknown. */
 export class RefundFailed extends ApiError {
   static override readonly codes: readonly string[] =
     ["refund_failed"];
@@ -150,7 +150,7 @@ export class RefundFailed extends ApiError {
     "Check the payment's status and its remaining amount.";
 }
 
-/** The API rejected a payout. Your wallet has not been debited. */
+/** The API rejected a payout. No wallet is debited, unless the outcome is unknown. */
 export class PayoutRefused extends ApiError {
 }
 

@@ -14,6 +14,7 @@ from manilla_client.command.accounts import Account
 from manilla_client.command.failure import CommandFailed
 from manilla_client.command.output import printable
 from manilla_client.command.verify_signature import BODY_BYTES_MAX, read_file
+from manilla_client.conversation import may_have_taken_effect
 from manilla_client.transport import Answer, Failure, Request, Transport
 
 TIMEOUT_SECONDS = 60
@@ -27,7 +28,8 @@ def add_to(commands: Any) -> None:
     about = "Send a signed request, and print the response."
     codes = (
         f"Exits with 0 after a 2xx response, {REJECTED} after 4xx, {SERVER_FAILED} after 5xx, and "
-        f"{NO_ANSWER} without a response: then a POST may or may not have taken effect."
+        f"{NO_ANSWER} without a response. If a POST may have taken effect, prints its idempotency "
+        "key."
     )
     parser = commands.add_parser("request", help=about, description=about, epilog=codes)
     parser.add_argument("method", metavar="METHOD", help="GET, POST, ...")
@@ -53,13 +55,20 @@ def _run(given: argparse.Namespace) -> int:
         outcome = transport.send(request)
     if isinstance(outcome, Failure):
         print(outcome.reason, file=sys.stderr)
-        if request.method == "POST":
-            key = request.headers["Idempotency-Key"]
-            hint = f"To repeat it safely, add: --header 'Idempotency-Key: {key}'"
-            print(hint, file=sys.stderr)
-        return NO_ANSWER
-    _print(outcome)
-    return 0 if outcome.status // 100 == 2 else SERVER_FAILED if outcome.status >= 500 else REJECTED
+        code = NO_ANSWER
+    else:
+        _print(outcome)
+        code = exit_code(outcome.status)
+    key = request.headers.get("Idempotency-Key")
+    has_own_key = any(_header(each)[0] == "idempotency-key" for each in given.header)
+    if code and key and may_have_taken_effect(request.method, outcome, has_own_key=has_own_key):
+        hint = f"To repeat it safely, add: --header 'Idempotency-Key: {key}'"
+        print(hint, file=sys.stderr)
+    return code
+
+
+def exit_code(status: int) -> int:
+    return 0 if status // 100 == 2 else SERVER_FAILED if status >= 500 else REJECTED
 
 
 def _signed(account: Account, given: argparse.Namespace) -> Request:
