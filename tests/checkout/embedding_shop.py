@@ -67,6 +67,7 @@ class EmbeddingShop:
         application = web.Application()
         application.router.add_get("/", self._page)
         application.router.add_get("/no-windows", self._page)
+        application.router.add_get("/isolated", self._page)
         application.router.add_get("/cookie", self._cookie)
         application.router.add_get("/shop.js", self._script)
         application.router.add_get("/order", self._order)
@@ -83,6 +84,9 @@ class EmbeddingShop:
             policy += f"; {NO_WINDOWS}"
         text = code_samples.shop_file("shop.html", platform)
         headers = {"Content-Security-Policy": policy}
+        if request.path == "/isolated":
+            headers["Cross-Origin-Embedder-Policy"] = "require-corp"
+            headers["Cross-Origin-Opener-Policy"] = "same-origin"
         return web.Response(text=text, content_type="text/html", headers=headers)
 
     async def _cookie(self, _request: web.Request) -> web.Response:

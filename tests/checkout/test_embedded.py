@@ -219,17 +219,13 @@ async def test_a_dialog_closed_at_any_step_reports_once_and_can_be_opened_again(
         await page.get_by_role("button", name="Pay").focus()
         checkout = await serving.open_dialog(page)
         await step(page)
-        assert (
-            await page.evaluate("getComputedStyle(document.documentElement).overflow") == "hidden"
-        )
+        assert await page.evaluate(_OVERFLOW) == "hidden"
         await leave(page)
         await is_closed(page)
         answer.set()
         successes = [["success", checkout.trx_id, status]] if status == "success" else []
         assert await page.evaluate("calls") == [*successes, ["close", checkout.trx_id, status]]
-        assert (
-            await page.evaluate("getComputedStyle(document.documentElement).overflow") == "visible"
-        )
+        assert await page.evaluate(_OVERFLOW) == "visible"
         assert await page.evaluate("document.activeElement.id") == "pay"
         payment = await serving.shop.payment(checkout)
         assert payment.status is PaymentStatus(status)
@@ -242,25 +238,59 @@ async def _answer_later(route: Route, answer: asyncio.Event) -> None:
     await route.continue_()
 
 
-@pytest.mark.long
-async def test_on_close_runs_before_the_dialog_closes_and_cannot_keep_it_open(
+async def test_on_close_can_open_the_next_dialog_and_leaves_the_page_scrollable(
     serving: EmbeddingShop, browser: Browser
 ) -> None:
     async with serving.page(browser) as page:
-        checkout = await serving.sell()
-        count = "document.querySelectorAll('body > div').length"
+        first, second = await serving.sell(), await serving.sell()
         await page.evaluate(
-            f"url => {{ Manilla.open({{ url, onClose() {{ window.seen = {count}; }} }}); }}",
-            checkout.url,
+            """([first, second]) => {
+                window.seen = [];
+                const next = { url: second, onClose: () => window.seen.push(2) };
+                const onClose = () => { window.seen.push(1); Manilla.open(next); };
+                Manilla.open({ url: first, onClose }).close();
+            }""",
+            [first.url, second.url],
         )
-        await sees(frame_of(page), METHODS)
+        await expect(page.locator("iframe")).to_have_count(1)
+        assert await page.evaluate(_OVERFLOW) == "hidden"
         await press(page, CLOSE)
         await is_closed(page)
-        assert (await page.evaluate("seen"), await page.evaluate(count)) == (1, 0)
-        failing = "url => { Manilla.open({ url, onClose() { throw new Error(); } }).close(); }"
-        with pytest.raises(Exception, match="Error"):
-            await page.evaluate(failing, checkout.url)
+        assert await page.evaluate(_OVERFLOW) == "visible"
+        assert await page.evaluate("seen") == [1, 2]
+
+
+async def test_a_failing_callback_stops_no_dialog_and_is_reported(
+    serving: EmbeddingShop, browser: Browser
+) -> None:
+    async with page_with_messages(browser, serving.origin) as (page, _):
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(error.message))
+        first, second = await serving.sell(), await serving.sell()
+        failing = """([first, second]) => {
+            Manilla.open({ url: first, onClose() { throw new Error("the shop's error"); } });
+            Manilla.open({ url: second });
+        }"""
+        await page.evaluate(failing, [first.url, second.url])
+        await expect(page.locator("iframe")).to_have_attribute("src", second.url)
+        await press(page, CLOSE)
         await is_closed(page)
+        assert await page.evaluate(_OVERFLOW) == "visible"
+        assert errors == ["the shop's error"]
+
+
+_OVERFLOW = "getComputedStyle(document.documentElement).overflow"
+
+
+@pytest.mark.long
+async def test_the_console_names_the_header_that_blocks_checkout(
+    serving: EmbeddingShop, browser: Browser
+) -> None:
+    async with page_with_messages(browser, f"{serving.origin}/isolated") as (page, messages):
+        await serving.open_dialog(page)
+        alert = page.get_by_role("alert")
+        await expect(alert).to_contain_text("Checkout cannot be shown on this page.")
+        assert any("sends Cross-Origin-Embedder-Policy" in text for text in messages)
 
 
 async def test_an_origin_that_is_not_allowed_gets_a_link_and_no_data(

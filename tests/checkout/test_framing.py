@@ -17,6 +17,7 @@ ORIGINS = ["https://shop.example", "https://shop.example:8443"]
 # Shops rely on these hashes. A changed script needs a new version; a published hash never changes.
 PUBLISHED = {
     "1.0.0": "sha384-RFXWEEIZVDEl5gBlp0ay4wkzrFneGjpgSOUn5pBwKUQOCokfbQ00dBmvNvHdwtJE",
+    "1.0.1": "sha384-P4661WChIulO+JwH4Ehh6HT2YL2har/8VuoEp0kUxyhwco0V0r/lgIl0dQl+tnl8",
 }
 
 

@@ -17,7 +17,7 @@ from manilla.web.static_files import FOR_EVER, CompressedFile
 FOLDER = Path(str(resources.files("manilla.web"))) / "embed"
 PATH = "/embed"
 NAME = "checkout.js"
-VERSION = "1.0.0"  # the version that the documentation recommends
+VERSION = "1.0.1"  # the version that the documentation recommends
 # Browsers check the integrity of another origin's script only if it may be read across origins.
 HEADERS = {
     **FOR_EVER,
