@@ -20,6 +20,7 @@ from mcp.server import MCPServer
 from mcp_types import CallToolResult
 
 from manilla.merchants.rights import Right
+from manilla.notify.events.kinds import EventType
 from manilla.services import Services
 from tests.api.test_keys import new_key
 from tests.client import Merchant, Site
@@ -151,6 +152,22 @@ async def test_lists_have_pages_filters_and_limits(client: AsyncClient, reader: 
     assert "less than or equal to 100" in await reader.error("list_payments", limit=101)
     assert "timezone" in await reader.error("list_payments", since="2026-01-01T00:00:00")
     assert "cursor" in await reader.error("list_payments", cursor="invalid")
+
+
+async def test_only_event_types_of_the_api_are_suggested(reader: Reader) -> None:
+    [tool] = [each for each in await reader.tools() if each.name == "list_events"]
+    [known, _] = tool.input_schema["properties"]["type"]["anyOf"]
+    assert known["enum"] == list(EventType)
+    assert (await reader.read("list_events", type=known["enum"][0]))["data"] == []
+    assert "payment.success" in await reader.error("list_events", type="payment.completed")
+
+
+async def test_an_unknown_argument_is_an_error(reader: Reader) -> None:
+    needed = {"transaction": {"trx_id": "TXN1"}}
+    for offered in await reader.tools():
+        assert offered.input_schema["additionalProperties"] is False
+        given = {**needed.get(offered.name, {}), "refference": "ORDER-1"}
+        assert "refference" in await reader.error(offered.name, **given)
 
 
 async def test_documentation_is_returned_in_parts(reader: Reader) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import AwareDatetime, Field
 
@@ -54,6 +55,19 @@ Status = Annotated[
     Literal["pending", "success", "failed"] | None, Field(description="Only items with it.")
 ]
 Reference = Annotated[str | None, Field(description="Only items with this reference of yours.")]
+EventType = Literal[
+    "payment.pending",
+    "payment.success",
+    "payment.failed",
+    "payout.pending",
+    "payout.completed",
+    "payout.failed",
+    "payout.canceled",
+    "payout.reversed",
+    "refund.pending",
+    "refund.completed",
+    "refund.failed",
+]
 TrxId = Annotated[str, Field(min_length=1, max_length=64, description="A transaction's id: TXN…")]
 
 
@@ -141,7 +155,7 @@ class MerchantTools:
         limit: Limit = 20,
         cursor: Cursor = None,
         since: Since = None,
-        type: Annotated[str | None, Field(description="Such as payment.completed.")] = None,
+        type: Annotated[EventType | None, Field(description="Only events of this type.")] = None,
     ) -> Document:
         """Status changes of transactions, oldest first."""
         return await self._read(
@@ -252,20 +266,39 @@ class MerchantTools:
 
 
 def build(tools: MerchantTools) -> "MCPServer[Any]":
-    server: MCPServer[Any] = MCPServer(
-        "manilla", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
+    offered = [
+        *(
+            _tool(tools.list_of(pages), name, about)
+            for name, (pages, about) in TRANSACTIONS.items()
+        ),
+        _tool(tools.balances),
+        _tool(tools.list_statement_lines),
+        _tool(tools.list_events),
+        _tool(tools.transaction),
+        _tool(tools.documentation),
+    ]
+    return MCPServer(
+        "manilla",
+        instructions=INSTRUCTIONS,
+        version=__version__,
+        tools=offered,
+        log_level="WARNING",
     )
-    for name, (pages, about) in TRANSACTIONS.items():
-        server.add_tool(tools.list_of(pages), name, description=about, annotations=READ_ONLY)
-    for tool in (
-        tools.balances,
-        tools.list_statement_lines,
-        tools.list_events,
-        tools.transaction,
-        tools.documentation,
-    ):
-        server.add_tool(tool, annotations=READ_ONLY)
-    return server
+
+
+def _tool(
+    function: Callable[..., Awaitable[Document]], name: str | None = None, about: str | None = None
+) -> Tool:
+    tool = Tool.from_function(function, name, description=about, annotations=READ_ONLY)
+    known = tool.fn_metadata.arg_model
+
+    # Otherwise a misspelled filter would be ignored, and the model would get the whole list.
+    class Arguments(known, extra="forbid"):  # type: ignore[valid-type, misc]
+        pass
+
+    tool.fn_metadata.arg_model = Arguments
+    tool.parameters = Arguments.model_json_schema(by_alias=True)
+    return tool
 
 
 async def serve(account: Account) -> None:
