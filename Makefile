@@ -123,6 +123,10 @@ lock: ## update the pinned requirements (needs uv)
 	  --no-header --python-version 3.11 --output-file deploy/ha/requirements.txt
 	uv pip compile tools/mutations/requirements.in --universal --generate-hashes \
 	  --no-header --python-version 3.11 --output-file tools/mutations/requirements.txt
+	uv pip compile tests/simulator/libraries/requirements.in --universal --generate-hashes \
+	  --no-header --python-version 3.11 --constraint requirements-dev.txt --output-file tests/simulator/libraries/requirements.txt
+	uv pip compile tests/simulator/libraries/source.in --no-deps --universal --generate-hashes \
+	  --no-header --python-version 3.11 --output-file tests/simulator/libraries/source.txt
 
 clean: ## remove what was installed; the data folder stays
 	rm -rf clients/typescript/node_modules clients/typescript/dist

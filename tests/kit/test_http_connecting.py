@@ -27,8 +27,8 @@ from manilla.kit.http_client.errors import (
 )
 from manilla.providers import wire
 from tests import clock
+from tests.certificates import Certificate
 from tests.kit.http_server import RawServer, serving
-from tests.mail.mail_server import Certificate
 
 Resolve = Callable[[list[str]], list[str]]
 

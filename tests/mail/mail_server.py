@@ -5,17 +5,11 @@ import contextlib
 import ssl
 import warnings
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
-from pathlib import Path
 from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from manilla.mail.server import SmtpServer
 from manilla.mail.smtp import SmtpTransport
@@ -60,43 +54,6 @@ class MailServer:
         assert isinstance(message, EmailMessage)
         self.messages += [(address, message) for address in envelope.rcpt_tos]
         return "250 OK"
-
-
-class Certificate:
-    """A certificate for 127.0.0.1 that only the test trusts."""
-
-    def __init__(self, folder: Path) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-        now = datetime.now(UTC)
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
-            .sign(key, hashes.SHA256())
-        )
-        self.file = folder / "server.pem"
-        self.file.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-            + certificate.public_bytes(serialization.Encoding.PEM)
-        )
-
-    def of_server(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.file)
-        return context
-
-    def of_client(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(self.file))
 
 
 def _authenticate(

@@ -15,11 +15,11 @@ from manilla.mail.server import SmtpServer
 from manilla.mail.smtp import SmtpTransport
 from manilla.people import resets
 from manilla.services import Services
+from tests.certificates import Certificate
 from tests.limits import limited
 from tests.mail.mail_server import (
     PASSWORD,
     USER,
-    Certificate,
     MailServer,
     mail_server,
     plain_transport,

@@ -42,6 +42,9 @@ async def test_banks_and_balance(platform: Platform) -> None:
     assert "044" in {bank["code"] for bank in banks.data}
     reply = await call(platform, "GET", "/v3/balances/NGN")
     assert_like(reply.json, example("flutterwave", "balance"))
+    # Flutterwave's Node library calls some paths with two slashes.
+    listed = await call(platform, "GET", "//v3/balances?")
+    assert listed.data == [reply.data]
 
 
 async def test_an_account_is_resolved(platform: Platform) -> None:

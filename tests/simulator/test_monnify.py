@@ -346,6 +346,25 @@ async def test_a_refund_has_the_documented_fields(platform: Platform) -> None:
     assert (await call(platform, "GET", "/api/v1/refunds/unknown")).status == 400
 
 
+@pytest.mark.parametrize("field", [("refundReason", 65), ("customerNote", 17)])
+async def test_a_refund_with_a_text_that_is_too_long(
+    platform: Platform, field: tuple[str, int]
+) -> None:
+    await paid_charge(platform)
+    body = {
+        "transactionReference": await MONNIFY.own_reference(platform, "TXN0001-1"),
+        "refundAmount": "400.50",
+        "refundReference": REFERENCE,
+        "refundReason": "Order canceled",
+        "customerNote": "Order 7",
+        "currencyCode": "NGN",
+    }
+    path, (name, length) = "/api/v1/refunds/initiate-refund", field
+    reply = await call(platform, "POST", path, {**body, name: "x" * length})
+    assert (reply.status, reply.json["responseCode"]) == (422, "R8")
+    assert (await call(platform, "POST", path, body)).status == 200
+
+
 async def test_a_refund_can_say_completed_too_early(platform: Platform) -> None:
     await paid_charge(platform)
     await platform.control("monnify/account", {"refunds_say_completed_early": True})

@@ -266,7 +266,7 @@ async def test_where_customers_pay_the_fee_the_amounts_differ(platform: Platform
 
 async def test_a_one_time_account_takes_exactly_the_amount(platform: Platform) -> None:
     expires_at = (datetime.now(UTC) + timedelta(minutes=30)).isoformat()
-    body = {**CHARGE, "bank_transfer": {"account_expires_at": expires_at}}
+    body = {**CHARGE, "bank_transfer": {"account_expires_at": expires_at}, "bearer": "account"}
     reply = await call(platform, "POST", "/charge", body)
     assert_like(reply.json, example("paystack", "charge_by_transfer"))
     assert await PAYSTACK.charge_status(platform, "TXN1-1") == "ongoing"

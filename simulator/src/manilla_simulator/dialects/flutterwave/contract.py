@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from manilla_simulator import banks, fees
 from manilla_simulator.dialects.flutterwave import payments, payouts, refunds
 from manilla_simulator.dialects.flutterwave.common import DENIALS, account_of
@@ -38,6 +40,30 @@ def return_query(charge: Charge, canceled: bool) -> dict[str, str]:
     }
 
 
+CALLS = (
+    Call(CallName.CHARGE, "POST", "/v3/payments", payments.open_link),
+    Call(CallName.CHARGE, "POST", "/v3/charges", payments.charge_by_transfer),
+    Call(CallName.CHARGE, "POST", "/v3/virtual-account-numbers", payments.create_account),
+    Call(
+        CallName.CHARGE_STATUS,
+        "GET",
+        "/v3/transactions/verify_by_reference",
+        payments.verify_by_reference,
+    ),
+    Call(CallName.CHARGE_STATUS, "GET", "/v3/transactions/{id}/verify", payments.verify),
+    Call(CallName.REFUND, "POST", "/v3/transactions/{id}/refund", refunds.start),
+    Call(CallName.REFUND_STATUS, "GET", "/v3/refunds/{id}", refunds.get),
+    Call(CallName.REFUND_STATUS, "GET", "/v3/refunds", refunds.list_refunds),
+    Call(CallName.BANKS, "GET", "/v3/banks/NG", payouts.list_banks),
+    Call(CallName.RESOLVE, "POST", "/v3/accounts/resolve", payouts.resolve),
+    Call(CallName.BALANCE, "GET", "/v3/balances/NGN", payouts.balance),
+    Call(CallName.BALANCE, "GET", "/v3/balances", payouts.list_balances),
+    Call(CallName.FEE, "GET", "/v3/transfers/fee", payouts.fee),
+    Call(CallName.TRANSFER, "POST", "/v3/transfers", payouts.transfer),
+    Call(CallName.TRANSFER_STATUS, "GET", "/v3/transfers", payouts.list_transfers),
+    Call(CallName.TRANSFER_STATUS, "GET", "/v3/transfers/{id}", payouts.get_transfer),
+    Call(CallName.TRANSFER, "POST", "/v3/transfers/{id}/retries", payouts.retry),
+)
 WIRE = Wire(
     key="flutterwave",
     name="flutterwave",
@@ -47,29 +73,8 @@ WIRE = Wire(
     banks=banks.FLUTTERWAVE,
     fees=fees.FLUTTERWAVE,
     denials=DENIALS,
-    calls=(
-        Call(CallName.CHARGE, "POST", "/v3/payments", payments.open_link),
-        Call(CallName.CHARGE, "POST", "/v3/charges", payments.charge_by_transfer),
-        Call(CallName.CHARGE, "POST", "/v3/virtual-account-numbers", payments.create_account),
-        Call(
-            CallName.CHARGE_STATUS,
-            "GET",
-            "/v3/transactions/verify_by_reference",
-            payments.verify_by_reference,
-        ),
-        Call(CallName.CHARGE_STATUS, "GET", "/v3/transactions/{id}/verify", payments.verify),
-        Call(CallName.REFUND, "POST", "/v3/transactions/{id}/refund", refunds.start),
-        Call(CallName.REFUND_STATUS, "GET", "/v3/refunds/{id}", refunds.get),
-        Call(CallName.REFUND_STATUS, "GET", "/v3/refunds", refunds.list_refunds),
-        Call(CallName.BANKS, "GET", "/v3/banks/NG", payouts.list_banks),
-        Call(CallName.RESOLVE, "POST", "/v3/accounts/resolve", payouts.resolve),
-        Call(CallName.BALANCE, "GET", "/v3/balances/NGN", payouts.balance),
-        Call(CallName.FEE, "GET", "/v3/transfers/fee", payouts.fee),
-        Call(CallName.TRANSFER, "POST", "/v3/transfers", payouts.transfer),
-        Call(CallName.TRANSFER_STATUS, "GET", "/v3/transfers", payouts.list_transfers),
-        Call(CallName.TRANSFER_STATUS, "GET", "/v3/transfers/{id}", payouts.get_transfer),
-        Call(CallName.TRANSFER, "POST", "/v3/transfers/{id}/retries", payouts.retry),
-    ),
+    # Flutterwave's Node library calls some paths with two slashes.
+    calls=(*CALLS, *(msgspec.structs.replace(call, path=f"/{call.path}") for call in CALLS)),
     envelope=envelope,
     error_envelope=error_envelope,
     authenticate=authenticate,

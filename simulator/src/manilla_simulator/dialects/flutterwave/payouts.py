@@ -56,12 +56,19 @@ def resolve(provider: Provider, ask: Ask) -> Answer:
 
 
 def balance(provider: Provider, _ask: Ask) -> Answer:
-    data = {
+    return Answer(_balance(provider), "Wallet balance fetched")
+
+
+def list_balances(provider: Provider, _ask: Ask) -> Answer:
+    return Answer([_balance(provider)], "Wallets fetched")
+
+
+def _balance(provider: Provider) -> dict[str, Any]:
+    return {
         "currency": CURRENCY,
         "available_balance": provider.wallet.available.amount,
         "ledger_balance": provider.wallet.ledger.amount,
     }
-    return Answer(data, "Wallet balance fetched")
 
 
 def fee(_provider: Provider, ask: Ask) -> Answer:

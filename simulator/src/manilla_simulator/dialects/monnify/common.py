@@ -22,6 +22,27 @@ UNKNOWN_CONTRACT = Denial(404, "Could not find specified contract", "99")
 # The name lookup reports every invalid account with HTTP 200.
 INVALID_ACCOUNT = Denial(200, "Could not validate account number", "99")
 CARD_NOT_REFUNDABLE = Denial(422, "Refund not permitted for specified transaction.", "R2")
+TEXT_TOO_LONG = Denial(
+    422, "Supplied value has exceeded the maximum allowed number of characters.", "R8"
+)
+# The errors with the code D01 after which Monnify has not paid and will not pay.
+FAILED = (
+    *("Invalid destination account number", "Dormant beneficiary account", "Invalid amount"),
+    *("Post No Credit restriction on beneficiary account", "Rejected by destination institution"),
+    *("Suspected fraud", "Beneficiary account limit exceeded"),
+    *("Sender not permitted to credit beneficiary", "Account number could not be validated"),
+    "Supplied account number does not belong to merchant",
+)
+# The errors with the code D01 after which Monnify's documentation says to query the status.
+OPEN = (
+    *("Transaction timed out while waiting for destination bank", "Delayed processing from NIP"),
+    *("Beneficiary bank not available", "Invalid session ID", "Transaction processing in progress"),
+    *("Invalid response code from beneficiary institution", "Transaction Failed"),
+    *("System malfunction by destination institution", "System Malfunction"),
+    "Unable to complete the transaction at this time",
+    "Transaction could not be processed at this time. Please try again",
+    "Processor Malfunction - Transaction transmission failed",
+)
 DENIALS = Denials(
     insufficient=Denial(400, "Insufficient wallet balance", "D04"),
     unresolvable=Denial(400, "Invalid account details supplied", "D03"),
@@ -43,16 +64,19 @@ DENIALS = Denials(
         UNKNOWN_CONTRACT,
         INVALID_ACCOUNT,
         CARD_NOT_REFUNDABLE,
+        TEXT_TOO_LONG,
+        *(Denial(400, message, OTHER_ERROR) for message in (*FAILED, *OPEN)),
         Denial(422, "Transaction with specified reference does not exist", "R1"),
         Denial(422, "Specified refund amount is below minimum refund amount.", "R4"),
+        Denial(422, "Customer account details are invalid.", "R6"),
         Denial(422, "Merchant account balance could not be retrieved.", "R10"),
+        Denial(422, "Name inquiry network error.", "R11"),
+        Denial(422, "The total amount of all refunds has exceeded the transaction amount.", "R12"),
+        Denial(422, "System error. Contact support.", "M01"),
         Denial(403, "Unauthorized request", "D06"),
         Denial(400, "Duplicate request", "D07"),
         Denial(403, "You are not allowed to perform this operation", "99"),
         Denial(400, "An unexpected error occurred", "99"),
-        Denial(400, "Transaction timed out while waiting for destination bank", OTHER_ERROR),
-        Denial(400, "Delayed processing from NIP", OTHER_ERROR),
-        Denial(400, "Dormant beneficiary account", OTHER_ERROR),
         Denial(500, "An error occurred while processing your request", "99"),
     ),
 )

@@ -7,6 +7,7 @@ from manilla_simulator import refunds as core
 from manilla_simulator.dialects.monnify.common import (
     CARD_NOT_REFUNDABLE,
     DENIALS,
+    TEXT_TOO_LONG,
     account_of,
     by_own_reference,
     clock_time,
@@ -17,6 +18,7 @@ from manilla_simulator.provider import Provider
 from manilla_simulator.state import Refund, RefundStatus
 from manilla_simulator.wire import Answer, Ask, Notice, Refused
 
+REASON_LENGTH_MAX, NOTE_LENGTH_MAX = 64, 16
 STATUS_WORDS = {
     "PENDING": RefundStatus.PROCESSING,
     "PROCESSING": RefundStatus.PROCESSING,
@@ -39,11 +41,15 @@ def initiate(provider: Provider, ask: Ask) -> Answer:
     fields = ask.fields.only(
         *("transactionReference", "refundAmount", "refundReference", "refundReason"),
         *("customerNote", "destinationAccountNumber", "destinationAccountBankCode"),
+        "currencyCode",
     )
     reference = fields.reference("refundReference")
     amount = fields.amount_of_any_type("refundAmount")
-    reason = fields.text("refundReason", most=64)
-    fields.text("customerNote", most=16)
+    if "currencyCode" in fields:
+        fields.currency("currencyCode")
+    reason, note = fields.text("refundReason"), fields.text("customerNote")
+    if len(reason) > REASON_LENGTH_MAX or len(note) > NOTE_LENGTH_MAX:
+        raise Refused(TEXT_TOO_LONG)
     core.refuse_duplicate(provider, reference)
     charge = by_own_reference(provider, fields.text("transactionReference"))
     if charge is None:

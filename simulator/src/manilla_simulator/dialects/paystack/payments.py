@@ -66,7 +66,8 @@ def initialize(provider: Provider, ask: Ask) -> Answer:
 def charge_by_transfer(provider: Provider, ask: Ask) -> Answer:
     """Opens a one-time account, which accepts only the exact amount."""
     fields = ask.fields.only(
-        "email", "amount", "currency", "reference", "metadata", "bank_transfer"
+        *("email", "amount", "currency", "reference", "metadata", "bank_transfer", "device_id"),
+        *("split_code", "subaccount", "transaction_charge", "bearer"),
     )
     if "bank_transfer" not in fields:
         raise Refused(NOTHING_TO_CHARGE)

@@ -44,6 +44,7 @@ WRONG_OTP = Denial(400, "Invalid OTP or expired", "invalid_otp")
 NO_OTP_NEEDED = Denial(400, "Transfer is not currently awaiting OTP", "invalid_transfer_state")
 INVALID_CODE = Denial(400, "Transfer ID/code specified is invalid.", "invalid_transfer_code")
 OTP = "123456"
+BANK_ADDED_AT = "2020-12-07T16:19:09.000Z"
 _REFERENCE = re.compile(r"[a-z0-9_-]{16,50}")
 _CODE = re.compile(r"TRF_sim([0-9]{1,15})")
 
@@ -68,6 +69,8 @@ def list_banks(provider: Provider, ask: Ask) -> Answer:
             "currency": CURRENCY,
             "type": "nuban",
             "is_deleted": False,
+            "createdAt": BANK_ADDED_AT,
+            "updatedAt": BANK_ADDED_AT,
             **({"nip_sort_code": bank.institution_code} if with_sort_code else {}),
         }
         for bank_id, bank in page
