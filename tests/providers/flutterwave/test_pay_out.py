@@ -179,6 +179,11 @@ class TestSend:
             "DISBURSE FAILED: Insufficient funds/ wallet balance",
             "Transfers are disabled on this account",
             "This request cannot be processed, please contact support",
+            "Could not disburse: insufficient funds",
+            "Approval is required to complete this transfer",
+            "An OTP is required",
+            "Invalid bank response",
+            "The transaction could not be validated",
             "An error occurred",
             "",
         ],
@@ -226,7 +231,7 @@ class TestSend:
             assert isinstance(await flutterwave.send(ORDER), Unknown)
 
     async def test_our_keys_are_hidden(self, flutterwave: Adapter, server: Scripted) -> None:
-        server.answers(400, error("A better key than FLWSECK-4711-X is required"))
+        server.answers(400, error("With FLWSECK-4711-X, narration is required"))
         answer = await flutterwave.send(ORDER)
         assert isinstance(answer, Refused)
         assert "4711" not in answer.guidance

@@ -74,6 +74,16 @@ async def test_an_error_that_kora_does_not_document_as_final_is_unknown(
         assert isinstance(await kora.refund(REFUND), Unknown), status
 
 
+@pytest.mark.parametrize("data", [None, {}, "", []])
+async def test_an_invalid_request_without_fields_is_unknown(
+    kora: Adapter, server: Scripted, data: Any
+) -> None:
+    for message in ("invalid request data", "Unable to complete this transaction"):
+        server.answers(400, {"error": "bad_request", **error(message, data)})
+        assert isinstance(await kora.send(TRANSFER), Unknown)
+        assert isinstance(await kora.refund(REFUND), Unknown)
+
+
 @pytest.mark.parametrize("message", DUPLICATES)
 @pytest.mark.parametrize("status", [400, 403, 409, 422])
 async def test_a_duplicate_is_never_a_rejection(

@@ -332,8 +332,12 @@ OPEN = (
         ("D01", "Dormant beneficiary account", RefusalCode.INVALID_BENEFICIARY),
         ("D01", "Unknown destination bank code", RefusalCode.INVALID_BENEFICIARY),
         ("D01", "Account number could not be validated", RefusalCode.INVALID_BENEFICIARY),
+        ("D01", "Rejected by destination institution", RefusalCode.INVALID_BENEFICIARY),
         ("D01", "Invalid amount", RefusalCode.GATEWAY_PAYOUT_FAILED),
-        ("D01", "", RefusalCode.GATEWAY_PAYOUT_FAILED),
+        (
+            *("D01", "Supplied account number does not belong to merchant"),
+            RefusalCode.PAYOUT_FAILED,
+        ),
     ],
 )
 async def test_rejections_of_a_transfer(
@@ -351,7 +355,11 @@ async def test_rejections_of_a_transfer(
             assert await monnify.send(TRANSFER) == Refused(code, message)
 
 
-@pytest.mark.parametrize("message", OPEN)
+# Texts that Monnify does not document.
+UNDOCUMENTED = ("", "Read timed out", "Could not reach the account number's bank")
+
+
+@pytest.mark.parametrize("message", [*OPEN, *UNDOCUMENTED])
 async def test_a_transfer_may_exist_after_an_error_that_is_not_final(
     monnify: Monnify, monnify_server: ScriptedMonnify, message: str
 ) -> None:
@@ -491,7 +499,7 @@ async def test_a_name_of_another_account_is_unknown(
 async def test_keys_in_a_message_are_hidden(
     monnify: Monnify, monnify_server: ScriptedMonnify
 ) -> None:
-    monnify_server.answers(400, refusal("Bad key m-secret of MK_PROD_1", "D01"))
+    monnify_server.answers(400, refusal("Bad key m-secret of MK_PROD_1", "D06"))
     answer = await monnify.send(TRANSFER)
     assert isinstance(answer, Refused)
     assert "m-secret" not in answer.guidance

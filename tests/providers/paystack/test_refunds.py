@@ -134,6 +134,17 @@ async def test_a_refund_that_may_exist_is_unknown(
 
 
 @pytest.mark.parametrize(
+    "fields", [{"type": "processor_error"}, {"type": "validation_error", "code": "duplicate"}]
+)
+async def test_the_type_and_code_of_an_error_can_mean_that_a_refund_exists(
+    paystack: Adapter, api: PaystackServer, fields: dict[str, str]
+) -> None:
+    message = "Insufficient balance to fulfill this refund. Please top up."
+    api.on(CREATE, refusal(message, **fields), status=400)
+    assert isinstance(await paystack.refund(REFUND), Unknown)
+
+
+@pytest.mark.parametrize(
     ("word", "status", "needs_action"),
     [
         ("pending", ReportedRefundStatus.PENDING, ""),

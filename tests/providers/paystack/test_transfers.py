@@ -297,6 +297,10 @@ async def test_a_new_recipient_that_is_invalid_is_a_refusal(
         ("Invalid Amount Sent", RefusalCode.GATEWAY_PAYOUT_FAILED),
         ("Account closed", RefusalCode.INVALID_BENEFICIARY),
         (
+            "Account has been deactivated due to fraud related issues",
+            RefusalCode.INVALID_BENEFICIARY,
+        ),
+        (
             "Sorry, we can't make the transfer to this recipient at the moment",
             RefusalCode.GATEWAY_PAYOUT_FAILED,
         ),
@@ -319,6 +323,10 @@ async def test_a_rejected_transfer(
         (refusal("name is not allowed"), Unknown),
         (refusal("System Malfunction", type="processor_error"), Unknown),
         (refusal("System Malfunction"), Unknown),
+        (refusal("Account closed", type="processor_error"), Unknown),
+        (refusal("Pending", type="validation_error", code="duplicate_transfer"), Unknown),
+        (refusal("No response about the credit to this account number"), Unknown),
+        (refusal("The IP address of the bank did not respond"), Unknown),
         (refusal(""), Unknown),
         # Paystack's list of errors has this text for a reference that was used before.
         (

@@ -32,13 +32,20 @@ TRANSFER_REFUSALS: Refusals = (
         port.RefusalCode.PROVIDER_INSUFFICIENT_BALANCE,
     ),
     (
-        ("could not be validated", "account resolve failed", "invalid bank"),
+        ("account could not be validated", "account resolve failed", "invalid bank code"),
         port.RefusalCode.INVALID_BENEFICIARY,
     ),
-    (("ip whitelisting", "minimum transfer"), port.RefusalCode.PAYOUT_FAILED),
-    ((" is required",), port.RefusalCode.GATEWAY_PAYOUT_FAILED),
+    (("enable ip whitelisting", "minimum transfer amount"), port.RefusalCode.PAYOUT_FAILED),
+    (
+        # A text such as "approval is required" can be about a transfer that exists.
+        tuple(
+            f"{name} is required"
+            for name in ("account_bank", "account_number", "amount", "currency", "narration")
+        ),
+        port.RefusalCode.GATEWAY_PAYOUT_FAILED,
+    ),
 )
-DISBURSED = "disburse"  # the start of a message about a transfer that exists
+DISBURSED = "disburse"  # in a message about a transfer that exists
 
 UNKNOWN_CHARGE = ("no transaction was found", "transaction not found")
 
@@ -76,7 +83,7 @@ def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 def _transfer_rejection(reply: Reply) -> port.RefusalCode | None:
     has_transfer = isinstance(reply.data, dict) and reply.data.get("id") is not None
-    if has_transfer or reply.message.lower().startswith(DISBURSED):
+    if has_transfer or DISBURSED in reply.message.lower():
         return None
     return replies.code_by_words(reply, TRANSFER_REFUSALS)
 

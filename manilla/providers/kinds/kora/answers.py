@@ -102,7 +102,11 @@ def _transfer_rejection(reply: Reply) -> RefusalCode | None:
 
 
 def _has_invalid_fields(reply: Reply) -> bool:
-    return reply.document.get("error") == INVALID_FIELDS
+    """Returns True if Kora names the fields that it rejected.
+
+    Without names, the error may only mean that the HTTP status is 400.
+    """
+    return reply.document.get("error") == INVALID_FIELDS and any(_details(reply.data))
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:

@@ -1,7 +1,7 @@
 """Interprets Monnify's error codes. An error counts as a rejection only if its code is final.
 
-After every other error, Monnify's documentation says to query the status. This includes code 99,
-and code D01 with one of the texts in `INCONCLUSIVE`.
+After every other error, Monnify's documentation says to query the status. This includes code 99.
+Code D01 has many texts, and only the texts in `FINAL` are rejections.
 """
 
 from typing import TypeVar
@@ -28,14 +28,21 @@ INCONCLUSIVE = (
     *("invalid session id", "invalid response code", "malfunction", "try again", "at this time"),
     *("transaction failed", "unavailable"),
 )
-BENEFICIARY_ERRORS: Refusals = (
+# The texts of code D01 after which Monnify's documentation does not say to query the status.
+FINAL: Refusals = (
     (
         (
-            *("destination account", "account number", "beneficiary account", "bank code"),
-            *("suspected fraud", "not permitted to credit", "rejected by destination"),
+            *("invalid destination account number", "account number could not be validated"),
+            *("dormant beneficiary account", "beneficiary account name mismatch"),
+            *("restriction on beneficiary account", "beneficiary account limit exceeded"),
+            *("unknown destination bank code", "rejected by destination institution"),
+            *("suspected fraud", "sender not permitted to credit beneficiary"),
         ),
         RefusalCode.INVALID_BENEFICIARY,
     ),
+    (("invalid amount",), RefusalCode.GATEWAY_PAYOUT_FAILED),
+    # The number of our own wallet is wrong.
+    (("account number does not belong to merchant",), RefusalCode.PAYOUT_FAILED),
 )
 
 # The messages for an unknown reference are not documented.
@@ -57,9 +64,7 @@ def _transfer_rejection(reply: Reply) -> RefusalCode | None:
     code = code_of(reply)
     if code != OTHER_ERROR:
         return TRANSFER_REJECTIONS.get(code)
-    if is_inconclusive(reply):
-        return None
-    return replies.code_by_words(reply, BENEFICIARY_ERRORS) or RefusalCode.GATEWAY_PAYOUT_FAILED
+    return None if is_inconclusive(reply) else replies.code_by_words(reply, FINAL)
 
 
 def decide_refund(reply: Reply, read: Read[Value]) -> Answer[Value]:

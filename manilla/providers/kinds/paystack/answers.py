@@ -44,21 +44,34 @@ REFUND_STATUSES = {
 }
 INVALID_RECIPIENT = "recipient specified is invalid"
 NO_BALANCE = "balance is not enough"
-# An error of this type names an invalid field, so Paystack has not acted on the request.
-INVALID_FIELD = "validation_error"
+# Paystack's types of errors. It has not acted on a request that is invalid.
+INVALID_REQUEST = "validation_error"
+PROCESSOR_ERROR = "processor_error"  # for example, a bank did not respond in time
+DUPLICATE = "duplicate"  # in the code for a used reference, whose type is INVALID_REQUEST, too
 # The texts in Paystack's list of errors after which no transfer exists. The list has no codes.
 TRANSFER_REFUSALS: Refusals = (
     ((NO_BALANCE,), port.RefusalCode.PROVIDER_INSUFFICIENT_BALANCE),
     (
-        ("third party payouts", "starter business", "ip address", "has been deactivated"),
+        (
+            *("you cannot initiate third party payouts", "integration has been deactivated"),
+            "ip address is not allowed",
+        ),
         port.RefusalCode.PAYOUT_FAILED,
     ),
     (
-        ("bank code", "bank is invalid", "account number", "cannot resolve", "account closed"),
+        (
+            *("bank code is invalid", "unknown bank code", "bank is invalid"),
+            *("account number is invalid", "account number is required"),
+            *("account number should be numeric", "cannot resolve account", "account closed"),
+            "account has been deactivated",
+        ),
         port.RefusalCode.INVALID_BENEFICIARY,
     ),
     (
-        (INVALID_RECIPIENT, "invalid amount", "can't make the transfer to this recipient"),
+        (
+            *(INVALID_RECIPIENT, "invalid amount sent", "invalid amount passed"),
+            "can't make the transfer to this recipient",
+        ),
         port.RefusalCode.GATEWAY_PAYOUT_FAILED,
     ),
 )
@@ -79,12 +92,20 @@ def decide_transfer(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 
 def _transfer_rejection(reply: Reply) -> port.RefusalCode | None:
+    if _may_have_acted(reply):
+        return None
     code = replies.code_by_words(reply, TRANSFER_REFUSALS)
-    return code or (port.RefusalCode.GATEWAY_PAYOUT_FAILED if _names_invalid_field(reply) else None)
+    return code or (port.RefusalCode.GATEWAY_PAYOUT_FAILED if _is_invalid(reply) else None)
 
 
-def _names_invalid_field(reply: Reply) -> bool:
-    return reply.document.get("type") == INVALID_FIELD
+def _may_have_acted(reply: Reply) -> bool:
+    """Returns True if the error's type or code means that the transfer or refund may exist."""
+    is_duplicate = DUPLICATE in str(reply.document.get("code"))
+    return is_duplicate or reply.document.get("type") == PROCESSOR_ERROR
+
+
+def _is_invalid(reply: Reply) -> bool:
+    return reply.document.get("type") == INVALID_REQUEST
 
 
 def is_recipient_invalid(answer: Answer[port.Sent]) -> bool:
@@ -121,9 +142,9 @@ def decide_refund(reply: Reply, read: Read[Value]) -> Answer[Value]:
 
 def _refund_rejection(reply: Reply) -> port.RefusalCode | None:
     message = reply.message.lower()
-    if any(words in message for words in REFUNDED_BEFORE):
+    if _may_have_acted(reply) or any(words in message for words in REFUNDED_BEFORE):
         return None
-    is_final = _names_invalid_field(reply) or any(text in message for text in NOT_REFUNDED)
+    is_final = _is_invalid(reply) or any(text in message for text in NOT_REFUNDED)
     return port.RefusalCode.PAYMENT_DECLINED if is_final else None
 
 
