@@ -205,6 +205,16 @@ async def test_a_lost_refund_is_found_by_our_reference(
     assert query(api.recorded[1]) == expected
 
 
+async def test_a_lost_refund_is_found_by_the_number_of_its_charge(
+    paystack: Adapter, api: PaystackServer
+) -> None:
+    ours = {"transaction": int(CHARGE_ID), "merchant_note": f"{OURS}: Returned"}
+    other = {**ours, "id": 1, "transaction": int(CHARGE_ID) + 1}
+    # In Paystack's example of the list, refunds have no reference of their charge.
+    api.on(LIST, listed(*({**each, "transaction_reference": None} for each in (other, ours))))
+    assert await paystack.refund_state(OURS, LOST) == Done(PAID)
+
+
 async def test_a_lost_refund_of_a_charge_without_a_number_is_searched_by_time(
     paystack: Adapter, api: PaystackServer
 ) -> None:
@@ -245,6 +255,8 @@ async def test_a_lost_refund_is_found_by_its_amount(paystack: Adapter, api: Pays
         [{"merchant_note": f"{OTHER}: Returned"}],
         [{"transaction_reference": "TXN0-2"}],
         [{"transaction_reference": None}],
+        [{"transaction_reference": None, "transaction": None}],
+        [{"transaction_reference": "TXN0-2", "transaction": int(CHARGE_ID)}],
         [{"amount": 101551}],
         [{"currency": "USD"}],
         [{"id": 1}, {"id": 2}],

@@ -103,10 +103,11 @@ class Refunds:
         charge = await self._charge_state(charge_reference)
         if not isinstance(charge, Done):
             return charge
-        query = _selection(charge.value.provider_reference, known)
+        charge_id = charge.value.provider_reference
+        query = _selection(charge_id, known)
         found: dict[str | None, ListedRefund] = {}
         for number in range(1, PAGES_MAX + 1):
-            answer = await self._page(charge_reference, query, number)
+            answer = await self._page(charge_reference, charge_id, query, number)
             if not isinstance(answer, Done):
                 return answer
             found |= {each.state.provider_reference: each for each in answer.value.found}
@@ -115,11 +116,15 @@ class Refunds:
         return TOO_MANY
 
     async def _page(
-        self, charge_reference: str, selection: Mapping[str, str], number: int
+        self,
+        charge_reference: str,
+        charge_id: str | None,
+        selection: Mapping[str, str],
+        number: int,
     ) -> Answer[RefundPage]:
         def read(data: Any) -> RefundPage:
             listed = reading.items(data)
-            found = [_listed(each) for each in listed if _is_of(each, charge_reference)]
+            found = [_listed(each) for each in listed if _is_of(each, charge_reference, charge_id)]
             return RefundPage(found, is_last=len(listed) < PER_PAGE)
 
         query = {**selection, "perPage": str(PER_PAGE), "page": str(number)}
@@ -139,7 +144,15 @@ def _noted_reference(note: str) -> str:
     return note.partition(":")[0]
 
 
-def _is_of(listed: Any, charge_reference: str) -> bool:
+def _is_of(listed: Any, charge_reference: str, charge_id: str | None) -> bool:
+    """Returns True if the refund belongs to the charge.
+
+    In Paystack's example of the list, refunds have only the number of their charge.
+    """
+    if not isinstance(listed, dict):
+        return False
+    if listed.get("transaction_reference") is None:
+        return charge_id is not None and str(listed.get("transaction")) == charge_id
     return reading.optional_text(listed, "transaction_reference") == charge_reference
 
 

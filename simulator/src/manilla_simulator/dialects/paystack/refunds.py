@@ -84,6 +84,8 @@ def list_refunds(provider: Provider, ask: Ask) -> Answer:
     ]
     page, meta = page_of(ask, matching)
     listed = [_refund(provider, refund) for refund in page]
+    for each in listed:
+        del each["transaction_reference"]  # not in Paystack's example of the list
     return Answer(listed, "Refunds retrieved", more={"meta": meta})
 
 
