@@ -16,6 +16,7 @@ from manilla.checkout.request import NO_STORE, CheckoutRequest
 from manilla.kit.errors import Refusal
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment import PaymentStatus
+from manilla.payments.states import HeldInProduction
 from manilla.web.serving.response import PageResponse
 
 # Providers add one of these values to the return URL if the customer canceled the payment.
@@ -134,6 +135,7 @@ async def _after(
         view = await request.view()
         if view.payment.status is not PaymentStatus.PENDING:
             return request.redirect()
-        shown = CheckoutPage.METHODS if can_choose(view) else page_of(view)
+        stays = isinstance(refusal, HeldInProduction) or not can_choose(view)
+        shown = page_of(view) if stays else CheckoutPage.METHODS
         response = show_page(request, shown, view, refusal.status, alert=refusal.text)
         return response.with_retry_after(refusal)

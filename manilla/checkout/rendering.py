@@ -13,6 +13,7 @@ from manilla.cases.cases import CaseAction
 from manilla.checkout import accent, display, page
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.request import NO_STORE, CheckoutRequest
+from manilla.payments import sandbox_amounts
 from manilla.payments.checkout import CheckoutView, SandboxOutcome
 from manilla.payments.link import way_back
 from manilla.payments.payment import PaymentStatus
@@ -163,6 +164,8 @@ def _templates() -> jinja2.Environment:
         version=static_files.version(STATIC),
         Channel=Channel,
         SandboxOutcome=SandboxOutcome,
+        too_little=sandbox_amounts.too_little,
+        too_much=sandbox_amounts.too_much,
         Action=CaseAction,
         shown=DESCRIPTION_SHOWN,
         accent_url=accent.url,

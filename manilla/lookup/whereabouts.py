@@ -211,7 +211,8 @@ async def of_payment(db: Database, reader: StoryReader, story: PaymentStory) -> 
             return _paid(reader, story)
         case PaymentStatus.FAILED:
             return _unpaid(reader, story, progress)
-    if payment.is_sandbox and payment.trx_id in progress:
+    is_untouched = payment.is_sandbox and payment.received_minor is None
+    if is_untouched and payment.trx_id in progress:
         return _in_sandbox("payment", progress[payment.trx_id])
     return _pending(reader, story, progress)
 
@@ -272,9 +273,13 @@ def _unpaid(
     payment = story.payment
     code = payment.error_code or PaymentErrorCode.PAYMENT_DECLINED
     is_expired = code is PaymentErrorCode.EXPIRED_SESSION
-    at = payment.expires_at if is_expired else _ended_at(story.steps, payment)
+    at = _ended_at(story.steps, payment)
+    if is_expired:
+        at = min(at, payment.expires_at)  # a late test transfer needs no expired link
     charge = _last_charge(story)
     sentences: tuple[Sentence, ...] = ((NOT_PAID[code], at, "."), *_returns(story))
+    if (late := progress.get(payment.trx_id)) is not None:
+        sentences = (*sentences, ("The test transfer arrives late, at ", late.due_at, "."))
     if charge is None:
         return Whereabouts(Tone.ENDED, sentences)
     sentences = (*sentences, *_attempt(reader, story, charge, progress.get(charge.reference)))
@@ -290,6 +295,9 @@ def _pending(
     if payment.received_minor is not None:
         due = payment.quote.customer_pays
         sentences = [(payment.received, " of ", due, " was received. Checkout asks for the rest.")]
+        if (ends := progress.get(payment.trx_id)) is not None:
+            expires = ("Without the rest, this sandbox payment fails at ", ends.due_at, ".")
+            return Whereabouts(Tone.UNDERWAY, (*sentences, expires))
     if charge is not None:
         sentences += _attempt(reader, story, charge, progress.get(charge.reference))
         return Whereabouts(Tone.UNDERWAY, (*sentences, expires), Help.QUERY)

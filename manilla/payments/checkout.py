@@ -20,7 +20,15 @@ from manilla.merchants.branding import Branding
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Flow, Method
-from manilla.payments import eligibility, notices, states, store, suspense, wrong_amounts
+from manilla.payments import (
+    eligibility,
+    notices,
+    sandbox_amounts,
+    states,
+    store,
+    suspense,
+    wrong_amounts,
+)
 from manilla.payments.charges import ChargeService, GatewayUnavailable, PaymentClosed
 from manilla.payments.choice import Candidate, CustomerWish, choose, setback
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
@@ -87,8 +95,16 @@ class SandboxOutcome(StrEnum):
     DECLINE = "decline"
     INSUFFICIENT_FUNDS = "insufficient_funds"
     CANCEL = "cancel"
+    # Only for bank transfers:
+    PAY_LESS = "less"
+    PAY_MORE = "more"
+    PAY_LATE = "late"
 
 
+WRONG_TRANSFERS = {
+    SandboxOutcome.PAY_LESS: sandbox_amounts.too_little,
+    SandboxOutcome.PAY_MORE: sandbox_amounts.too_much,
+}
 OUTCOMES: dict[SandboxOutcome, tuple[PaymentEvent, PaymentErrorCode | None]] = {
     SandboxOutcome.PAY: (PaymentEvent.PAID, None),
     SandboxOutcome.DECLINE: (PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED),
@@ -243,13 +259,23 @@ class Checkout:
     async def pretend(self, trx_id: str, outcome: SandboxOutcome) -> None:
         """Applies the outcome that the customer chose in the sandbox.
 
-        As in production, a decline ends the customer's charge and not the payment. A payment
-        without a charge fails.
+        As in production, a decline ends the customer's charge and not the payment, and the
+        merchant's rules apply to wrong amounts. A declined payment without a charge fails.
         """
         payment = await self._find(trx_id)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
         if not payment.is_sandbox or not self._offers(caller, payment):
             raise MethodNotOffered
+        if outcome is SandboxOutcome.PAY_LATE:
+            delay = self._platform.now.sandbox_complete_seconds
+            key = payment.merchant_id, trx_id
+            await states.let_expire_in_sandbox(self._db, *key, paid_in_seconds=delay)
+            return
+        if outcome in WRONG_TRANSFERS:
+            sent = WRONG_TRANSFERS[outcome]
+            await states.transfer_in_sandbox(self._db, payment.merchant_id, trx_id, sent)
+            await self._wait_in_sandbox(payment)
+            return
         event, error_code = OUTCOMES[outcome]
         if event is PaymentEvent.DECLINED:
             assert error_code is not None
@@ -345,11 +371,14 @@ class Checkout:
     async def _completes_at(self, payment: Payment) -> datetime | None:
         """Delays the completion of a sandbox payment while its page is open. Returns the new time.
 
-        Returns None if the payment does not complete automatically.
+        Returns None if the payment does not complete automatically. A failed payment completes when
+        its late test transfer arrives, which open pages do not delay.
         """
-        if not payment.is_sandbox or payment.status is not PaymentStatus.PENDING:
+        if not payment.is_sandbox or payment.status is PaymentStatus.SUCCESS:
             return None
         key = payment.merchant_id, COMPLETE_IN_SANDBOX, payment.trx_id
+        if payment.status is PaymentStatus.FAILED:
+            return await jobs.due_at(self._db, *key)
         delay = self._platform.now.sandbox_complete_seconds * SANDBOX_PATIENCE
         wait = timedelta(seconds=max(delay, SANDBOX_CLOSED_SECONDS_MIN))
         due_at = await jobs.due_at(self._db, *key)

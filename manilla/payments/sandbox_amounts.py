@@ -1,5 +1,9 @@
-"""Decides a sandbox payment's result: by the caller's scenario, otherwise by its amount."""
+"""The amounts of sandbox payments: which results they set, and which wrong amounts can be paid.
 
+The caller's scenario decides a payment's result. Without a scenario, its amount does.
+"""
+
+from manilla.kit.money import Money
 from manilla.ledger.transactions import Scenario
 from manilla.payments.payment import NewPayment, PaymentErrorCode
 
@@ -22,3 +26,17 @@ def stays_pending(payment: NewPayment) -> bool:
     if payment.scenario is None:
         return payment.amount_minor == STAYS_PENDING
     return payment.scenario is Scenario.PENDING
+
+
+def exactly(requested: Money) -> Money:
+    return requested
+
+
+def too_little(requested: Money) -> Money:
+    """Returns what a test customer sends who pays too little: half of the requested amount."""
+    return Money(requested.currency, requested.minor // 2)
+
+
+def too_much(requested: Money) -> Money:
+    """Returns what a test customer sends who pays too much: half of the amount on top of it."""
+    return Money(requested.currency, requested.minor + max(1, requested.minor // 2))

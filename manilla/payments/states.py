@@ -4,7 +4,7 @@ Each function runs in one transaction that locks the payment's row. Status, mone
 notification are written together or not at all, and a concurrent caller sees the committed result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -13,6 +13,7 @@ from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.db import Connection, Database
+from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
 from manilla.payments import books, notices, store, wrong_amounts
@@ -76,6 +77,14 @@ def state_of(payment: Payment) -> PaymentState:
     return PaymentState.SUCCESS if payment.status is PaymentStatus.SUCCESS else PaymentState.PENDING
 
 
+class HeldInProduction(Refusal):
+    code = "HELD_FOR_REVIEW"
+    message = (
+        "Your rule holds this amount for review, which only production has. "
+        "To try it in the sandbox, change the rule under Payment Gateway Controls."
+    )
+
+
 class UnknownPayment(Exception):
     """No payment has this id. If the id came from our own data, this is a bug."""
 
@@ -95,6 +104,43 @@ async def settle_in_sandbox(
         elif state_of(payment) not in (PaymentState.SUCCESS, PaymentState.DECLINED):
             charge = await _open_charge(connection, payment)
             await _credit_in_sandbox(connection, payment, charge)
+
+
+async def transfer_in_sandbox(
+    db: Database, merchant_id: int, trx_id: str, sent: Callable[[Money], Money]
+) -> None:
+    """Applies the merchant's rules for wrong amounts to a test transfer.
+
+    `sent` computes the transfer's amount from the requested amount. Nothing happens if no account
+    is waiting for a transfer, for example after a double click. An amount that the rules hold for
+    review is rejected, because no administrator reviews sandbox payments.
+    """
+    async with db.transaction() as connection:
+        payment = await _locked(connection, merchant_id, trx_id)
+        assert payment.is_sandbox
+        charge = await _open_charge(connection, payment)
+        is_closed = state_of(payment) is PaymentState.SUCCESS
+        if charge is None or not charge.is_bank_transfer or is_closed:
+            return
+        paid = sent(charge.amount)
+        received = await wrong_amounts.received_amount(connection, payment, charge, paid)
+        if received.obstacle() is not None:
+            raise HeldInProduction
+        await _accept_in_sandbox(connection, received)
+
+
+async def let_expire_in_sandbox(
+    db: Database, merchant_id: int, trx_id: str, *, paid_in_seconds: float
+) -> None:
+    """Fails the payment as if its link had expired. A job then applies the late test transfer."""
+    async with db.transaction() as connection:
+        payment = await _locked(connection, merchant_id, trx_id)
+        assert payment.is_sandbox
+        charge = await _open_charge(connection, payment)
+        is_waiting = charge is not None and charge.is_bank_transfer
+        if is_waiting and await _expire(connection, payment):
+            key = merchant_id, COMPLETE_IN_SANDBOX, trx_id
+            await jobs.put(connection, *key, in_seconds=paid_in_seconds)
 
 
 async def decline_in_sandbox(
@@ -122,14 +168,25 @@ async def _credit_in_sandbox(
     connection: Connection, payment: Payment, charge: Charge | None
 ) -> None:
     """Credits a sandbox payment, which has no provider and no money in the suspense account."""
+    if charge is not None:
+        paid = charge.amount
+        received = await wrong_amounts.received_amount(connection, payment, charge, paid)
+        await _accept_in_sandbox(connection, received)
+        return
+    if payment.received_minor is not None:
+        await _expire(connection, payment)  # the customer did not pay the rest
+        return
     try:
         async with connection.transaction():
-            if charge is not None:
-                paid = charge.amount_minor
-                await store.conclude_charge(connection, charge, ChargeStatus.PAID, paid_minor=paid)
-            await _credit(connection, payment, SANDBOX, charge)
+            await _credit(connection, payment, SANDBOX, None)
     except (books.WalletLimitReached, LinkAlreadyPaid):
         await _fail(connection, payment, PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED)
+
+
+async def _accept_in_sandbox(connection: Connection, received: ReceivedAmount) -> None:
+    if await _accept(connection, received) is not None:
+        code = PaymentErrorCode.PAYMENT_DECLINED
+        await _fail(connection, received.payment, PaymentEvent.DECLINED, code)
 
 
 async def give_up(
@@ -144,10 +201,13 @@ async def give_up(
 async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
     """Fails a payment whose link has expired. If a charge was declined, uses its error code."""
     async with db.transaction() as connection:
-        payment = await _locked(connection, merchant_id, trx_id)
-        declined = await store.last_decline(connection, merchant_id, trx_id)
-        code = declined or PaymentErrorCode.EXPIRED_SESSION
-        return await _fail(connection, payment, PaymentEvent.EXPIRED, code)
+        return await _expire(connection, await _locked(connection, merchant_id, trx_id))
+
+
+async def _expire(connection: Connection, payment: Payment) -> bool:
+    declined = await store.last_decline(connection, payment.merchant_id, payment.trx_id)
+    code = declined or PaymentErrorCode.EXPIRED_SESSION
+    return await _fail(connection, payment, PaymentEvent.EXPIRED, code)
 
 
 @tracing.as_step("settle")

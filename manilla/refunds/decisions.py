@@ -85,6 +85,8 @@ async def reject(
     find the refund.
     """
     refund = await _undecided(db, trx_id, reason)
+    if refund.is_of_customer_credit and refund.charge_reference is None:
+        raise RefundRefused("The sandbox pays this refund automatically.")
     event = SettlementEvent(TransferEvent.REJECTED, Source.ADMINISTRATOR, guidance=reason)
     if await hold_of(db, refund) in REJECTED_WHILE:
         return await _end(db, refund, event, only_unsent=True)

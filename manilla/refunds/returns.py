@@ -80,7 +80,8 @@ async def _start(
     is_paid = payment.status is PaymentStatus.SUCCESS
     reason = SURPLUS_REASON if is_paid else PART_REASON
     refund = msgspec.structs.replace(
-        initiate.refund_of(payment, charge, charge.credit, reason),
+        # A sandbox charge has no provider that could refund it.
+        initiate.refund_of(payment, None if payment.is_sandbox else charge, charge.credit, reason),
         customer_credit_minor=charge.credit_minor,
         on_behalf=on_behalf,
     )

@@ -85,3 +85,28 @@ async def test_a_customer_whose_part_comes_back_sees_it(shop: Shop, browser: Bro
         await _sees(page, "Payment expired", "Please do not send the rest.")
         await _sees(page, "Received", "We are returning ₦715.00 to the account")
         await expect(page.get_by_text("when the money arrives")).to_have_count(0)
+
+
+async def test_a_developer_tries_wrong_amounts_in_the_sandbox(shop: Shop, browser: Browser) -> None:
+    merchant = await shop.merchant(Environment.SANDBOX)
+    await shop.change(merchant.new, RULES)
+    checkout = await shop.sell_in_sandbox()
+    async with opened(browser, checkout.url) as page:
+        await _sends(page, "Send less")
+        await _sees(page, "Rest to pay", "Then it fails automatically.")
+        await expect(page.get_by_text("end this payment now")).to_have_count(0)
+        await shop.change(merchant.new, HOLD)
+        await _sends(page, "Send more")
+        await _sees(page, "Your rule holds this amount for review", "Make a bank transfer")
+        await shop.change(merchant.new, RULES)
+        checkout = await shop.sell_in_sandbox()
+        await page.goto(checkout.url)
+        await _sends(page, "after the time has run out")
+        await _sees(page, "Payment expired", "The late test transfer arrives in a few seconds")
+        assert await accessibility_violations(page) == []
+
+
+async def _sends(page: Page, button: str) -> None:
+    await page.get_by_role("button", name="Bank transfer").first.click()
+    await page.get_by_text("send a wrong amount").click()
+    await page.get_by_role("button", name=button).click()

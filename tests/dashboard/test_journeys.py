@@ -2,21 +2,26 @@
 
 import asyncio
 import contextlib
+import json
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pyotp
 import pytest
 from manilla_simulator import demo
+from manilla_simulator.shop.queries import ShopNotification
+from manilla_simulator.shop.service import ARTICLES, Order
 from playwright.async_api import Browser, Page, expect
 
 from manilla.development import Demo
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
+from manilla.kit.money import Money
 from manilla.merchants import checkout_origins, merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate, NewMerchant
@@ -393,6 +398,21 @@ async def _deliver(
     mine = [job for job in claimed if job.merchant_id == merchant_id]
     runner = Runner(services.db, delivering.works())
     await asyncio.gather(*(runner._do(job) for job in mine))
+
+
+def _notification(event: str, status: str, **data: object) -> ShopNotification:
+    body = json.dumps({"event": event, "data": {"currency_code": "NGN", **data}})
+    return ShopNotification("SHOP-1", status, "A message", body, datetime.now(UTC))
+
+
+def test_a_refund_in_the_demo_shop_does_not_make_an_unpaid_order_paid() -> None:
+    failed = _notification("payment", "failed", amount_received=1600.5)
+    returned = _notification("refund", "completed", amount_received=1600.5, refund_amount=1600.5)
+    article = ARTICLES["coffee"]
+    order = Order("SHOP-1", article, "TXN1", "http://x", datetime.now(UTC), [failed, returned])
+    assert order.status == "failed"
+    amount = Money.of("1600.50", "NGN")
+    assert (failed.received, failed.refunded, returned.refunded) == (amount, None, amount)
 
 
 async def test_the_demo_shop_may_show_its_checkout_in_a_dialog(

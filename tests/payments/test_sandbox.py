@@ -1,15 +1,23 @@
 """The sandbox completes payments automatically, without a provider, and supports scenarios."""
 
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 
 from manilla.kit.errors import Refusal
-from manilla.payments.checkout import SandboxOutcome
+from manilla.ledger import invariants
+from manilla.lookup.story import payment_story
+from manilla.lookup.whereabouts import Audience, of_payment
+from manilla.merchants.merchants import MerchantUpdate, OverpaidRule, UnderpaidRule
+from manilla.payments.checkout import WRONG_TRANSFERS, SandboxOutcome
+from manilla.payments.invariants import PAYMENTS
+from manilla.payments.states import HeldInProduction
 from tests.payments.orders import INITIATE, order
-from tests.payments.shop import Shop
+from tests.payments.shop import HOLD, Shop, Started
 
 SCENARIO = "X-Sandbox-Scenario"
+RULES = MerchantUpdate(overpaid=OverpaidRule.SETTLE, underpaid=UnderpaidRule.ASK)
 
 
 async def test_a_sandbox_payment_completes_automatically_after_the_delay(
@@ -210,3 +218,119 @@ async def test_the_amount_decides_nothing_in_production(shop: Shop) -> None:
     started = await shop.start(payment_amount=666.61)
     await shop.simulator.run_job_now("payment.sandbox", started.trx_id)
     assert await shop.status(started) == "pending"
+
+
+@pytest.fixture
+async def transfer(sandbox_shop: Shop) -> AsyncIterator[Started]:
+    """A sandbox payment of 1,000 whose customer sees the account for the transfer."""
+    await sandbox_shop.change(RULES)
+    started = await sandbox_shop.start(payment_amount=1000)
+    await sandbox_shop.choose(started, "way:bank_transfer")
+    yield started
+    await sandbox_shop.simulator.run_jobs()
+    for each in (*invariants.LEDGER, *PAYMENTS):
+        assert await sandbox_shop.services.db.records(each.violations) == [], each.name
+    assert await sandbox_shop.account("customer_credit") == 0
+    assert await sandbox_shop.account("suspense") == 0
+    assert await sandbox_shop.cases() == []
+
+
+async def _sentences(shop: Shop, started: Started) -> str:
+    """Returns the sentences about the money at the top of the payment's page."""
+    db = shop.services.db
+    story = await payment_story(db, shop.merchant.new.id, started.trx_id)
+    assert story is not None
+    found = await of_payment(db, Audience({}, is_internal=False), story)
+    return " ".join(str(part) for sentence in found.sentences for part in sentence)
+
+
+async def test_a_test_transfer_of_too_much_succeeds_and_the_surplus_is_returned(
+    sandbox_shop: Shop, transfer: Started
+) -> None:
+    before = await sandbox_shop.balance()
+    await sandbox_shop.services.checkout.pretend(transfer.trx_id, SandboxOutcome.PAY_MORE)
+    verified = (await sandbox_shop.verify(transfer)).json
+    assert (verified["status"], verified["amount_received"]) == ("success", 1500)
+    await sandbox_shop.until_refunded(transfer)
+    assert await sandbox_shop.balance() - before == 100_000
+    _, returned = await sandbox_shop.notifications(transfer)
+    assert (returned["event"], returned["data"]["refund_amount"]) == ("refund", 500)
+    assert returned["data"]["refund_source"] == "customer_credit"
+
+
+@pytest.mark.parametrize("way", ["way:bank_transfer", "way:card"])
+async def test_after_a_test_transfer_of_too_little_the_customer_pays_the_rest(
+    sandbox_shop: Shop, transfer: Started, way: str
+) -> None:
+    checkout = sandbox_shop.services.checkout
+    for _ in range(2):  # a double click
+        await checkout.pretend(transfer.trx_id, SandboxOutcome.PAY_LESS)
+    assert "Without the rest, this sandbox payment fails at" in await _sentences(
+        sandbox_shop, transfer
+    )
+    assert (await checkout.view(transfer.trx_id)).payment.rest.minor == 50_000
+    assert (await sandbox_shop.choose(transfer, way)).amount_minor == 50_000
+    await checkout.pretend(transfer.trx_id, SandboxOutcome.PAY)
+    verified = (await sandbox_shop.verify(transfer)).json
+    assert (verified["status"], verified["amount_received"]) == ("success", 1000)
+
+
+@pytest.mark.parametrize("outcome", [None, SandboxOutcome.PAY, SandboxOutcome.CANCEL])
+async def test_a_test_transfer_of_too_little_is_returned_if_the_rest_is_not_paid(
+    sandbox_shop: Shop, transfer: Started, outcome: SandboxOutcome | None
+) -> None:
+    before = await sandbox_shop.balance()
+    await sandbox_shop.services.checkout.pretend(transfer.trx_id, SandboxOutcome.PAY_LESS)
+    if outcome is None:  # the customer closes the page
+        await sandbox_shop.simulator.run_job_now("payment.sandbox", transfer.trx_id)
+    else:
+        await sandbox_shop.services.checkout.pretend(transfer.trx_id, outcome)
+    canceled = outcome is SandboxOutcome.CANCEL
+    code = "PAYMENT_CANCELED" if canceled else "EXPIRED_SESSION"
+    assert (await sandbox_shop.verify(transfer)).json["error_code"] == code
+    await sandbox_shop.until_refunded(transfer)
+    assert await sandbox_shop.balance() == before
+
+
+async def test_a_late_test_transfer_arrives_after_the_payment_has_expired(
+    sandbox_shop: Shop, transfer: Started
+) -> None:
+    for _ in range(2):
+        await sandbox_shop.services.checkout.pretend(transfer.trx_id, SandboxOutcome.PAY_LATE)
+    assert (await sandbox_shop.verify(transfer)).json["error_code"] == "EXPIRED_SESSION"
+    assert "The test transfer arrives late, at" in await _sentences(sandbox_shop, transfer)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", transfer.trx_id)
+    assert await sandbox_shop.status(transfer) == "success"
+    notified = [each["status"] for each in await sandbox_shop.notifications(transfer)]
+    assert notified == ["failed", "completed"]
+
+
+async def test_the_late_rest_of_a_test_transfer_is_returned_like_the_first_part(
+    sandbox_shop: Shop, transfer: Started
+) -> None:
+    before, checkout = await sandbox_shop.balance(), sandbox_shop.services.checkout
+    await checkout.pretend(transfer.trx_id, SandboxOutcome.PAY_LESS)
+    await sandbox_shop.choose(transfer, "way:bank_transfer")
+    await checkout.pretend(transfer.trx_id, SandboxOutcome.PAY_LATE)
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", transfer.trx_id)
+    assert await sandbox_shop.status(transfer) == "failed"
+    await sandbox_shop.until_refunded(transfer)
+    assert await sandbox_shop.balance() == before
+
+
+@pytest.mark.parametrize("outcome", WRONG_TRANSFERS)
+async def test_the_sandbox_does_not_hold_a_wrong_amount_for_review(
+    sandbox_shop: Shop, transfer: Started, outcome: SandboxOutcome
+) -> None:
+    await sandbox_shop.change(HOLD)
+    with pytest.raises(HeldInProduction):
+        await sandbox_shop.services.checkout.pretend(transfer.trx_id, outcome)
+    assert await sandbox_shop.status(transfer) == "pending"
+
+
+async def test_a_wrong_amount_cannot_be_paid_by_card(sandbox_shop: Shop) -> None:
+    started = await sandbox_shop.start()
+    await sandbox_shop.choose(started, "way:card")
+    for outcome in (*WRONG_TRANSFERS, SandboxOutcome.PAY_LATE):
+        await sandbox_shop.services.checkout.pretend(started.trx_id, outcome)
+    assert await sandbox_shop.status(started) == "pending"

@@ -1,10 +1,13 @@
 """The demo shop's database queries."""
 
+import json
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from manilla.kit.db import Database
+from manilla.kit.money import Money
 
 
 class OrderRow(msgspec.Struct, frozen=True):
@@ -23,6 +26,28 @@ class ShopNotification(msgspec.Struct, frozen=True):
     message: str
     body: str
     at: datetime
+
+    @property
+    def is_of_refund(self) -> bool:
+        return bool(self._content["event"] == "refund")
+
+    @property
+    def received(self) -> Money | None:
+        """What the customer paid in all, if it was a wrong amount."""
+        return self._amount("amount_received")
+
+    @property
+    def refunded(self) -> Money | None:
+        return self._amount("refund_amount")
+
+    def _amount(self, field: str) -> Money | None:
+        data = self._content["data"]
+        amount = data.get(field)
+        return None if amount is None else Money.of(amount, data["currency_code"])
+
+    @property
+    def _content(self) -> Any:
+        return json.loads(self.body, parse_float=str)
 
 
 async def add_order(

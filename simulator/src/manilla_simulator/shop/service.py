@@ -48,7 +48,9 @@ class Order(msgspec.Struct, frozen=True):
 
     @property
     def status(self) -> str:
-        return self.notifications[-1].status if self.notifications else "pending"
+        """The payment's status. A refund does not change it."""
+        payment = [each.status for each in self.notifications if not each.is_of_refund]
+        return payment[-1] if payment else "pending"
 
 
 class ShopService:
