@@ -118,6 +118,7 @@ STANDBY_READERS = frozenset(
         "manilla/instance_metrics.py",
         "manilla/proofs/pack.py",
         "manilla/services.py",
+        "manilla/web/columns/statement.py",
         "manilla/web/page_request.py",
         "manilla/web/record_list.py",
         "manilla/wiring.py",

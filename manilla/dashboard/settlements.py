@@ -10,7 +10,7 @@ from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.listing.sorting import SortOrder
-from manilla.ledger.listing import STATEMENT_COLUMNS
+from manilla.lookup.wallet_statement import STATEMENT_COLUMNS
 from manilla.merchants import merchants
 from manilla.platform.settings import WEEKDAYS
 from manilla.settlements import accounts, plans, store
@@ -262,9 +262,9 @@ async def statement(request: PageRequest) -> PageResponse:
         raise PageNotFound
     before = await store.before(request.db, found)
     wanted = statements.entries_of(found, before)
-    return await wallet_statement.LIST.show(
+    return await wallet_statement.show(
         *(request, "settlement_statement.html", STATEMENT_COLUMNS),
-        *([request.tenant, found.currency], wanted),
+        *((request.tenant, found.currency), wanted),
         file_name=f"settlement-{found.id}",
         settlement=found,
         account=await _account(request, found),

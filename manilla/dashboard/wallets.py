@@ -5,8 +5,8 @@ import msgspec
 from manilla.dashboard.references import transactions_named
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter
+from manilla.lookup.wallet_statement import STATEMENT_COLUMNS
 from manilla.merchants import merchants, wallets
 from manilla.merchants import queries as merchant_queries
 from manilla.merchants.queries import WalletRow
@@ -37,9 +37,9 @@ async def show_statement(request: PageRequest) -> PageResponse:
         record_list.read_amounts(request, StatementFilter, "kind", currency=wallet.currency),
         named=await transactions_named(request),
     )
-    about = [request.tenant, wallet.currency]
-    return await statement.LIST.show(
-        *(request, "statement.html", listing.STATEMENT_COLUMNS, about, wanted, [statement.KIND]),
+    about = request.tenant, wallet.currency
+    return await statement.show(
+        *(request, "statement.html", STATEMENT_COLUMNS, about, wanted, [statement.KIND]),
         file_name=f"statement-{wallet.currency}",
         wallet=wallet,
     )

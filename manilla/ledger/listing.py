@@ -13,7 +13,7 @@ from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, T
 from manilla.kit.money import Money
 from manilla.kit.sessions.rows import Reads, columns
 from manilla.ledger import trx_ids
-from manilla.ledger.posting import SOURCES, PostingKind, PostingSource, kind_without_suffix
+from manilla.ledger.posting import PostingKind, kind_without_suffix
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
 
 LOOK_MAX = 10_000  # maximum number of rows read for one page
@@ -40,7 +40,7 @@ NOTED = frozenset(
         PostingKind.ADJUSTMENT,
     }
 )
-_ENTRIES = "entry e JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id"
+ENTRIES = "entry e JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id"
 
 
 class StatementFilter(AmountFilter, frozen=True, kw_only=True):
@@ -59,8 +59,6 @@ class WalletStatementLine(msgspec.Struct, frozen=True):
     kind: str
     rail: str | None  # the earlier rail that a payout's case is about; merchants must not see it
     trx_id: str
-    # The payment, payout or refund that the posting belongs to, or None.
-    about: str | None
     reason: str | None
     currency: str
     amount_minor: int
@@ -78,20 +76,6 @@ class WalletStatementLine(msgspec.Struct, frozen=True):
     def note(self) -> str | None:
         """The reason, if merchants may see it."""
         return self.reason if self.kind in NOTED else None
-
-
-STATEMENT_FIELDS = Fields(WalletStatementLine, time="posted_at")
-STATEMENT_COLUMNS = STATEMENT_FIELDS.select(
-    {
-        "Time": "posted_at",
-        "Kind": "kind",
-        "Transaction": "trx_id",
-        "Note": "note",
-        "Currency": "currency",
-        "Amount": "amount",
-        "Balance": "balance",
-    }
-)
 
 
 class PostingFilter(RecordFilter, frozen=True, kw_only=True):
@@ -185,11 +169,21 @@ async def statement_totals(
     db: Reads, tenant: Tenant, currency: str, wanted: StatementFilter
 ) -> Totals:
     """Returns the number of entries in the wallet statement, and their sums."""
+    about = await entries_wanted(db, tenant, currency, wanted)
+    with_postings = wanted.kind or wanted.since or wanted.until
+    table = ENTRIES if with_postings else "entry e"
+    return await Selection(table, "", {}, about, amounts="e.currency, e.amount_minor").totals(db)
+
+
+async def entries_wanted(
+    db: Reads, tenant: Tenant, currency: str, wanted: StatementFilter
+) -> Conditions:
+    """Returns the conditions for the wallet entries `e`, and for their postings `p`."""
     search = listing.search_text(wanted.search)
     numbers = search and await _numbers_of(db, tenant.merchant_id, [search, *wanted.named])
     low = await _first_number(db, wanted.since, -ASTRAY) if wanted.since else None
     high = await _first_number(db, wanted.until, ASTRAY) if wanted.until else None
-    about = (
+    return (
         Conditions()
         .add("e.merchant_id = {} AND e.environment = {}", tenant.merchant_id, tenant.environment)
         .add("e.currency = {} AND e.account = 'wallet'", currency)
@@ -202,9 +196,6 @@ async def statement_totals(
         .add_given("p.posted_at >= {}", wanted.since)
         .add_given("p.posted_at < {}", wanted.until)
     )
-    with_postings = wanted.kind or wanted.since or wanted.until
-    table = _ENTRIES if with_postings else "entry e"
-    return await Selection(table, "", {}, about, amounts="e.currency, e.amount_minor").totals(db)
 
 
 async def postings(
@@ -354,7 +345,6 @@ async def _with_postings(
         return []
     numbers = [entry.posting_id for entry in entries]
     heads = {head["id"]: head for head in await _heads(db, merchant_id, numbers)}
-    payments = await _payments_of_commissions(db, merchant_id, heads.values())
     return [
         WalletStatementLine(
             posting_id=entry.posting_id,
@@ -362,7 +352,6 @@ async def _with_postings(
             kind=head["kind"],
             rail=head["rail"],
             trx_id=head["trx_id"],
-            about=payments.get(head["trx_id"]) or _about(head["kind"], head["trx_id"]),
             reason=head["reason"],
             currency=currency,
             amount_minor=entry.amount_minor,
@@ -371,33 +360,6 @@ async def _with_postings(
         for entry in entries
         for head in (heads[entry.posting_id],)
     ]
-
-
-async def _payments_of_commissions(
-    db: Reads, merchant_id: int, heads: Iterable[Any]
-) -> dict[str, str]:
-    """Maps the ids of commissions to the ids of their payments."""
-    ids = [head["trx_id"] for head in heads if head["kind"] == PostingKind.COMMISSION]
-    if not ids:
-        return {}
-    records = await db.records(
-        "SELECT commission_trx_id, trx_id FROM payment"
-        " WHERE merchant_id = $1 AND commission_trx_id = ANY($2::text[])",
-        *(merchant_id, ids),
-    )
-    return dict(records)
-
-
-def _about(kind: str, trx_id: str) -> str | None:
-    match SOURCES.get(kind):
-        case PostingSource.CHARGE:
-            return trx_id.partition("-")[0]  # a charge's reference begins with its payment's id
-        # Among the postings for cases, only those about payouts change wallets.
-        case (
-            PostingSource.PAYMENT | PostingSource.PAYOUT | PostingSource.REFUND | PostingSource.CASE
-        ):
-            return trx_id
-    return None
 
 
 async def _heads(db: Reads, merchant_id: int, numbers: Sequence[int]) -> list[Any]:

@@ -7,9 +7,10 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.fields import as_csv
 from manilla.kit.listing import Page, in_pages
-from manilla.ledger import listing
-from manilla.ledger.listing import STATEMENT_COLUMNS, StatementFilter, WalletStatementLine
+from manilla.ledger.listing import StatementFilter
 from manilla.ledger.scope import Tenant
+from manilla.lookup import wallet_statement
+from manilla.lookup.wallet_statement import STATEMENT_COLUMNS, WalletLine
 from manilla.mail.queries import Mail
 from manilla.mail.transport import MailAttachment
 from manilla.settlements import store
@@ -24,10 +25,10 @@ def entries_of(settlement: Settlement, before: Settlement | None) -> StatementFi
 
 def pages(
     db: Database, settlement: Settlement, before: Settlement | None
-) -> Callable[..., Awaitable[Page[WalletStatementLine]]]:
+) -> Callable[..., Awaitable[Page[WalletLine]]]:
     """Returns a function that reads one page of the statement."""
     wanted = entries_of(settlement, before)
-    return partial(listing.statement, db, settlement.tenant, settlement.currency, wanted)
+    return partial(wallet_statement.lines, db, settlement.tenant, settlement.currency, wanted)
 
 
 async def attach(db: Database, mail: Mail) -> Sequence[MailAttachment]:

@@ -52,7 +52,7 @@ async def _text(dashboard: MerchantDashboard, path: str = PAGE) -> str:
 async def test_settling_manually_pays_the_balance_and_keeps_a_statement(
     dashboard: MerchantDashboard,
 ) -> None:
-    await dashboard.pay_in()
+    await dashboard.pay_in(ref_trx="ORDER-7", customer_name="Ada Obi")
     assert (await settle(dashboard.owner)).status == 303
     await dashboard.run_jobs()
     assert await dashboard.balance() == 0
@@ -63,6 +63,7 @@ async def test_settling_manually_pays_the_balance_and_keeps_a_statement(
     )
     statement = await _text(dashboard, f"{PAGE}/{number}")
     assert statement.count("Payment") >= 1
+    assert all(text in statement for text in ("ORDER-7", "Ada Obi", "Closing balance"))
     await settle(dashboard.owner)
     assert await dashboard.count("settlement") == 1, "an empty balance was settled"
 

@@ -1,6 +1,7 @@
 """The wallet's balance and statement. Each line's balance follows from the previous line's."""
 
 import asyncio
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -10,16 +11,21 @@ import pytest
 from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
+from manilla.kit.listing import Page
 from manilla.kit.money import Money
-from manilla.lookup import statement
+from manilla.ledger.listing import StatementFilter
+from manilla.ledger.scope import Tenant
+from manilla.lookup import statement, wallet_statement
+from manilla.lookup.wallet_statement import LineSource, StatementTotals, WalletLine
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payouts import decisions
+from manilla.services import Services
 from tests.client import Merchant, new_merchant
 from tests.lists.pages import every, get, page
 from tests.payments import steps
 from tests.payments.shop import Shop
-from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, exact
+from tests.payouts.payout_merchant import ACCOUNT, MANUAL, PayoutMerchant, exact, method
 
 BALANCE, LIST = "/api/v1/balance", "/api/v1/balance-transactions"
 START = Decimal(1_000_000)
@@ -33,7 +39,7 @@ async def _balance(payer: PayoutMerchant) -> Any:
 
 async def _do_business(payer: PayoutMerchant) -> dict[str, str]:
     """Creates a payment and its refund, and one delivered, one failed and one open payout."""
-    paid = await steps.new_payment(payer.merchant, "success")
+    paid = await steps.new_payment(payer.merchant, "success", customer_name="Ada Obi")
     await payer.simulator.run_job_now("payment.sandbox", paid)
     body = {"trx_id": paid, "ref_trx": f"REFUND-{paid}", "amount": 250}
     refund = await payer.merchant.post("/api/v1/initiate-refund", body)
@@ -167,6 +173,89 @@ async def test_a_commission_has_the_reference_of_its_payment(shop: Shop) -> None
     found = await page(shop.merchant, LIST, ref_trx=reference)
     lines = [(line["kind"], line["amount"], line["ref_trx"]) for line in found["data"]]
     assert sorted(lines) == [("commission", -15, reference), ("payment", 1000, reference)]
+
+
+async def test_each_line_of_the_wallets_page_has_a_reference_a_name_and_its_fee(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    async with method(sandbox_payer.services, "a", fee_fixed="25"):
+        made = await _do_business(sandbox_payer)
+    lines = (await _lines(sandbox_payer.merchant, sandbox_payer.services)).rows
+    references = {line["trx_id"]: line["ref_trx"] for line in await _api(sandbox_payer.merchant)}
+    assert {line.trx_id: line.ref_trx for line in lines} == references
+    found = {(line.kind, line.trx_id): (line.name, line.source, line.fee_minor) for line in lines}
+    beneficiary = "SANDBOX BENEFICIARY"
+    assert {key: found[key] for key in found if key[0] != "funding"} == {
+        ("payment", made["payment"]): ("Ada Obi", LineSource.PAYMENT, 0),
+        ("refund", made["refund"]): ("Ada Obi", LineSource.REFUND, 0),
+        ("payout", made["delivered"]): (beneficiary, LineSource.PAYOUT, 2_500),
+        ("payout", made["failed"]): (beneficiary, LineSource.PAYOUT, 2_500),
+        ("payout_refund", made["failed"]): (beneficiary, LineSource.PAYOUT, -2_500),
+        ("payout", made["open"]): (ACCOUNT, LineSource.PAYOUT, 0),
+    }
+
+
+async def test_a_periods_totals_lead_from_the_opening_to_the_closing_balance(
+    sandbox_payer: PayoutMerchant,
+) -> None:
+    payer = sandbox_payer
+    async with method(payer.services, "a", fee_fixed="25"):
+        await _do_business(payer)
+    lines = (await _lines(payer.merchant, payer.services)).rows
+    whole = await _totals(payer, StatementFilter())
+    assert [each.amount for each in msgspec.structs.astuple(whole)] == [
+        *(0, START + 1000 + 1000, 25, 250 + 1000 + 1000 + 1000),
+        lines[0].balance.amount,
+    ]
+    # Without the funding and the last payout:
+    period = StatementFilter(since=lines[-2].posted_at, until=lines[0].posted_at)
+    part = await _totals(payer, period)
+    assert [each.amount for each in msgspec.structs.astuple(part)] == [
+        *(START, 1000 + 1000, 25, 250 + 1000 + 1000),
+        lines[1].balance.amount,
+    ]
+    later = StatementFilter(since=lines[0].posted_at + timedelta(seconds=1))
+    empty = await _totals(payer, later)
+    assert empty == StatementTotals(
+        *(lines[0].balance, *[Money("NGN", 0)] * 3, lines[0].balance),
+    )
+
+
+async def test_the_wallets_page_shows_the_commission_as_a_fee_of_its_payment(shop: Shop) -> None:
+    await shop.set_commission("1.5", CommissionBearer.MERCHANT)
+    await shop.fund("15")
+    started = await shop.start(customer_email="ada@example.com")
+    await shop.pay(await shop.choose(started, "providera-ngn"))
+    await shop.until(started, "success")
+    found = {line.kind: line for line in (await _lines(shop.merchant, shop.services)).rows}
+    fee = found["commission"]
+    shown = fee.ref_trx, fee.name, fee.fee_minor, fee.source_id
+    assert shown == (started.info["ref_trx"], "ada@example.com", 1_500, started.trx_id)
+    about = _tenant(shop.merchant), "NGN"
+    totals = await wallet_statement.totals(shop.services.db, *about, StatementFilter())
+    assert totals is not None
+    amounts = totals.received, totals.fees, totals.sent
+    assert amounts == (Money("NGN", 101_500), Money("NGN", 1_500), Money("NGN", 0))
+
+
+def _tenant(merchant: Merchant) -> Tenant:
+    return Tenant(merchant.new.id, merchant.environment)
+
+
+async def _lines(merchant: Merchant, services: Services) -> Page[WalletLine]:
+    return await wallet_statement.lines(services.db, _tenant(merchant), "NGN", StatementFilter())
+
+
+async def _api(merchant: Merchant) -> list[Any]:
+    return await every(merchant, LIST)
+
+
+async def _totals(payer: PayoutMerchant, wanted: StatementFilter) -> StatementTotals:
+    about = payer.services.db, _tenant(payer.merchant), "NGN"
+    found = await wallet_statement.totals(*about, wanted)
+    assert found is not None
+    assert found.opening + found.received - found.fees - found.sent == found.closing
+    return found
 
 
 async def test_the_statement_takes_times_and_no_status(sandbox_payer: PayoutMerchant) -> None:

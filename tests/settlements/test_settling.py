@@ -406,6 +406,7 @@ async def test_the_email_about_a_settlement_has_its_statement(settler: Settler) 
         "10000.00",
         "10000.00",
     )
+    assert [*funding][-3:] == ["Reference", "Name", "Fee"]
     text = message.get_body(("plain",))
     assert text is not None
     assert "The statement is attached" in text.get_content()

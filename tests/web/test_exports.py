@@ -110,7 +110,7 @@ async def test_an_export_has_exactly_the_rows_of_the_filtered_list(owner: Signed
     address: str | None = path
     while address:
         page = (await owner.get(address)).body.decode()
-        shown += re.findall(r'data-label="Transaction".*?data-copy="([^"]*)"', page)
+        shown += re.findall(r'data-label="Reference".*?data-copy="([^"]*)"', page)
         onward = re.search(r'href="([^"]*after=[^"]*)">Older', page)
         address = onward.group(1).replace("&amp;", "&") if onward else None
     file = await owner.get(f"{path}&format=csv")

@@ -11,9 +11,10 @@ from manilla.console.merchants import merchant_number
 from manilla.kit.crypto import SealError
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.ledger import listing, trx_ids
+from manilla.ledger import trx_ids
 from manilla.ledger.listing import StatementFilter
 from manilla.ledger.scope import Tenant
+from manilla.lookup.wallet_statement import STATEMENT_FIELDS
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow, WalletRow
 from manilla.people.roles import Permission
@@ -23,7 +24,9 @@ from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
-COLUMNS = listing.STATEMENT_FIELDS.select("time kind rail trx_id reason currency amount balance")
+COLUMNS = STATEMENT_FIELDS.select(
+    "time kind rail trx_id reason currency amount balance ref_trx name fee"
+)
 
 AT_FIELD = ((wallets.FundingRefused, "amount"), (wallets.AdjustmentRefused, "amount"))
 
@@ -32,8 +35,8 @@ async def show(request: PageRequest) -> PageResponse:
     merchant, wallet = await _wallet(request)
     tenant = Tenant(merchant.id, request.environment)
     wanted = record_list.read_amounts(request, StatementFilter, "kind", currency=wallet.currency)
-    return await statement.LIST.show(
-        *(request, "wallet.html", COLUMNS, [tenant, wallet.currency], wanted, [statement.KIND]),
+    return await statement.show(
+        *(request, "wallet.html", COLUMNS, (tenant, wallet.currency), wanted, [statement.KIND]),
         file_name=f"wallet-{merchant.id}-{wallet.currency}",
         merchant=merchant,
         wallet=wallet,

@@ -1,38 +1,86 @@
 """The list of a wallet's entries in the dashboard and the console."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from markupsafe import Markup
 
+from manilla.kit import deadline
 from manilla.kit.display import money
+from manilla.kit.fields import Columns
 from manilla.ledger import listing
-from manilla.ledger.listing import WalletStatementLine
-from manilla.ledger.posting import SOURCES, WALLET_KINDS, PostingSource
+from manilla.ledger.listing import StatementFilter
+from manilla.ledger.posting import WALLET_KINDS
+from manilla.ledger.scope import Tenant
+from manilla.lookup import wallet_statement
+from manilla.lookup.wallet_statement import LineSource, WalletLine
 from manilla.people.roles import Realm
-from manilla.web import cells, display
+from manilla.web import cells, display, exports
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
+from manilla.web.serving.response import PageResponse
 
 KIND = ListFilter("kind", "Type", [(kind, display.title(kind)) for kind in WALLET_KINDS])
-# Maps what a posting belongs to, to the dashboard path of its page.
-PATHS = {
-    PostingSource.PAYMENT: "payments",
-    PostingSource.COMMISSION: "payments",
-    PostingSource.CHARGE: "payments",
-    PostingSource.PAYOUT: "payouts",
-    PostingSource.CASE: "payouts",
-    PostingSource.REFUND: "refunds",
+# The parts of the dashboard and of the console that have the pages of a line's source.
+_DASHBOARD = {
+    LineSource.PAYMENT: "~/payments",
+    LineSource.PAYOUT: "~/payouts",
+    LineSource.REFUND: "~/refunds",
+}
+_CONSOLE = {
+    LineSource.PAYMENT: "/transactions",
+    LineSource.PAYOUT: "/transactions",
+    LineSource.REFUND: "/refunds",
 }
 
 
-def _transaction(request: PageRequest, line: WalletStatementLine) -> Markup | str:
-    if line.about is None:
+def _reference(request: PageRequest, line: WalletLine) -> Markup | str:
+    """Returns a link to the payment, payout or refund, with the merchant's reference if known."""
+    if line.source is None:
         return cells.identifier(line.trx_id)
-    is_console = request.realm is Realm.CONSOLE
-    path = "/transactions" if is_console else f"~/{PATHS[SOURCES[line.kind]]}"
-    return cells.id_link(request, f"{path}/{line.about}", line.trx_id)
+    paths = _CONSOLE if request.realm is Realm.CONSOLE else _DASHBOARD
+    path = f"{paths[line.source]}/{line.source_id}"
+    if line.ref_trx is None:
+        return cells.id_link(request, path, line.trx_id)
+    return cells.link(request, path, line.ref_trx)
 
 
-def _note(request: PageRequest, line: WalletStatementLine) -> Markup | str:
-    return cells.text(line.reason if request.realm is Realm.CONSOLE else line.note)
+def _name(request: PageRequest, line: WalletLine) -> Markup | str:
+    """Returns the customer, the beneficiary, the reason of a correction, or else the type."""
+    if line.name is None and _reason(request, line) is None:
+        return display.title(line.kind)
+    return cells.text(line.name or _reason(request, line))
+
+
+def _note(request: PageRequest, line: WalletLine) -> Markup | str:
+    return cells.text(_reason(request, line))
+
+
+def _reason(request: PageRequest, line: WalletLine) -> str | None:
+    return line.reason if request.realm is Realm.CONSOLE else line.note
+
+
+async def show(
+    request: PageRequest,
+    template: str,
+    export: Columns[WalletLine],
+    about: tuple[Tenant, str],
+    wanted: StatementFilter,
+    filters: Sequence[ListFilter] = (),
+    **values: Any,
+) -> PageResponse:
+    """Shows a wallet's statement with the totals of its period, or exports the statement.
+
+    With other filters, the opening and closing balances would not belong to the lines, so there are
+    no totals.
+    """
+    period = StatementFilter(since=wanted.since, until=wanted.until, sort=wanted.sort)
+    totals = None
+    if wanted == period and not exports.is_wanted(request):
+        totals = await deadline.or_none(wallet_statement.totals(request.reads, *about, wanted))
+    return await LIST.show(
+        *(request, template, export, about, wanted, filters), statement_totals=totals, **values
+    )
 
 
 LIST = RecordList(
@@ -43,9 +91,23 @@ LIST = RecordList(
         ListColumn(
             "time", "Time", lambda _, line: display.short_moment(line.posted_at), place=Place.TIME
         ),
-        ListColumn("type", "Type", lambda _, line: display.title(line.kind), place=Place.NAME),
-        ListColumn("transaction", "Transaction", _transaction, place=Place.ASIDE),
-        ListColumn("note", "Note", _note, place=Place.DETAIL),
+        ListColumn("name", "Name or note", _name, place=Place.NAME),
+        ListColumn("type", "Type", lambda _, line: display.title(line.kind), place=Place.DETAIL),
+        ListColumn("reference", "Reference", _reference, place=Place.ASIDE),
+        ListColumn(
+            "transaction",
+            "Transaction",
+            lambda _, line: cells.identifier(line.trx_id),
+            is_default=False,
+        ),
+        ListColumn("note", "Note", _note, is_default=False),
+        ListColumn(
+            "fee",
+            "Fee",
+            lambda _, line: money(line.fee) if line.fee else "—",
+            is_number=True,
+            is_default=False,
+        ),
         ListColumn(
             "amount",
             "Amount",
@@ -61,6 +123,6 @@ LIST = RecordList(
             place=Place.STATUS,
         ),
     ),
-    listing.statement,
+    wallet_statement.lines,
     listing.statement_totals,
 )

@@ -1,0 +1,188 @@
+"""A wallet's statement as pages, exports and emails show it.
+
+Each line has the merchant's reference, the customer's or the beneficiary's name, and the fee.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from manilla.kit.fields import Fields
+from manilla.kit.listing import PAGE_ROWS, Page
+from manilla.kit.listing.sorting import ROWS_MAX
+from manilla.kit.money import Money
+from manilla.kit.sessions.rows import Reads
+from manilla.ledger import listing
+from manilla.ledger.listing import StatementFilter, WalletStatementLine
+from manilla.ledger.posting import PAYOUT_FEE, PostingKind, kind_without_suffix
+from manilla.ledger.scope import Tenant
+
+
+class LineSource(StrEnum):
+    """What a line belongs to."""
+
+    PAYMENT = "payment"
+    PAYOUT = "payout"
+    REFUND = "refund"
+
+
+class WalletLine(WalletStatementLine, frozen=True, kw_only=True):
+    ref_trx: str | None = None  # a refund without a reference of its own has its payment's
+    name: str | None = None  # the customer, or the beneficiary of a payout
+    fee_minor: int = 0  # the part of the amount that is a fee; positive if it was debited
+    # The payment, payout or refund; None for other lines, such as funding.
+    source: LineSource | None = None
+    source_id: str | None = None
+
+    @property
+    def fee(self) -> Money | None:
+        return Money(self.currency, self.fee_minor) if self.fee_minor else None
+
+
+STATEMENT_FIELDS = Fields(WalletLine, time="posted_at")
+STATEMENT_COLUMNS = STATEMENT_FIELDS.select(
+    {
+        "Time": "posted_at",
+        "Kind": "kind",
+        "Transaction": "trx_id",
+        "Note": "note",
+        "Currency": "currency",
+        "Amount": "amount",
+        "Balance": "balance",
+        # New columns come last, because programs may read the others by their position.
+        "Reference": "ref_trx",
+        "Name": "name",
+        "Fee": "fee",
+    }
+)
+# Whether a line's fee is debited or, with a refunded payout, credited.
+FEE_SIGNS: dict[str, int] = {
+    PostingKind.COMMISSION: 1,
+    PostingKind.PAYOUT: 1,
+    PostingKind.PAYOUT_REFUND: -1,
+}
+# BETWEEN and ORDER BY force index scans, as in `ledger/reader.py`.
+_CUSTOMER = "coalesce(nullif(customer_name, ''), customer_email)"
+_SOURCES = f"""
+    SELECT looked.trx_id AS id, found.*
+      FROM unnest($2::text[]) AS looked (trx_id)
+     CROSS JOIN LATERAL (
+           (SELECT 'payment' AS source, trx_id AS source_id, ref_trx, {_CUSTOMER} AS name,
+                   0::bigint AS fee_minor
+              FROM payment
+             WHERE merchant_id = $1 AND trx_id BETWEEN looked.trx_id AND looked.trx_id
+             ORDER BY trx_id LIMIT 1)
+           UNION ALL
+           (SELECT 'payout', trx_id, ref_trx,
+                   coalesce(nullif(account_name, ''), beneficiary->>'account_name',
+                            beneficiary->>'Account Number'), fee_minor
+              FROM payout
+             WHERE merchant_id = $1 AND trx_id BETWEEN looked.trx_id AND looked.trx_id
+             ORDER BY trx_id LIMIT 1)
+           UNION ALL
+           (SELECT 'refund', refund.trx_id, coalesce(refund.ref_trx, paid.ref_trx), paid.name, 0
+              FROM (SELECT trx_id, ref_trx, payment_trx_id FROM refund
+                     WHERE merchant_id = $1 AND trx_id BETWEEN looked.trx_id AND looked.trx_id
+                     ORDER BY trx_id LIMIT 1) AS refund
+              LEFT JOIN LATERAL (
+                   SELECT ref_trx, {_CUSTOMER} AS name FROM payment
+                    WHERE merchant_id = $1
+                      AND trx_id BETWEEN refund.payment_trx_id AND refund.payment_trx_id
+                    ORDER BY trx_id LIMIT 1) AS paid ON true)
+           UNION ALL
+           (SELECT 'payment', trx_id, ref_trx, {_CUSTOMER}, commission_minor
+              FROM payment
+             WHERE merchant_id = $1
+               AND commission_trx_id BETWEEN looked.trx_id AND looked.trx_id
+             ORDER BY commission_trx_id LIMIT 1)
+           LIMIT 1) AS found"""
+
+
+async def lines(
+    db: Reads,
+    tenant: Tenant,
+    currency: str,
+    wanted: StatementFilter,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+) -> Page[WalletLine]:
+    """Returns one page of the wallet's statement, newest first."""
+    page = await listing.statement(db, tenant, currency, wanted, after=after, limit=limit)
+    return Page(await _with_sources(db, tenant, page.rows), page.next)
+
+
+async def _with_sources(
+    db: Reads, tenant: Tenant, found: Sequence[WalletStatementLine]
+) -> list[WalletLine]:
+    # Postings from the suspense account have a charge's reference, such as `<payment id>-1`.
+    ids = [line.trx_id.partition("-")[0] for line in found]
+    records = await db.records(_SOURCES, tenant.merchant_id, ids) if ids else []
+    sources = {record["id"]: record for record in records}
+    return [
+        _with_source(line, sources.get(trx_id)) for line, trx_id in zip(found, ids, strict=True)
+    ]
+
+
+def _with_source(line: WalletStatementLine, source: Any) -> WalletLine:
+    known = msgspec.structs.asdict(line)
+    if source is None:
+        return WalletLine(**known)
+    return WalletLine(
+        **known,
+        ref_trx=source["ref_trx"] or None,
+        name=source["name"],
+        fee_minor=FEE_SIGNS.get(line.kind, 0) * source["fee_minor"],
+        source=LineSource(source["source"]),
+        source_id=source["source_id"],
+    )
+
+
+_FEE = f"""
+    SELECT coalesce(sum(fee.amount_minor), 0)::bigint FROM entry fee
+     WHERE fee.merchant_id = entry_of_wallet.merchant_id
+       AND fee.posting_id = entry_of_wallet.posting_id AND fee.account = '{PAYOUT_FEE}'"""
+
+
+class StatementTotals(msgspec.Struct, frozen=True):
+    """A period's totals: opening + received - fees - sent = closing."""
+
+    opening: Money
+    received: Money
+    fees: Money
+    sent: Money
+    closing: Money
+
+
+async def totals(
+    db: Reads, tenant: Tenant, currency: str, wanted: StatementFilter
+) -> StatementTotals | None:
+    """Returns the totals of a period, or None if it has more than ROWS_MAX lines."""
+    about = await listing.entries_wanted(db, tenant, currency, wanted)
+    record = await db.record(
+        f"""
+        SELECT count(*) AS count, coalesce(sum(greatest(own_minor, 0)), 0)::bigint AS received,
+               coalesce(-sum(least(own_minor, 0)), 0)::bigint AS sent,
+               coalesce(sum(fee_minor), 0)::bigint AS fees
+          FROM (SELECT CASE kind WHEN '{PostingKind.CARRIED_FORWARD}' THEN 0
+                       ELSE amount_minor + fee_minor END AS own_minor, fee_minor
+                  FROM (SELECT kind, amount_minor,
+                               CASE kind WHEN '{PostingKind.COMMISSION}' THEN -amount_minor
+                               ELSE ({_FEE}) END AS fee_minor
+                          FROM (SELECT e.merchant_id, e.posting_id, e.amount_minor,
+                                       {kind_without_suffix("p.kind")} AS kind
+                                  FROM {listing.ENTRIES}
+                                 WHERE {about.sql} LIMIT {ROWS_MAX + 1}) AS entry_of_wallet
+                       ) AS with_fee) AS line""",
+        *about.values,
+    )
+    assert record is not None
+    if record["count"] > ROWS_MAX:
+        return None
+    until = StatementFilter(until=wanted.until)
+    newest = (await listing.statement(db, tenant, currency, until, limit=1)).rows
+    received, fees, sent = (Money(currency, record[name]) for name in ("received", "fees", "sent"))
+    closing = newest[0].balance if newest else Money(currency, 0)
+    return StatementTotals(closing - received + fees + sent, received, fees, sent, closing)
