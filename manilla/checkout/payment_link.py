@@ -13,10 +13,9 @@ from manilla.cells.fenced import refused_when_fenced
 from manilla.checkout import display
 from manilla.checkout.rendering import respond
 from manilla.checkout.request import redirect
-from manilla.kit.display import money_symbol
 from manilla.kit.errors import Refusal
 from manilla.kit.http import BodyTooLarge
-from manilla.kit.money import Money
+from manilla.kit.money import Money, symbol_of
 from manilla.kit.texts import ONE_LINE, has_controls, is_email
 from manilla.payments import commission
 from manilla.payments.payment_links import store
@@ -158,7 +157,7 @@ def _page(
         services,
         "link.html",
         200 if refusal is None else refusal.status,
-        symbol=money_symbol(link.currency),
+        symbol=symbol_of(link.currency),
         errors=_errors(refusal),
         alert=None if refusal is None or refusal.errors else refusal.text,
         open_payment=refusal.payment_url.removeprefix(services.base_url)

@@ -11,6 +11,7 @@ import typer
 
 from manilla.kit import strict_json
 from manilla.kit.clock import iso
+from manilla.kit.display import DAY, in_lagos
 from manilla.kit.fields import Columns
 from manilla.kit.money import Money
 
@@ -147,14 +148,24 @@ def _flattened(fields: Mapping[str, Any], prefix: str = "") -> list[tuple[str, A
 
 
 def _cell(value: Any) -> str:
-    value = plain(value)
-    if value is None or value == []:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return printable(", ".join(map(str, value)))
+    """Formats a value for people, with money and times as on the pages."""
+    match value:
+        case None | [] | ():
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case Money():
+            return str(value).replace("\N{NO-BREAK SPACE}", " ")
+        case datetime():
+            return zoned_moment(value)
+        case list() | tuple():
+            return ", ".join(_cell(item) for item in value)
     return printable(str(value))
+
+
+def zoned_moment(at: datetime) -> str:
+    """Formats a time as `31 Jan 2026, 14:05:09 WAT`, in Nigeria's time zone, with its name."""
+    return in_lagos(at).strftime(f"{DAY}, %H:%M:%S WAT")
 
 
 def printable(text: str) -> str:

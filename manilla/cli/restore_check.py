@@ -121,7 +121,7 @@ def _lost_row(lost: LostTransfer) -> dict[str, Any]:
     return {
         "lost_transfer": lost.reference,
         "merchant_id": lost.merchant_id,
-        "amount": amount.amount if amount else None,
+        "amount": amount,
         "provider_says": _said(lost.said, lost.problem),
     }
 

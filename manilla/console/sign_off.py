@@ -9,7 +9,7 @@ from fpdf import FPDF
 from fpdf.enums import XPos, YPos
 from fpdf.fonts import FontFace, TTFFont
 
-from manilla.kit.clock import LAGOS
+from manilla.kit.display import moment_text
 from manilla.proofs.anchors import Heads
 from manilla.reconciliation.days import ReconciledDay
 from manilla.reconciliation.reports import DayReport
@@ -154,7 +154,7 @@ def _shown(figure: object) -> str:
 
 
 def _time(moment: datetime) -> str:
-    return f"{moment.astimezone(LAGOS):%Y-%m-%d %H:%M} (Lagos)"
+    return f"{moment_text(moment)} (Lagos)"
 
 
 def _write(pdf: FPDF, text: str, size: float, style: str = "") -> None:

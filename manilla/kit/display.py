@@ -1,13 +1,18 @@
 """Formats money, durations and text from third parties for pages and files."""
 
 import re
-from functools import cache
+from collections.abc import Callable
+from datetime import UTC, datetime
 
-from babel.numbers import get_currency_symbol
+from manilla.kit.clock import LAGOS
+from manilla.kit.money import Money
 
-from manilla.kit.money import DECIMALS, Money
+# Formats money as `₦1,234,567.50`, for templates and lists.
+money: Callable[[Money], str] = str
 
-LOCALE = "en_NG"
+DAY = "%-d %b %Y"
+# Converting a later time to a time zone ahead of UTC would overflow.
+LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 TEXT_MAX = 4_000  # maximum length of a displayed description, so that pages stay fast
 
 # Control characters, direction marks, zero-width characters and blank fillers are invisible.
@@ -20,18 +25,18 @@ _UNSEEN = re.compile(
 _LINE_ENDS = re.compile("\r\n?|[\u0085\u2028\u2029]")
 
 
-def money(amount: Money) -> str:
-    """Formats money as `₦1,234,567.50`, always with all decimals of the currency."""
-    symbol = money_symbol(amount.currency)
-    gap = "\N{NO-BREAK SPACE}" if symbol[-1].isalpha() else ""
-    sign = "-" if amount.minor < 0 else ""
-    return f"{sign}{symbol}{gap}{abs(amount.amount):,.{DECIMALS[amount.currency]}f}"
+def in_lagos(at: datetime) -> datetime:
+    return min(at.astimezone(UTC), LATEST).astimezone(LAGOS)
 
 
-@cache
-def money_symbol(currency: str) -> str:
-    symbol: str = get_currency_symbol(currency, LOCALE)
-    return symbol
+def moment_text(at: datetime) -> str:
+    """Formats a time in Lagos time as `31 Jan 2026, 14:05`."""
+    return in_lagos(at).strftime(f"{DAY}, %H:%M")
+
+
+def percentage(share: float | None) -> str:
+    """Formats a share from 0 to 1 as `96.7 %`."""
+    return "—" if share is None else f"{100 * share:.1f} %"
 
 
 def duration(seconds: int) -> str:

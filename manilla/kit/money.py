@@ -1,7 +1,9 @@
 """Represents money as integer minor units and an ISO 4217 currency. Floats are never used."""
 
 import re
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
 from typing import Self
 
 import msgspec
@@ -21,6 +23,8 @@ _BY_DECIMALS = {
 DECIMALS = {code: decimals for decimals, codes in _BY_DECIMALS.items() for code in codes.split()}
 # Each currency's minor unit as a decimal number of major units, for example 0.01.
 _UNITS = {code: Decimal(1).scaleb(-decimals) for code, decimals in DECIMALS.items()}
+
+LOCALE = "en_NG"
 
 _AMOUNT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 
@@ -68,7 +72,28 @@ class Money(msgspec.Struct, frozen=True, order=True):
         return type(self)(self.currency, self.minor - other.minor)
 
     def __str__(self) -> str:
-        return f"{self.amount:,f} {self.currency}"
+        """Formats money as `₦1,234,567.50`, always with all decimals of the currency."""
+        symbol = symbol_of(self.currency)
+        gap = "\N{NO-BREAK SPACE}" if symbol[-1].isalpha() else ""
+        sign = "-" if self.minor < 0 else ""
+        return f"{sign}{symbol}{gap}{abs(self.amount):,f}"
+
+
+@cache
+def symbol_of(currency: str) -> str:
+    """Returns the symbol with which Nigerians write the currency, such as `₦`."""
+    # Import Babel here, because it loads slowly and most processes format no money at first.
+    from babel.numbers import get_currency_symbol
+
+    symbol: str = get_currency_symbol(currency, LOCALE)
+    return symbol
+
+
+def claimed_text(amount: Decimal, currency: str | None) -> str:
+    """Formats an amount from a third party, which may have too many decimals or no currency."""
+    with suppress(MoneyError):
+        return str(Money.of(amount, currency or ""))
+    return f"{amount:,f} {currency or ''}".strip()
 
 
 def amount_of(currency: str, minor: int) -> Decimal:

@@ -12,7 +12,7 @@ import msgspec
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.db import BY_KEY, Connection, Database
-from manilla.kit.money import Money
+from manilla.kit.money import Money, claimed_text
 from manilla.kit.sessions.rows import columns
 from manilla.providers.port import Claim, EventKind
 
@@ -44,8 +44,9 @@ class Claimed(msgspec.Struct, frozen=True):
     def text(self) -> str:
         if self.amount is None:
             return f"the currency {self.currency}"
-        amount = "an unreadable amount" if self.amount.is_nan() else f"{self.amount:f}"
-        return f"{amount} {self.currency or ''}".strip()
+        if self.amount.is_nan():
+            return f"an unreadable amount {self.currency or ''}".strip()
+        return claimed_text(self.amount, self.currency)
 
 
 _CLAIMED = columns(

@@ -11,8 +11,8 @@ from itertools import groupby
 import msgspec
 from markupsafe import Markup
 
-from manilla.kit.display import money, money_symbol
-from manilla.kit.money import DECIMALS, Money
+from manilla.kit.display import money, percentage
+from manilla.kit.money import DECIMALS, Money, symbol_of
 from manilla.ledger.daily import DailyFigures
 
 INTERVALS = 4  # the number of intervals on the value axis
@@ -265,7 +265,7 @@ def _round_up(value: float) -> float:
 
 def money_unit(currency: str) -> ChartUnit:
     """Returns the format of chart values that are amounts in the currency's minor units."""
-    factor, symbol = 10 ** DECIMALS[currency], money_symbol(currency)
+    factor, symbol = 10 ** DECIMALS[currency], symbol_of(currency)
     return ChartUnit(
         lambda value: money(Money(currency, int(value))),
         lambda value: symbol + compact(value / factor),
@@ -294,4 +294,4 @@ def share(days: Sequence[DailyFigures], word: str) -> str:
 def success_rate(days: Sequence[DailyFigures]) -> str:
     succeeded = sum(day.succeeded for day in days)
     decided = succeeded + sum(day.failed for day in days)
-    return f"{100 * succeeded / decided:.1f} %" if decided else "—"
+    return percentage(succeeded / decided if decided else None)

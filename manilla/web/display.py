@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from manilla.kit.clock import LAGOS
-from manilla.kit.display import clean, money
+from manilla.kit.display import DAY, clean, in_lagos, moment_text, money
 from manilla.kit.money import DECIMALS, Money
 
 __all__ = [
@@ -70,14 +70,10 @@ SYSTEMS = (
 )
 
 
-DAY = "%-d %b %Y"
 # How the audit log stores amounts, times and days (`audit.entry.plain`).
 _STORED_MONEY = re.compile(rf"(-?\d{{1,17}}(?:\.\d{{1,4}})?) ({'|'.join(DECIMALS)})")
 _STORED_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _STORED_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-
-# Converting a later time to a time zone ahead of UTC would overflow.
-LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def badge(state: str, text: str | None = None) -> Markup:
@@ -105,14 +101,14 @@ def moment(at: datetime | None) -> Markup:
 
 def short_moment(at: datetime | None) -> Markup:
     """Formats a time for a list: as date and time, or only as the date if it is in another year."""
-    if at is not None and _in_lagos(at).year != datetime.now(LAGOS).year:
+    if at is not None and in_lagos(at).year != datetime.now(LAGOS).year:
         return _time(at, DAY)
     return _time(at, "%-d %b, %H:%M")
 
 
 def near_moment(at: datetime) -> Markup:
     """Formats a time in a sentence: with seconds and without the date if it is today."""
-    if _in_lagos(at).date() == datetime.now(LAGOS).date():
+    if in_lagos(at).date() == datetime.now(LAGOS).date():
         return _time(at, "%H:%M:%S")
     return short_moment(at)
 
@@ -120,7 +116,7 @@ def near_moment(at: datetime) -> Markup:
 def _time(at: datetime | None, pattern: str, *, with_seconds: bool = False) -> Markup:
     if at is None:
         return Markup('<span class="quiet">never</span>')
-    here = _in_lagos(at)
+    here = in_lagos(at)
     utc = here.astimezone(UTC)
     seconds = Markup('<span class="seconds">{}</span>').format(here.strftime(":%S"))
     return Markup('<time datetime="{}" title="{}">{}{}</time>').format(
@@ -129,10 +125,6 @@ def _time(at: datetime | None, pattern: str, *, with_seconds: bool = False) -> M
         here.strftime(pattern),
         seconds if with_seconds else "",
     )
-
-
-def _in_lagos(at: datetime) -> datetime:
-    return min(at.astimezone(UTC), LATEST).astimezone(LAGOS)
 
 
 def browser(user_agent: str) -> str:
@@ -162,7 +154,7 @@ def shown_value(value: Any) -> str:
         if amount := _STORED_MONEY.fullmatch(text):
             return money(Money.of(amount[1], amount[2]))
         if _STORED_TIME.fullmatch(text):
-            return _in_lagos(datetime.fromisoformat(text)).strftime(f"{DAY}, %H:%M")
+            return moment_text(datetime.fromisoformat(text))
         if _STORED_DAY.fullmatch(text):
             return date.fromisoformat(text).strftime(DAY)
     return text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jinja2
 
-from manilla.kit.display import duration
+from manilla.kit.display import duration, percentage
 from manilla.people.roles import Permission
 from manilla.web import display, static_files
 
@@ -33,6 +33,7 @@ def environment(folder: Path) -> jinja2.Environment:
         browser=display.browser,
         clean=display.clean,
         duration=duration,
+        percentage=percentage,
         shorten=display.shorten,
         titled=display.title,
         render_backticks=display.render_backticks,

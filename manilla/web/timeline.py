@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit.display import money
-from manilla.kit.money import DECIMALS, Money
+from manilla.kit.money import DECIMALS, Money, claimed_text
 from manilla.ledger.listing import EntryLine, PostingLine
 from manilla.ledger.posting import PostingKind
 from manilla.ledger.timeline import TimelineEvent
@@ -151,7 +151,7 @@ def _heard_plainly(heard: ReceivedWebhook) -> TimelineEntry:
 def _claims(heard: ReceivedWebhook) -> str:
     claims = [] if heard.claimed_status is None else [heard.claimed_status]
     if heard.claimed_amount is not None and heard.claimed_currency in DECIMALS:
-        claims.append(f"{heard.claimed_amount:,f} {heard.claimed_currency}")
+        claims.append(claimed_text(heard.claimed_amount, heard.claimed_currency))
     return ", ".join(claims)
 
 

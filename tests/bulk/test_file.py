@@ -91,7 +91,7 @@ def test_a_file_in_windows_encoding_is_rejected_with_what_to_do(methods: dict[st
         ("1500.50,058,,,,", "The account number is missing."),
         ("1500.50,058,12345678901,,,", "The account number must have 10 digits."),
         (",058,0123456789,,,", "Write an amount, such as 1500.50."),
-        ("1,058,0123456789,,,", "The amount must be at least 100.00 NGN"),
+        ("1,058,0123456789,,,", "The amount must be at least ₦100.00"),
     ],
 )
 def test_errors_of_a_row_are_plain_sentences(

@@ -229,7 +229,7 @@ async def test_the_files_have_the_figures_the_balance_and_the_sign_off(
     assert sheet.headers["content-type"] == "application/pdf"
     text = pdf_text.read(sheet.body).replace("\n", " ")
     for part in (
-        *("Our ledger", "Provider's balance", "-50.00 NGN", "777.00 NGN", "776.00 NGN"),
+        *("Our ledger", "Provider's balance", "-₦50.00", "₦777.00", "₦776.00"),
         *("reported by the provider on", "1 unmatched", "Only", "Note: =1+1"),
         f"Signed by {visitor.email} on",
         "Head of the ledger's hash chain: ",
@@ -241,7 +241,7 @@ async def test_the_files_have_the_figures_the_balance_and_the_sign_off(
     await _upload(visitor, account, _file(row, f"{noon(3).isoformat()},-7,,fee,Late"))
     text = pdf_text.read((await visitor.get(f"{_at(account)}/sheet")).body).replace("\n", " ")
     assert "Changed after sign-off:" in text
-    assert "-57.00 NGN" in text
+    assert "-₦57.00" in text
 
 
 async def test_the_sheet_of_an_unsigned_day_has_room_for_a_signature(

@@ -131,7 +131,7 @@ async def test_a_file_may_name_banks_and_shows_which_bank_and_code_is_paid(
         ({"account_number": "12345"}, "The account number must have 10 digits."),
         ({"bank_code": "120003"}, "120003 is not a bank code of providera"),
         ({"bank_code": "Zenit Bank"}, "Zenit Bank is not a bank code of providera"),
-        ({"amount": "99"}, "The amount must be at least 100.00 NGN"),
+        ({"amount": "99"}, "The amount must be at least ₦100.00"),
         ({"amount": "4999999"}, "wallet"),
         ({"amount": "12.345"}, "at most 2 decimals"),
         ({"account_id": "999999999"}, "There is no such saved account."),
@@ -367,7 +367,7 @@ async def test_a_file_that_cannot_be_paid_shows_its_errors(
         [row[2] for row in results if row[1] == "faulty"],
         (
             "is not an amount. Write one such as 1500.50. The account number has 3 digits",
-            "at least 100.00 NGN",
+            "at least ₦100.00",
             "drop zeros",
             "bank code",
             "same",

@@ -91,7 +91,7 @@ async def test_sections_are_saved_one_at_a_time_and_counted(dashboard: MerchantD
     assert found.registration_number == "RC123456"
     assert found.address == "1 Marina, Lagos"
     assert found.directors == ["Ada Obi", "Bola Ade"]
-    assert str(found.expected_volume) == "1,500,000.00 NGN"
+    assert str(found.expected_volume) == "₦1,500,000.00"
     form = (await dashboard.owner.get(f"{PAGE}/sections/directors")).body.decode()
     assert "Ada Obi\nBola Ade" in form
 

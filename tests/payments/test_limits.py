@@ -44,7 +44,7 @@ async def test_a_payment_above_the_limit_of_the_level_is_rejected(
     async with setting(services, EACH, "NGN:1000"):
         assert (await _ask(live, 1000)).status == 200
         text = _reason(await _ask(live, 1000.01))
-        assert text == "The amount exceeds your limit of 1,000.00 NGN for a payment."
+        assert text == "The amount exceeds your limit of ₦1,000.00 for a payment."
         change = MerchantUpdate(level=MerchantLevel.VERIFIED)
         await merchants.change(services.db, services.keyring, live.new.id, change)
         await services.directory._refresh(0)
@@ -57,7 +57,7 @@ async def test_failed_payments_do_not_count_toward_the_day(
     async with setting(services, DAY, "NGN:2000"):
         first = await _ask(live, 1500)
         text = _reason(await _ask(live, 501))
-        assert text == "Your payments of today would exceed your limit of 2,000.00 NGN a day."
+        assert text == "Your payments of today would exceed your limit of ₦2,000.00 a day."
         await services.checkout.cancel(first.json["payment_url"].split("/checkout/")[1][:33])
         assert (await _ask(live, 2000)).status == 200
         _reason(await _ask(live, 1))

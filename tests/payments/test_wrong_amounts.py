@@ -463,7 +463,7 @@ async def test_more_money_for_a_charge_goes_to_suspense_with_a_case(
     await _pay_again(shop, charge, total, held * 100)
     case = await _case(shop, charge.reference)
     assert (case.kind, case.amount) == ("wrong_amount", Money.of(held, "NGN"))
-    assert f"The provider now says {total:,}.00 NGN" in case.detail
+    assert f"The provider now says ₦{total:,}.00" in case.detail
     options = await resolutions.options(shop.services.db, case)
     assert [each.name for each in options] == ["credit", "return", "keep"]
     assert await shop.balance() == wallet_minor

@@ -414,8 +414,8 @@ async def test_an_amount_outside_the_methods_limits_is_rejected(
     outside = (f"{lowest - 1}.99", f"{highest}.01", "0", "0.01", "-1", f"-{lowest}")
     for amount in outside:
         reply = await caller.send(await caller.order_of(amount, rail))
-        assert_refused(reply, "payout_failed", f"{lowest:,}.00 NGN")
-        assert f"{highest:,}.00 NGN" in reply.json["error"]
+        assert_refused(reply, "payout_failed", f"₦{lowest:,}.00")
+        assert f"₦{highest:,}.00" in reply.json["error"]
     assert await caller.balance() == before
     for amount in (str(lowest), f"{highest}.00"):
         assert (await caller.send(await caller.order_of(amount, rail))).status == 200
@@ -427,7 +427,7 @@ async def test_a_method_without_a_minimum_rejects_a_zero_amount(
 ) -> None:
     async with method(services, MANUAL, minimum="0"):
         reply = await payer.send(await payer.order_of("0", MANUAL))
-        assert_refused(reply, "payout_failed", "at least 0.01 NGN")
+        assert_refused(reply, "payout_failed", "at least ₦0.01")
         assert (await payer.send(await payer.order_of("0.01", MANUAL))).status == 200
 
 

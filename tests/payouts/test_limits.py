@@ -25,7 +25,7 @@ async def test_a_payout_above_the_limit_is_rejected_and_moves_no_money(
         assert (await payer.ask(payout_amount=1000)).status == 200
         before = await payer.balance()
         text = _reason(await payer.ask(payout_amount=1000.01))
-        assert text == "The amount exceeds your limit of 1,000.00 NGN for a payout."
+        assert text == "The amount exceeds your limit of ₦1,000.00 for a payout."
         assert await payer.balance() == before
         await payer.change(MerchantUpdate(level=MerchantLevel.VERIFIED))
         assert (await payer.ask(payout_amount=1000.01)).status == 200
@@ -36,7 +36,7 @@ async def test_payouts_of_a_day_stay_within_the_limit(payer: PayoutMerchant) -> 
         rejected = await payer.pay_out(MANUAL, payout_amount=1000)
         assert (await payer.ask(payout_amount=1500)).status == 200
         text = _reason(await payer.ask(payout_amount=100))
-        assert text == "Your payouts of today would exceed your limit of 2,500.00 NGN a day."
+        assert text == "Your payouts of today would exceed your limit of ₦2,500.00 a day."
         await decisions.reject(payer.services.db, payer.services.rails, rejected, "Not today.")
         assert (await payer.ask(payout_amount=1000)).status == 200
         _reason(await payer.ask(payout_amount=100))

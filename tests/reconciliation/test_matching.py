@@ -55,7 +55,7 @@ async def test_a_lost_line_is_only_in_our_ledger_and_becomes_one_case(account: A
     assert await account.findings() == [("only in our ledger", -700, None)]
     [case] = await account.cases()
     assert (case.kind, case.trx_id, case.amount) == ("statement_differs", trx_id, naira(700))
-    assert "our ledger has -7.00 NGN" in case.detail
+    assert "our ledger has -₦7.00" in case.detail
 
 
 async def test_a_doubled_line_differs(account: Account) -> None:

@@ -184,7 +184,7 @@ async def test_suspense_money_goes_where_an_administrator_decides_and_the_paymen
         assert await shop.account(account) == before + 90_000
     step = (await payer.timeline(started.trx_id))[-1]
     assert step.event == f"suspense_{action}"
-    assert f"900.00 NGN, case {case.id}: as the bank says" in (step.detail or "")
+    assert f"₦900.00, case {case.id}: as the bank says" in (step.detail or "")
     assert await shop.status(started) == "pending"
 
 

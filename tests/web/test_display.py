@@ -1,11 +1,13 @@
 """How pages display times, statuses and numbers."""
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pytest
 from playwright.async_api import Browser
 
 from manilla.kit.clock import LAGOS
+from manilla.kit.money import Money, claimed_text
 from manilla.ledger.daily import DailyFigures
 from manilla.services import Services
 from manilla.web import charts, display
@@ -44,6 +46,13 @@ def test_stored_amounts_and_times_are_shown_as_on_all_pages() -> None:
     ]
     change = {"min_minor": {"before": 100, "after": 250_050}}
     assert display.describe_changes(change, "NGN") == ["Min: ₦1.00 → ₦2,500.50"]
+
+
+def test_amounts_in_texts_are_shown_as_amounts_alone() -> None:
+    assert f"{Money.of('9600', 'NGN')}" == display.money(Money.of("9600", "NGN")) == "₦9,600.00"
+    assert claimed_text(Decimal(9600), "NGN") == "₦9,600.00"
+    assert claimed_text(Decimal("9600.125"), "NGN") == "9,600.125 NGN"
+    assert claimed_text(Decimal(7), None) == "7"
 
 
 def test_a_tile_counts_paid_payments_out_of_all() -> None:

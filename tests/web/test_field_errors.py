@@ -50,7 +50,7 @@ def _error(page: str, field: str) -> str:
         ({"bank_code": ""}, "bank_code", "Choose a bank."),
         ({"bank_code": "58"}, "bank_code", "Did you mean 058, Guaranty Trust Bank?"),
         ({"amount": "1500,50"}, "amount", "Write 1500.50."),
-        ({"amount": "99"}, "amount", "The amount must be at least 100.00 NGN"),
+        ({"amount": "99"}, "amount", "The amount must be at least ₦100.00"),
         ({"amount": "900000000"}, "amount", "The amount must be at least"),
         ({"account_number": "0000000002"}, "account_number", "could not be verified"),
     ],

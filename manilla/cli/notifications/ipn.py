@@ -8,8 +8,15 @@ import typer
 
 from manilla.cli.instance import Data, InstanceRefusal, Tools, command, run
 from manilla.cli.options import Limit, OfMerchant
-from manilla.cli.output import Json, as_row, as_rows, print_json, print_lines, printable
-from manilla.kit.clock import iso
+from manilla.cli.output import (
+    Json,
+    as_row,
+    as_rows,
+    print_json,
+    print_lines,
+    printable,
+    zoned_moment,
+)
 from manilla.kit.fields import Fields
 from manilla.ledger import trx_ids
 from manilla.ledger.transactions import TransactionNotFound
@@ -176,7 +183,7 @@ def _print(found: Notification, history: list[DeliveryAttempt]) -> None:
     for attempt in history:
         came = "no response" if attempt.status is None else f"HTTP {attempt.status}"
         error = f": {attempt.error}" if attempt.error and attempt.error != came else ""
-        at, took = iso(attempt.at), f"{came} in {attempt.milliseconds} ms"
+        at, took = zoned_moment(attempt.at), f"{came} in {attempt.milliseconds} ms"
         print(f"\nattempt {attempt.number}  {at}  {took}{error}")
         for name, value in attempt.headers.items():
             print(f"    {name}: {value}")

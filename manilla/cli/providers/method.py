@@ -160,8 +160,8 @@ def _fee(method: Method) -> dict[str, Any]:
     }
 
 
-def _amount(method: Method, minor: int | None) -> Decimal | None:
-    return None if minor is None else Money(method.currency, minor).amount
+def _amount(method: Method, minor: int | None) -> Money | None:
+    return None if minor is None else Money(method.currency, minor)
 
 
 deposit_app = commands(MethodKind.DEPOSIT)

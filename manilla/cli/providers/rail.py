@@ -9,6 +9,7 @@ from manilla.cli.instance import Tools, command
 from manilla.cli.options import ProviderName
 from manilla.cli.providers.rails import check_provider
 from manilla.kit.changes import ChangeWatch
+from manilla.kit.display import percentage
 from manilla.providers import credentials, draining, queries
 from manilla.providers.port import Direction
 from manilla.routing.deliveries import Deliveries
@@ -30,6 +31,8 @@ async def list_(tools: Tools) -> None:
     active = [name for name, each in accounts.items() if each.is_open(Direction.PAY_OUT)]
     rails = await overview(tools.db, active, Deliveries(tools.db, registry).bank_code)
     rows = [_described(rail, bank) for rail in rails for bank in (rail.total, *rail.banks)]
+    if not tools.as_json:
+        rows = [row | {"success_share": percentage(row["success_share"])} for row in rows]
     tools.print_rows(rows, empty="No rail is configured for payouts.")
 
 

@@ -10,13 +10,12 @@ from manilla.console.providers import titles
 from manilla.job_kinds import JobKind
 from manilla.kit import deadline, health
 from manilla.kit.clock import LAGOS
-from manilla.kit.display import duration
+from manilla.kit.display import DAY, duration, moment_text
 from manilla.kit.jobs.queues import job_queues
 from manilla.mail import listing as mails
 from manilla.proofs import proofs
 from manilla.providers.queries import RailHealth, RailState
 from manilla.reconciliation import signing
-from manilla.web.display import DAY
 from manilla.web.page_request import PageRequest
 
 JOB_DELAY_MAX = timedelta(minutes=2)  # as in the alert ManillaJobsLate
@@ -138,7 +137,7 @@ async def _mail(request: PageRequest) -> ConditionPart:
 
 def _moment(at: datetime) -> str:
     local = at.astimezone(LAGOS)
-    return local.strftime("%H:%M" if local.date() == _today() else f"{DAY}, %H:%M")
+    return local.strftime("%H:%M") if local.date() == _today() else moment_text(at)
 
 
 def _today() -> date:

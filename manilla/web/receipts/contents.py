@@ -5,9 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from manilla.kit.clock import LAGOS
 from manilla.kit.crypto import Keyring
-from manilla.kit.display import clean, money
+from manilla.kit.display import clean, moment_text, money
 from manilla.kit.money import Money
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.payouts.payout import Payout, PayoutStatus
@@ -171,4 +170,4 @@ def _payout_references(payout: Payout) -> Lines:
 
 def _when(since: datetime) -> str:
     """Formats a time in Lagos time, with the time zone's name."""
-    return since.astimezone(LAGOS).strftime("%d %B %Y, %H:%M (Lagos)")
+    return f"{moment_text(since)} (Lagos)"

@@ -168,5 +168,5 @@ async def test_an_amount_that_only_a_drained_rail_accepts_is_explained(
         await draining.undrain(services.db, "providera")
         await see_changes(services)
     assert reply.status == 503
-    assert "1,000.00 NGN to Guaranty Trust Bank right now" in reply.json["error"]
-    assert "or with at least 5,000.00 NGN" in reply.json["error"]
+    assert "₦1,000.00 to Guaranty Trust Bank right now" in reply.json["error"]
+    assert "or with at least ₦5,000.00" in reply.json["error"]
