@@ -26,10 +26,18 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.platform import master_key
 from manilla.settings import Mode, Settings, apply_limits, data_folder
 
+
+def _given_anywhere(context: typer.Context, given: Path | None) -> Path | None:
+    """Returns the data folder that was given after or before the command."""
+    return given or context.find_root().params.get("data")
+
+
 Data = Annotated[
     Path | None,
     typer.Option(
-        "--data", help="The instance's data folder.  [default: $MANILLA_DATA or .manilla]"
+        "--data",
+        callback=_given_anywhere,
+        help="The instance's data folder.  [default: $MANILLA_DATA or .manilla]",
     ),
 ]
 

@@ -1,7 +1,9 @@
 """The root of the command line: the table of commands, and error reporting."""
 
+import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -67,6 +69,8 @@ COMMANDS = {
     "ledger": Command("ledger:app", "The ledger."),
     "prove": Command("proving.prove:prove", "Write a pack of files for an auditor."),
 }
+# The environment variable with which a shell requests completions. Typer derives its name.
+COMPLETION = "_MANILLA_COMPLETE"
 
 
 def _print_version(wanted: bool) -> None:
@@ -80,13 +84,19 @@ def _root(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", help="The instance's data folder. Can also be given after the command."
+        ),
+    ] = None,
 ) -> None:
     """Run and operate Manilla, the merchant payments and payouts platform."""
 
 
-def build(*names: str) -> typer.Typer:
+def build(*names: str, add_completion: bool = False) -> typer.Typer:
     """Builds the Typer app with the named commands, or with all commands if none is named."""
-    app = _empty()
+    app = _empty(add_completion=add_completion)
     for name in names or COMMANDS:
         command, summary = COMMANDS[name].load(), COMMANDS[name].summary
         if isinstance(command, typer.Typer):
@@ -98,7 +108,7 @@ def build(*names: str) -> typer.Typer:
 
 def _overview() -> typer.Typer:
     """Builds the Typer app for --help and --version, without importing any command."""
-    app = _empty()
+    app = _empty(add_completion=True)
     for name, command in COMMANDS.items():
         app.command(name, help=command.summary)(_nothing)
     return app
@@ -108,11 +118,11 @@ def _nothing() -> None:
     pass
 
 
-def _empty() -> typer.Typer:
+def _empty(*, add_completion: bool = False) -> typer.Typer:
     app = typer.Typer(
         name="manilla",
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=add_completion,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
@@ -126,7 +136,12 @@ def main() -> None:
     The exit code is 0 for success, 1 for an expected error, which prints a one-line message, and 2
     for a usage error.
     """
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    if COMPLETION in os.environ:
+        _complete()
+        return
+    # Third-party text can contain characters that the terminal's encoding lacks.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    wanted = _command_name(sys.argv[1:])
     if wanted not in COMMANDS:
         _overview()()
         return
@@ -139,3 +154,19 @@ def main() -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     with reported_in_one_line():
         build(wanted)()
+
+
+def _complete() -> None:
+    """Prints the completions of the words in the shell's command line."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = line.split()[1:]
+    # The shell completes the last word, unless a space follows it.
+    name = _command_name(words if line[-1:].isspace() else words[:-1])
+    app = build(name, add_completion=True) if name in COMMANDS else _overview()
+    app(prog_name="manilla")
+
+
+def _command_name(words: list[str]) -> str:
+    """Returns the command's name, which the option --data can precede, or "" if there is none."""
+    length = 2 if words[:1] == ["--data"] else int(words[:1] != [] and words[0][:7] == "--data=")
+    return words[length] if len(words) > length else ""

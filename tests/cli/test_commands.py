@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from manilla.cli import output
 from manilla.cli.instance import lock_folder
+from manilla.kit.money import Money
 from manilla.platform.settings import PlatformSettings
 from tests.command import manilla
 from tests.instance import InstanceFolder
@@ -296,6 +298,47 @@ def test_control_characters_are_not_sent_to_the_terminal(
     shown = capsys.readouterr().out
     assert not {"\x1b", "\x9b", "\x07"} & set(shown)
     assert r"\x1b]0;pwn\x07" in shown
+
+
+def test_text_output_shows_money_and_times_as_the_pages_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = datetime(2026, 1, 31, 23, 30, 5, 123, tzinfo=UTC)
+    fields = {"amount": Money.of("1234567.5", "NGN"), "fee": Money.of("-1", "CHF"), "at": at}
+    output.print_lines(fields)
+    assert capsys.readouterr().out.splitlines() == [
+        "amount  ₦1,234,567.50",
+        "fee     -CHF 1.00",
+        "at      1 Feb 2026, 00:30:05 WAT",
+    ]
+    output.print_json(fields)
+    assert json.loads(capsys.readouterr().out)["at"] == "2026-01-31T23:30:05.000123Z"
+
+
+def test_the_data_folder_can_be_given_before_the_command(
+    instance: InstanceFolder, merchant: Any, tmp_path: Path
+) -> None:
+    words = ("wallet", "show", str(merchant["id"]))
+    run = manilla("--data", str(instance.folder), *words)
+    assert "₦1,000,000.00" in run.stdout
+    # The option after the command wins, as in other programs with global options.
+    run = manilla(f"--data={instance.folder}", *words, "--data", str(tmp_path))
+    assert f"No instance is running in {tmp_path}" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "completions"),
+    [
+        ("manilla pay", {"payment", "payout"}),
+        ("manilla refund", {"refund", "refunds"}),
+        ("manilla wallet ", {"fund", "adjust", "set", "show"}),
+        ("manilla --data folder wallet s", {"set", "show"}),
+    ],
+)
+def test_shells_can_complete_commands(line: str, completions: set[str]) -> None:
+    variables = {"_MANILLA_COMPLETE": "complete_bash", "COMP_CWORD": str(line.count(" "))}
+    run = manilla(**variables, COMP_WORDS=line.replace(" ", "\n"))
+    assert set(run.stdout.split()) == completions
 
 
 def test_an_empty_directory_becomes_private_and_another_is_unchanged(tmp_path: Path) -> None:
