@@ -197,9 +197,3 @@ async def move_merchant(owner_url: str, merchant_id: int, moment: datetime) -> N
                 f"UPDATE {table} SET created_at = $2 WHERE {key} = $1 AND created_at > $2",
                 *(merchant_id, moment),
             )
-        await raw.execute(
-            """
-            UPDATE settlement_account SET verified_at = $2, created_at = $2, effective_at = $2
-             WHERE merchant_id = $1 AND created_at > $2""",
-            *(merchant_id, moment),
-        )
