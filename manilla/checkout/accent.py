@@ -6,6 +6,8 @@ buttons use a shade of the color that has enough contrast with the page's backgr
 
 import re
 
+import msgspec
+
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
@@ -15,6 +17,7 @@ READABLE = 4.5  # the minimum text contrast of WCAG 2.2 AA
 # The background colors of a card and of a tinted card, in light mode and in dark mode.
 LIGHT, DARK = ("ffffff", "eef1f3"), ("16211c", "20292d")
 BLACK, WHITE = "000000", "ffffff"
+DEFAULT = "0b3d2e"  # the color in checkout.css
 FOR_EVER = {"Cache-Control": "max-age=31536000, public, immutable"}
 _FILE = re.compile(r"([0-9a-f]{6})\.css")
 
@@ -33,6 +36,29 @@ def handler() -> UrlHandler:
         return PageResponse(style(found[1]).encode(), media_type="text/css", headers=FOR_EVER)
 
     return UrlHandler("GET", PATH + "/{file:str}", send)
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """The colors with which checkout appears in light or dark mode, such as `#0b5d4e`."""
+
+    mode: str
+    card: str
+    panel: str
+    on_panel: str
+    brand: str
+    on_brand: str
+
+
+def previews(accent: str) -> list[Preview]:
+    modes = (("light", LIGHT, BLACK), ("dark", DARK, WHITE))
+    shades = [(mode, at[0], readable(accent, at, towards)) for mode, at, towards in modes]
+    return [
+        Preview(
+            mode,
+            *(f"#{color}" for color in (card, accent, text_on(accent), shade, text_on(shade))),
+        )
+        for mode, card, shade in shades
+    ]
 
 
 def style(accent: str) -> str:

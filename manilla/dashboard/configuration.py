@@ -1,12 +1,14 @@
-"""Payment settings pages: gateways, receipts, wrong amounts, commission and embedded checkout."""
+"""Payment settings pages: gateways, branding, receipts, wrong amounts, commission, embedding."""
 
 from itertools import groupby
 from typing import Any
 
+from manilla.checkout import accent
+from manilla.dashboard import uploads
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.merchants import checkout_origins, gateway_order, merchants
+from manilla.merchants import branding, checkout_origins, gateway_order, logo, merchants
 from manilla.merchants.gateway_order import OrderStep
 from manilla.merchants.merchants import (
     CommissionBearer,
@@ -22,17 +24,16 @@ from manilla.web.serving.response import PageResponse
 
 EXAMPLE = 10_000  # the amount in the example of the commission, in major units
 ORIGINS_LENGTH_MAX = 10_000
+# The maximum size of the form with the branding: the logo and some small fields.
+UPLOAD_BYTES_MAX = 2 * logo.FILE_BYTES_MAX
+SAMPLE = Money.of(5_000, "NGN")  # the amount in the preview of checkout
 
 
 async def show_gateways(request: PageRequest) -> PageResponse:
     caller = await request.services.directory.read(request.environment, request.merchant_id)
     rows = gateways(request.services.methods, request.services.rails, caller)
-    merchant = await merchants.get(request.db, request.merchant_id)
     return request.page(
         "gateways.html",
-        sends_receipts=merchant.sends_receipts,
-        overpaid=merchant.overpaid,
-        underpaid=merchant.underpaid,
         is_restricted=caller.gateways is not None,
         has_order=bool(caller.gateway_order),
         by_currency=[(c, list(g)) for c, g in groupby(rows, lambda row: row.method.currency)],
@@ -66,11 +67,64 @@ async def move_gateway(request: PageRequest) -> PageResponse:
     return request.redirect("~/gateways", done="Saved. Checkout now uses this order.")
 
 
+async def show_checkout(request: PageRequest) -> PageResponse:
+    return request.page("checkout.html", **await _checkout(request))
+
+
+async def show_preview(request: PageRequest) -> PageResponse:
+    """Renders the preview of checkout, which is reloaded as the user chooses a color."""
+    merchant = await merchants.get(request.db, request.merchant_id)
+    color = branding.parse_color(request.query.text("accent", at_most=300))
+    return request.page("checkout_preview.html", merchant=merchant, **_preview(color))
+
+
+async def _checkout(request: PageRequest) -> dict[str, Any]:
+    merchant = await merchants.get(request.db, request.merchant_id)
+    found = await branding.find(request.db, request.merchant_id)
+    return {
+        "merchant": merchant,
+        "branding": found,
+        "logo_bytes_max": logo.FILE_BYTES_MAX,
+        "default_color": f"#{accent.DEFAULT}",
+        **_preview(found.accent),
+    }
+
+
+def _preview(color: str | None) -> dict[str, Any]:
+    shown = color or accent.DEFAULT
+    note = "" if color else "This is checkout's default color."
+    if color and any(each.brand != f"#{color}" for each in accent.previews(color)):
+        note = "Buttons and links use a darker or lighter shade, so that they can be read."
+    return {"previews": accent.previews(shown), "note": note, "sample": SAMPLE}
+
+
+async def change_branding(request: PageRequest) -> PageResponse:
+    form, merchant_id = request.form, request.merchant_id
+    contact = form.text("support_email", at_most=300), form.text("support_phone", at_most=300)
+    try:
+        picture = await _read_logo(request)
+        await branding.change(request.db, merchant_id, form.text("accent", at_most=300), *contact)
+        if picture is not None or form.is_checked("remove_logo"):
+            await branding.set_logo(request.db, merchant_id, picture)
+    except Refusal as refusal:
+        at = ((logo.BadLogo, "logo"),)
+        return request.form_with_errors("checkout.html", refusal, at=at, **await _checkout(request))
+    return request.redirect("~/checkout", done="Branding saved.")
+
+
+async def _read_logo(request: PageRequest) -> bytes | None:
+    """Returns the uploaded logo as a re-encoded image, or None if no file was uploaded."""
+    if not request.form.has_file("logo"):
+        return None
+    await uploads.count(request)
+    return await logo.encode(request.form.file("logo").content)
+
+
 async def choose_receipts(request: PageRequest) -> PageResponse:
     sends = request.form.is_checked("receipts")
     await _change(request, MerchantUpdate(sends_receipts=sends))
     done = "Saved. Customers get receipts." if sends else "Saved. Customers get no receipts."
-    return request.redirect("~/gateways", done=done)
+    return request.redirect("~/checkout", done=done)
 
 
 async def choose_wrong_amounts(request: PageRequest) -> PageResponse:
@@ -78,7 +132,7 @@ async def choose_wrong_amounts(request: PageRequest) -> PageResponse:
     overpaid = request.form.choice("overpaid", OverpaidRule)
     underpaid = request.form.choice("underpaid", UnderpaidRule)
     await _change(request, MerchantUpdate(overpaid=overpaid, underpaid=underpaid))
-    return request.redirect("~/gateways", done="Saved. The rules apply to new transfers.")
+    return request.redirect("~/checkout", done="Saved. The rules apply to new transfers.")
 
 
 async def show_commission(request: PageRequest) -> PageResponse:

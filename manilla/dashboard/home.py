@@ -66,7 +66,6 @@ class OnboardingStep(msgspec.Struct, frozen=True):
     title: str
     is_done: bool
     path: str
-    is_optional: bool = False
 
 
 async def redirect_to_environment(request: PageRequest) -> PageResponse:
@@ -256,7 +255,7 @@ async def _settlement_accounts(request: PageRequest, since: datetime) -> list[At
 
 
 async def _steps(request: PageRequest, merchant: MerchantRow) -> list[OnboardingStep]:
-    """Returns the onboarding steps, or an empty list if all steps are done."""
+    """Returns the onboarding steps, or an empty list after the last one, a production payment."""
     db, sandbox = request.db, Tenant(request.merchant_id, Environment.SANDBOX)
     production = Tenant(request.merchant_id, Environment.PRODUCTION)
     keys = await merchant_queries.credentials(db, request.merchant_id, Environment.SANDBOX)
@@ -283,7 +282,6 @@ async def _steps(request: PageRequest, merchant: MerchantRow) -> list[Onboarding
             "Add the owner's BVN (optional)",
             merchant.has_bvn,
             f"{root}/profile",
-            is_optional=True,
         ),
         OnboardingStep(
             "Get production approval",
@@ -299,4 +297,4 @@ async def _steps(request: PageRequest, merchant: MerchantRow) -> list[Onboarding
             f"{root}/production/payments",
         ),
     ]
-    return [] if all(step.is_done or step.is_optional for step in steps) else steps
+    return [] if steps[-1].is_done else steps

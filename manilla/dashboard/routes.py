@@ -53,14 +53,13 @@ NAVIGATION = {
         NavigationItem("Webhooks", "~/webhooks", "plug-connected", Permission.VIEW),
         NavigationItem("API requests", "~/requests", "api", Permission.USE_CREDENTIALS),
         NavigationItem("API explorer", "~/explorer", "player-play", Permission.USE_CREDENTIALS),
+        NavigationItem("Embedded checkout", "~/embedded-checkout", "app-window", Permission.VIEW),
         NavigationItem("API reference", "/docs", "book", Permission.VIEW, is_outside=True),
     ],
-    "Checkout": [
+    "Business": [
+        NavigationItem("Checkout", "~/checkout", "credit-card", Permission.VIEW),
         NavigationItem("Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW),
         NavigationItem("API Commission", "~/commission", "percentage", Permission.VIEW),
-        NavigationItem("Embedded checkout", "~/embedded-checkout", "app-window", Permission.VIEW),
-    ],
-    "Business": [
         NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
         NavigationItem("Payout protection", "~/protection", "shield-check", Permission.MOVE_MONEY),
         NavigationItem("Team", "/team", "users", Permission.VIEW),
@@ -83,6 +82,7 @@ USE_CREDENTIALS = Permission.USE_CREDENTIALS
 
 ENV = "/{environment:str}"
 API_KEYS = ENV + "/credentials/keys"
+CHECKOUT = ENV + "/checkout"
 PAYMENT = ENV + "/payments/{trx_id:str}"
 LINKS = ENV + "/links"
 REFUNDS = ENV + "/refunds"
@@ -148,10 +148,19 @@ ROUTES = [
     Route("GET", ENV + "/gateways", configuration.show_gateways, VIEW),
     Route("POST", ENV + "/gateways", configuration.choose_gateways, CONFIGURE),
     Route("POST", ENV + "/gateways/move", configuration.move_gateway, CONFIGURE),
-    Route("POST", ENV + "/receipts", configuration.choose_receipts, CONFIGURE),
+    Route("GET", CHECKOUT, configuration.show_checkout, VIEW),
+    Route("GET", CHECKOUT + "/preview", configuration.show_preview, VIEW, is_page=False),
     Route(
         "POST",
-        ENV + "/wrong-amounts",
+        CHECKOUT + "/branding",
+        configuration.change_branding,
+        PROFILE,
+        body_bytes_max=configuration.UPLOAD_BYTES_MAX,
+    ),
+    Route("POST", CHECKOUT + "/receipts", configuration.choose_receipts, CONFIGURE),
+    Route(
+        "POST",
+        CHECKOUT + "/wrong-amounts",
         configuration.choose_wrong_amounts,
         MOVE_MONEY,
         step_up=True,
@@ -321,13 +330,6 @@ ROUTES = [
     Route("POST", "/team/{person:int}/remove", team.remove, MANAGE_TEAM, step_up=True),
     Route("GET", "/profile", profile.show, VIEW),
     Route("POST", "/profile", profile.change, PROFILE),
-    Route(
-        "POST",
-        "/profile/branding",
-        profile.change_branding,
-        PROFILE,
-        body_bytes_max=profile.UPLOAD_BYTES_MAX,
-    ),
     Route("POST", "/profile/bvn", profile.set_bvn, PROFILE, step_up=True, checks_first=True),
     Route("GET", "/verification", verification.show, VIEW),
     Route("POST", "/verification/submit", verification.submit, PROFILE),

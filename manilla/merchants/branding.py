@@ -69,9 +69,15 @@ async def read_logo(db: Database, merchant_id: int, version: str) -> bytes | Non
     return content
 
 
+def parse_color(text: str) -> str | None:
+    """Returns the six hexadecimal digits of a color, or None if the text is not a color."""
+    found = _COLOR.fullmatch(text.strip())
+    return found[1].lower() if found else None
+
+
 async def change(db: Database, merchant_id: int, accent: str, email: str, phone: str) -> None:
     """Changes the color and the support contact. An empty text removes a value."""
-    color, email, phone = _COLOR.fullmatch(accent.strip()), email.strip(), phone.strip()
+    color, email, phone = parse_color(accent), email.strip(), phone.strip()
     is_valid = {
         "accent": not accent.strip() or color is not None,
         "support_email": not email or (len(email) <= EMAIL_LENGTH_MAX and is_email(email)),
@@ -81,7 +87,7 @@ async def change(db: Database, merchant_id: int, accent: str, email: str, phone:
     if errors:
         raise BadBranding(errors=errors)
     values = {
-        "accent": color[1].lower() if color else None,
+        "accent": color,
         "support_email": email or None,
         "support_phone": phone or None,
     }

@@ -168,7 +168,7 @@ async def test_customers_get_receipts_only_if_the_merchant_wants_it(
     dashboard: MerchantDashboard, services: Services
 ) -> None:
     for fields, expected in (({"receipts": "on"}, True), ({}, False)):
-        assert (await dashboard.owner.post("/sandbox/receipts", fields)).status == 303
+        assert (await dashboard.owner.post("/sandbox/checkout/receipts", fields)).status == 303
         merchant = await merchants.get(services.db, dashboard.merchant.new.id)
         assert merchant.sends_receipts is expected
 
@@ -181,7 +181,7 @@ async def test_the_rules_for_wrong_amounts_are_saved_and_shown(
 ) -> None:
     before = await merchants.get(services.db, dashboard.merchant.new.id)
     assert (before.overpaid, before.underpaid) == ("settle", "ask")
-    reply = await dashboard.owner.post("/sandbox/wrong-amounts", RULES)
+    reply = await dashboard.owner.post("/sandbox/checkout/wrong-amounts", RULES)
     page = await dashboard.owner.follow(reply)
     assert page.count('value="hold" checked') == 2
     merchant = await merchants.get(services.db, dashboard.merchant.new.id)
@@ -192,13 +192,13 @@ async def test_the_rules_for_wrong_amounts_need_a_password(services: Services, s
     dashboard = await new_dashboard(services, site)
     merchant_id = dashboard.merchant.new.id
     finance = await member(services, site, merchant_id, role=Role.FINANCE)
-    await finance.post("/sandbox/wrong-amounts", RULES)
+    await finance.post("/sandbox/checkout/wrong-amounts", RULES)
     assert (await merchants.get(services.db, merchant_id)).overpaid == "settle"
     await finance.step_up(services)
-    await finance.post("/sandbox/wrong-amounts", RULES)
+    await finance.post("/sandbox/checkout/wrong-amounts", RULES)
     assert (await merchants.get(services.db, merchant_id)).overpaid == "hold"
     developer = await member(services, site, merchant_id, role=Role.DEVELOPER)
-    assert (await developer.post("/sandbox/wrong-amounts", RULES)).status == 403
+    assert (await developer.post("/sandbox/checkout/wrong-amounts", RULES)).status == 403
 
 
 async def test_failed_notifications_are_resent_together(services: Services, site: Site) -> None:

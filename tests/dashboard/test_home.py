@@ -14,10 +14,11 @@ from manilla.ledger.scope import Tenant
 from manilla.services import Services
 from manilla.web import volume
 from manilla.web.volume import ComparedVolume
-from tests.client import Site
+from tests.client import Site, new_merchant
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.sample_data import create_sample_data
-from tests.payments.orders import new_reference
+from tests.payments.orders import INITIATE, new_reference, order
+from tests.web.signed_in_user import member
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,18 @@ async def test_home_shows_latest_payments_and_money_on_its_way(
     assert references[0] not in page
     assert "1 pending payout" in page
     assert "₦1,000.00" in page
+
+
+async def test_the_checklist_disappears_after_the_first_production_payment(
+    services: Services, site: Site
+) -> None:
+    environment = Environment.PRODUCTION
+    merchant = await new_merchant(site, services.db, services.keyring, environment=environment)
+    owner = await member(services, site, merchant.new.id)
+    for expected in (True, False):
+        page = (await owner.get("/production")).body.decode()
+        assert ("Getting started" in page) is expected
+        assert (await merchant.post(INITIATE, order())).status == 200
 
 
 async def test_bulk_rows_that_were_not_paid_need_attention(services: Services, site: Site) -> None:

@@ -152,6 +152,30 @@ async def test_sign_up_errors_are_shown_at_their_field(
     await context.close()
 
 
+async def test_missing_values_are_reported_in_the_pages_own_words(
+    dashboard: MerchantDashboard, services: Services, browser: Browser
+) -> None:
+    context = await browser.new_context()
+    await dashboard.owner.enter(context)
+    page = await context.new_page()
+    await page.goto(f"{services.base_url}/dashboard/sandbox/checkout")
+    email = page.get_by_label("Support email")
+    await email.fill("nobody")
+    await page.get_by_role("button", name="Save branding").click()
+    problem = page.locator(".field-error")
+    await expect(problem).to_have_text("Enter an email address, such as ada@example.com.")
+    await expect(email).to_be_focused()
+    await expect(email).to_have_accessible_description(re.compile("^Enter an email address"))
+    assert not await accessibility_violations(page)
+    await email.fill("help@ada.example")
+    await expect(problem).to_have_count(0)
+    await expect(email).not_to_have_attribute("aria-invalid", "true")
+    await page.get_by_label("Choose a color").fill("#ffd166")
+    await expect(page.get_by_label("Color (optional)")).to_have_value("#ffd166")
+    await expect(page.locator("#preview [fill='#ffd166']").first).to_be_attached()
+    await context.close()
+
+
 async def test_password_errors_are_shown_at_their_field(
     dashboard: MerchantDashboard, site: Site
 ) -> None:

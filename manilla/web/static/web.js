@@ -138,6 +138,55 @@
     return event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input, textarea, select, [contenteditable]");
   }
 
+  // Returns why the browser does not accept a field, in the words of the server's own messages.
+  function problemOf(field) {
+    const { validity, type, min, max, minLength } = field;
+    if (validity.customError) return field.validationMessage;
+    if (validity.valueMissing) return type === "file" ? "Choose a file." : type === "radio" || type === "select-one" ? "Choose one of the options." : type === "checkbox" ? "Select this checkbox to continue." : "This field is required.";
+    if (type === "email") return "Enter an email address, such as ada@example.com.";
+    if (type === "url") return "Enter a URL, such as https://shop.example.";
+    if (validity.rangeUnderflow) return `Enter ${min} or more.`;
+    if (validity.rangeOverflow) return `Enter ${max} or less.`;
+    if (validity.tooShort) return `Enter at least ${minLength} characters.`;
+    if (type === "number") return "Enter a whole number, such as 15.";
+    return field.title || "Correct this field.";
+  }
+
+  // The fields that share one error: the radio buttons of a group, or the field alone.
+  function fieldsOf(field) {
+    return field.type === "radio" ? [...field.form.querySelectorAll(`[name="${CSS.escape(field.name)}"]`)] : [field];
+  }
+
+  const errorId = (field) => `e-${field.type === "radio" ? field.name : field.id || field.name}`;
+
+  // Shows a field's error below the field instead of in the browser's bubble, like the server's errors.
+  function showError(field) {
+    const id = errorId(field), fields = fieldsOf(field);
+    let error = document.getElementById(id);
+    if (!error) {
+      error = document.createElement("p");
+      error.className = "field-error";
+      error.id = id;
+      const last = fields[fields.length - 1];
+      (last.closest(".form-check") || last).after(error);
+      for (const one of fields) one.setAttribute("aria-describedby", `${id} ${one.getAttribute("aria-describedby") || ""}`.trim());
+    }
+    error.textContent = problemOf(field);
+    for (const one of fields) one.setAttribute("aria-invalid", "true");
+    if (field.form && field.form.querySelector(":invalid:not(fieldset)") === field) field.focus();
+  }
+
+  function hideError(field) {
+    if (!field.validity || !field.validity.valid) return;
+    const id = errorId(field), error = document.getElementById(id);
+    if (!error) return;
+    error.remove();
+    for (const one of fieldsOf(field)) {
+      one.removeAttribute("aria-invalid");
+      one.setAttribute("aria-describedby", one.getAttribute("aria-describedby").replace(id, "").trim());
+    }
+  }
+
   function start() {
     reachTables();
     openMenu();
@@ -153,6 +202,23 @@
     if (finder && event.target.closest("[data-search]")) { event.preventDefault(); openSearch(); }
     if (event.target === finder) finder.close(); // a click outside the dialog
     closeMenus(event.target);
+  });
+  document.addEventListener("invalid", (event) => {
+    if (event.target.matches("[role=combobox]")) return; // picker.js shows its own error
+    event.preventDefault();
+    showError(event.target);
+  }, true);
+  for (const kind of ["input", "change"]) document.addEventListener(kind, (event) => hideError(event.target));
+  // Keeps a color's text field and its color picker equal.
+  document.addEventListener("input", (event) => {
+    const text = document.getElementById(event.target.dataset.colorOf);
+    if (text) {
+      text.value = event.target.value;
+      text.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+    const picker = event.target.id && document.querySelector(`[data-color-of="${event.target.id}"]`);
+    const typed = picker && /^#?([0-9a-f]{6})$/i.exec(event.target.value.trim());
+    if (typed) picker.value = `#${typed[1]}`;
   });
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;
