@@ -94,6 +94,11 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         return self.amount + self.fee
 
     @property
+    def rows(self) -> int:
+        """The number of rows in the file, also of rows with errors, which are not paid."""
+        return self.payable + self.faulty
+
+    @property
     def payable(self) -> int:
         """The number of valid rows: ready, paid or rejected."""
         return self.ready + self.paid + self.refused

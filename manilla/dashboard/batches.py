@@ -4,6 +4,7 @@ On this page users correct rows, confirm or approve the batch, follow its progre
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from manilla.banks.nigeria import with_code
@@ -13,9 +14,11 @@ from manilla.bulk.drafts import Drafting
 from manilla.bulk.file import COLUMNS as FILE_COLUMNS
 from manilla.bulk.file import FileRow
 from manilla.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, NameCheck, RowState
+from manilla.kit.amount_input import parse_amount
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import insert_after
+from manilla.kit.money import Money, MoneyError
 from manilla.methods.method import MethodKind
 from manilla.payouts.protection import allowance
 from manilla.people import second_person
@@ -140,11 +143,22 @@ async def _rows(request: PageRequest, batch: Batch) -> dict[str, Any]:
         "outcomes": outcomes,
         "rows": rows[:ROWS],
         "bank_of": lambda row: with_code(name_of(row), row.bank_code),
+        "amount_of": partial(_amount, currency=batch.currency),
         "is_mine": batch.asked_by_id == request.visitor.person_id,
         "is_single": batch.kind is BatchKind.SINGLE,
         "listing": lists.ListView(request, following, request.at(f"~/payouts/bulk/{batch.id}")),
         "known": f"{batch.status}-{batch.decided + batch.unchecked}-{outcomes.final}",
     }
+
+
+def _amount(row: BatchRow, *, currency: str) -> str:
+    """Returns the row's amount, or the text in the file if it is not an amount."""
+    if row.state is not RowState.FAULTY:
+        return str(Money(currency, row.amount_minor))
+    try:
+        return str(parse_amount(row.amount_text, currency))
+    except MoneyError:
+        return row.amount_text
 
 
 def _bank_name(request: PageRequest, batch: Batch) -> Callable[[BatchRow], str | None]:

@@ -54,7 +54,7 @@ def _status(_request: PageRequest, row: Batch) -> Markup:
 
 def _payouts(_request: PageRequest, row: Batch) -> str:
     is_open = row.status in (BatchStatus.DRAFT, BatchStatus.ASKED)
-    return str(row.payable) if is_open else f"{row.paid} of {row.payable} paid"
+    return str(row.payable) if is_open else f"{row.paid} of {row.rows} paid"
 
 
 LIST = RecordList(

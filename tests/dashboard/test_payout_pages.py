@@ -2,10 +2,11 @@
 
 import csv
 import io
+import re
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from manilla.banks import learning
 from manilla.bulk import file
@@ -426,12 +427,21 @@ async def test_a_user_pays_a_file_and_follows_its_progress(
         await page.get_by_role("button", name="Check file").click()
         await page.get_by_text("2 payouts ready").wait_for()
         await page.get_by_text("1 row has an error").wait_for()
+        # The errors of a row have the width of the table, and each field refers to its own error.
+        errors, table = page.locator(".row-errors"), page.locator(".table-edit")
+        [beside, whole] = [await each.bounding_box() for each in (errors, table)]
+        assert beside
+        assert whole
+        assert beside["width"] > 0.9 * whole["width"]
+        amount = page.get_by_label("Amount, row 3")
+        await expect(amount).to_have_accessible_description(re.compile("is not an amount"))
         await page.get_by_role("button", name="Pay ").click()
         await page.get_by_label("Your password").fill(PASSWORD)
         await page.get_by_role("button", name="Confirm").click()
         await page.get_by_text("Paying: 0 of 2").wait_for()
         await dashboard.run_jobs()
         await page.get_by_text("2 delivered", exact=True).wait_for()
+        await page.get_by_text("Done: 2 of 3 delivered").wait_for()
         await page.get_by_role("table").get_by_text("Completed").first.wait_for()
         assert not await accessibility_violations(page)
 
@@ -539,6 +549,7 @@ async def test_all_wrong_rows_of_a_file_are_corrected_at_once(
     page = await dashboard.owner.follow(reply)
     assert "2 rows saved. 1 row removed. 1 row still has an error." in page
     assert 'name="2.account_number" value="13"' in page, "the form keeps the entered values"
+    assert ">₦1,000.00</td>" in page, "the list formats amounts, also in rows with errors"
     rows = [(row[0], row[1]) for row in await dashboard.rows(batch)]
     assert rows == [("1", "ready"), ("2", "faulty")]
 
