@@ -2,11 +2,9 @@
 
 import re
 
-from manilla.ledger.posting import SOURCES, WALLET_KINDS, PostingSource
 from manilla.merchants.merchants import CommissionBearer
 from manilla.refunds import initiate
 from manilla.services import Services
-from manilla.web.columns import statement
 from tests.client import Site
 from tests.payments.conftest import production, shop, simulator
 from tests.payments.shop import Shop
@@ -46,8 +44,3 @@ async def test_each_line_about_a_transaction_links_to_its_page(
     for link in links:
         user = owner if link.startswith("/dashboard") else console
         assert (await user.get(link)).status in (200, 303), link
-
-
-def test_every_kind_of_line_about_a_transaction_has_a_page() -> None:
-    sources = {SOURCES[kind] for kind in WALLET_KINDS} - {PostingSource.ADMINISTRATOR}
-    assert sources == set(statement.PATHS)
