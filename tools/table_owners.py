@@ -64,7 +64,7 @@ SHARED = {
     "operator_case": TableUse(
         "cases", "instance_metrics ledger payments payouts providers reconciliation"
     ),
-    "payment": TableUse("payments", "approvals ledger lookup notify reconciliation"),
+    "payment": TableUse("payments", "approvals lookup notify reconciliation"),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
     "payout": TableUse(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import Certificate
 from tests.client_library.php import CLIENT, output, programs, readme_programs, skip_without_php
 from tests.client_library.test_retries import SITE, good
-from tests.mail.mail_server import Certificate
 from tests.notify.receiver import Receiver, answer, hang, raw, receiving
 
 FILES = sorted(CLIENT.rglob("*.php"))

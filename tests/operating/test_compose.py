@@ -20,9 +20,9 @@ from yarl import URL
 from manilla.cli.main import COMMANDS
 from manilla.services import Services
 from manilla.variables import VARIABLES
+from tests.certificates import Certificate
 from tests.client import Site, new_merchant
 from tests.instance import free_port
-from tests.mail.mail_server import Certificate
 from tests.operating.test_alerts import skip_without_promtool
 from tests.waiting import until
 

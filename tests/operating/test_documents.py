@@ -21,7 +21,7 @@ from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.variables import VARIABLES
 from tests.cells import proxies
-from tests.mail.mail_server import Certificate
+from tests.certificates import Certificate
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
 

@@ -8,7 +8,7 @@ import pytest
 from manilla.kit.errors import Refusal
 from manilla.ledger import invariants
 from manilla.lookup.story import payment_story
-from manilla.lookup.whereabouts import Audience, of_payment
+from manilla.lookup.whereabouts import StoryReader, of_payment
 from manilla.merchants.merchants import MerchantUpdate, OverpaidRule, UnderpaidRule
 from manilla.payments.checkout import WRONG_TRANSFERS, SandboxOutcome
 from manilla.payments.invariants import PAYMENTS
@@ -240,7 +240,7 @@ async def _sentences(shop: Shop, started: Started) -> str:
     db = shop.services.db
     story = await payment_story(db, shop.merchant.new.id, started.trx_id)
     assert story is not None
-    found = await of_payment(db, Audience({}, is_internal=False), story)
+    found = await of_payment(db, StoryReader({}, is_internal=False), story)
     return " ".join(str(part) for sentence in found.sentences for part in sentence)
 
 

@@ -328,13 +328,9 @@ async def test_a_restored_database_has_the_same_catalog(
         await connection.execute(f"CREATE DATABASE restored OWNER {OWNER} TEMPLATE template0")
     dump, restore = cluster.binaries / "pg_dump", cluster.binaries / "psql"
     source, target = (cluster.url(SUPERUSER, name) for name in (NAME, "restored"))
-    done = await asyncio.to_thread(
-        subprocess.run, [dump, source], capture_output=True, check=True, text=True
-    )
-    words = [restore, target, "-q", "-v", "ON_ERROR_STOP=1"]
-    await asyncio.to_thread(
-        subprocess.run, words, input=done.stdout, capture_output=True, check=True, text=True
-    )
+    words = [f"{restore}", target, "-q", "-v", "ON_ERROR_STOP=1"]
+    sql = await asyncio.to_thread(subprocess.check_output, [f"{dump}", source])
+    await asyncio.to_thread(subprocess.check_output, words, input=sql)
     db = await Database.open(target, size=1, name="tests")
     try:
         async with db.read_only() as connection:

@@ -133,7 +133,7 @@ async def take_jobs(db: Database, merchant_id: int, *, with_held: bool) -> int:
 
     Without its job, a worker can neither mark a transfer as sent nor claim it again. Jobs that a
     worker holds are taken only if `with_held` is set. The worker may be calling a provider, and the
-    call goes on.
+    call continues.
     """
     async with db.transaction() as connection:
         await pass_fence(connection, merchant_id)

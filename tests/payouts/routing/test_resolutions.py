@@ -118,7 +118,7 @@ async def test_a_merchant_sees_neither_the_rail_nor_the_note_of_a_debit_in_a_cas
     [line] = (
         await listing.statement(services.db, tenant, "NGN", StatementFilter(kind="case_debit"))
     ).rows
-    assert (line.rail, line.about) == (FIRST, moved.trx_id)
+    assert (line.rail, line.trx_id) == (FIRST, moved.trx_id)
     assert "as agreed" in (line.reason or "")
 
 

@@ -293,7 +293,7 @@ def _tool(
     known = tool.fn_metadata.arg_model
 
     # Otherwise a misspelled filter would be ignored, and the model would get the whole list.
-    class Arguments(known, extra="forbid"):  # type: ignore[valid-type, misc]
+    class Arguments(known, extra="forbid"):  # type: ignore[valid-type, misc, call-arg]
         pass
 
     tool.fn_metadata.arg_model = Arguments
