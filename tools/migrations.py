@@ -72,6 +72,7 @@ _KNOWN = re.compile(
     r"|create (?:unlogged )?table\b|alter type \w+ add value\b|insert into|comment on"
     # These statements change only the catalog: `months_attach` relies on a validated constraint.
     r"|alter index \w+ rename to \w+$|select months_(?:limit|attach) \("
+    r"|alter function \w+ \([\w, ]*\) set search_path = "
 )
 
 

@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION archivable(
     p_merchant_id bigint, p_trx_id text, p_last_id bigint, p_until timestamptz)
 RETURNS text[]
 LANGUAGE plpgsql STABLE
+SET search_path = public, pg_temp
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan  -- see `archive_rows`
 AS $$

@@ -11,6 +11,7 @@ CREATE OR REPLACE FUNCTION archive_remove(
     p_merchant_id bigint, p_trx_ids text[], p_last_id bigint, p_until timestamptz)
 RETURNS text[]
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 SET enable_seqscan = off
 AS $$
 DECLARE

@@ -3,6 +3,7 @@
 CREATE OR REPLACE FUNCTION archive_rows(p_merchant_id bigint, p_ids text[])
 RETURNS jsonb
 LANGUAGE sql STABLE
+SET search_path = public, pg_temp
 SET enable_seqscan = off
 -- Planning the statement for each transaction takes longer than executing it.
 SET plan_cache_mode = force_generic_plan

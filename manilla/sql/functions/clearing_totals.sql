@@ -3,6 +3,7 @@
 CREATE OR REPLACE FUNCTION clearing_totals(p_account text)
 RETURNS TABLE (currency text, minor bigint)
 LANGUAGE sql STABLE
+SET search_path = public, pg_temp
 -- Later postings are few, but the planner does not know that.
 SET enable_seqscan = off
 SET enable_hashjoin = off

@@ -25,6 +25,7 @@ CREATE OR REPLACE FUNCTION ledger_post(
     p_second_minors   bigint[]
 ) RETURNS TABLE (item integer, outcome text, balance_minor bigint)
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 SET plan_cache_mode = force_generic_plan  -- see `ledger_post_locked`
 SET enable_seqscan = off
 AS $$

@@ -15,6 +15,7 @@ CREATE OR REPLACE FUNCTION ledger_post_locked(
     p_second_minors   bigint[]
 ) RETURNS TABLE (item integer, outcome text, balance_minor bigint)
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 -- Use one generic plan with index lookups, regardless of the number of rows: a plan made for an
 -- empty table would read a large merchant's whole history for each posting. For the same reason,
 -- tables are read only by their full key, one row at a time (LATERAL, LIMIT 1).

@@ -17,6 +17,7 @@ CREATE OR REPLACE FUNCTION ledger_write(
     p_second_minors   bigint[]   -- null or 0: the item has no third entry
 ) RETURNS void
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 AS $$
 DECLARE
     updated bigint;

@@ -2,6 +2,7 @@
 CREATE OR REPLACE FUNCTION months()
 RETURNS TABLE (parent text, partition text, range_end timestamptz)
 LANGUAGE sql STABLE
+SET search_path = public, pg_temp
 AS $$
     SELECT p.relname::text, c.relname::text,
            substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''([^'']+)''\)')::timestamptz

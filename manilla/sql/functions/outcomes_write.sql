@@ -6,6 +6,7 @@ CREATE OR REPLACE FUNCTION outcomes_write(
     p_numbers integer[]  -- the numbers of the items whose outcome is written
 ) RETURNS void
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 AS $$
 BEGIN
     INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail, facts)

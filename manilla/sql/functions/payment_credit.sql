@@ -10,6 +10,7 @@
 -- Payments are locked in sorted order, and then wallets, so statements cannot deadlock.
 CREATE OR REPLACE FUNCTION payment_credit(p_items jsonb) RETURNS TABLE (item integer)
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 SET plan_cache_mode = force_generic_plan  -- see `ledger_post_locked`
 SET enable_seqscan = off
 SET enable_hashjoin = off

@@ -15,6 +15,7 @@ RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,
     used bigint, resets_in_seconds integer)
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 -- Use one generic plan with index lookups, regardless of the number of rows.
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off

@@ -10,6 +10,7 @@
 -- no event has arrived since the webhooks were checked: otherwise a worker must still handle the event.
 CREATE OR REPLACE FUNCTION payout_deliver(p_items jsonb) RETURNS TABLE (item integer)
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 SET plan_cache_mode = force_generic_plan  -- see `ledger_post_locked`
 SET enable_seqscan = off
 SET enable_hashjoin = off

@@ -24,6 +24,7 @@ RETURNS TABLE (
     item integer, outcome text, trx_id text, status text, answer text,
     used bigint, resets_in_seconds integer)
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_sort = off  -- see the queries for the reference and the day

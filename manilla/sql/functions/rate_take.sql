@@ -3,6 +3,7 @@
 CREATE OR REPLACE FUNCTION rate_take(p_buckets text[], p_costs bigint[], p_window interval)
 RETURNS TABLE (bucket text, used bigint, resets_in_seconds integer)
 LANGUAGE sql
+SET search_path = public, pg_temp
 AS $$
     INSERT INTO rate_window AS w (bucket, started_at, used)
     SELECT new.bucket, clock_timestamp(), new.cost

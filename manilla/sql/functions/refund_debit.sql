@@ -4,6 +4,7 @@ CREATE OR REPLACE FUNCTION refund_debit(
     p_amount_minor bigint, p_commission_minor bigint, p_reason text, p_on_behalf boolean)
 RETURNS text
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 AS $$
 BEGIN
     RETURN refund_withdraw(p_merchant_id, p_trx_id, p_environment, p_currency, p_amount_minor,

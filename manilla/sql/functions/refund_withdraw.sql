@@ -12,6 +12,7 @@ CREATE OR REPLACE FUNCTION refund_withdraw(
     p_on_behalf boolean)
 RETURNS text
 LANGUAGE plpgsql
+SET search_path = public, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 AS $$
