@@ -8,11 +8,13 @@ from manilla.kit.db import Database
 
 
 @contextlib.asynccontextmanager
-async def changed(owner: Database, table: str, change: str, trx_id: str) -> AsyncIterator[None]:
+async def changed(
+    owner: Database, table: str, change: str, value: str, key: str = "trx_id"
+) -> AsyncIterator[None]:
     """The database's owner disables the triggers, and changes a row until the end of the block."""
     trigger = "append_only" if table == "posting" else "as_accepted"
     kind = " AND kind = 'payout'" if table == "posting" else ""
-    of_row = f"trx_id = '{trx_id}'{kind}"
+    of_row = f"{key} = '{value}'{kind}"
     columns = re.findall(r"(\w+) = ", change)
     before = await owner.record(f"SELECT {', '.join(columns)} FROM {table} WHERE {of_row}")
     await owner.execute(f"ALTER TABLE {table} DISABLE TRIGGER {trigger}")

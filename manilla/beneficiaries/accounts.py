@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla.audit import audit
+from manilla.audit.decided import SAVED_ACCOUNTS
 from manilla.beneficiaries import methods
 from manilla.kit.db import Connection, Database, transaction_of
 from manilla.kit.fields import Fields
@@ -67,15 +68,19 @@ async def add(
             method=method_code,
             account=ending(beneficiary),
             label=label,
+            destination=await SAVED_ACCOUNTS.digest_of(connection, merchant_id, account_id),
         )
     return account_id
 
 
 async def find(db: Database, merchant_id: int, account_id: int) -> SavedAccount | None:
+    """Returns None also if the account was changed in the database after it was saved."""
     if not 0 < account_id <= ID_MAX:
         return None
     record = await db.record(
-        SAVED + " WHERE merchant_id = $1 AND id = $2 AND active", merchant_id, account_id
+        f"{SAVED} t WHERE merchant_id = $1 AND id = $2 AND active"
+        f" AND {SAVED_ACCOUNTS.is_unchanged}",
+        *(merchant_id, account_id),
     )
     return None if record is None else read(record)
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from manilla.audit import audit
+from manilla.audit.decided import PAYOUT_FILES
 from manilla.bulk import coverage, store, transitions
 from manilla.bulk.store import (
     Batch,
@@ -40,6 +41,7 @@ PAY = JobKind.BULK_PAYOUTS
 ROWS_AT_ONCE = 200
 ASKED_MAX = 20  # maximum number of approval requests for the same payout reference
 NOT_CHOSEN = "Not paid: only the rows above this one were selected."
+ALTERED = "Not paid: the rows of this file are not as they were confirmed."
 STOPPED = "Not paid: {} stopped the file."
 REFUSED = "Not paid: {} rejected the request."
 EXPIRED = "Not paid: nobody approved the request in time."
@@ -70,6 +72,11 @@ class BatchChanged(Refusal):
 class NamesNotChecked(Refusal):
     code = "NAMES_NOT_CHECKED"
     message = "The account names are still being checked. Wait a moment."
+
+
+class BatchAltered(Refusal):
+    status, code = 409, "BATCH_ALTERED"
+    message = "The rows are not as they were confirmed. Nothing was paid: upload the file again."
 
 
 class BatchNotWaiting(Refusal):
@@ -167,7 +174,8 @@ async def _start(
 ) -> None:
     await transitions.start(connection, batch, by.email)
     await jobs.put(connection, batch.merchant_id, PAY, batch.id)
-    await _record(connection, batch, action, total=cost, **detail)
+    rows = await PAYOUT_FILES.digest_of(connection, batch.merchant_id, batch.id)
+    await _record(connection, batch, action, total=cost, destination=rows, **detail)
 
 
 async def _ask(connection: Connection, batch: Batch, by: Decider, cost: Money) -> None:
@@ -175,7 +183,8 @@ async def _ask(connection: Connection, batch: Batch, by: Decider, cost: Money) -
     await transitions.ask(connection, batch, by.person_id, by.email, second_person.REQUEST_LASTS)
     wait = second_person.REQUEST_LASTS.total_seconds()
     await jobs.put(connection, batch.merchant_id, PAY, batch.id, in_seconds=wait)
-    await _record(connection, batch, "bulk.ask", total=cost)
+    rows = await PAYOUT_FILES.digest_of(connection, batch.merchant_id, batch.id)
+    await _record(connection, batch, "bulk.ask", total=cost, destination=rows)
     if batch.environment is Environment.PRODUCTION:
         await second_person.mail_team(
             *(connection, batch.merchant_id, by.actor, batch.file_name, batch.path, money(cost))
@@ -270,8 +279,24 @@ async def approve(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -
         available = await coverage.available(connection, batch, lock=True)
         batch = await transitions.lock(connection, batch)
         await second_person.check_approval(connection, _request(batch), by.actor)
+        if not await is_as_confirmed(connection, batch):
+            raise BatchAltered
         cost = await _checked_cost(connection, batch, batch.ready, available)
         await _start(connection, batch, by, cost, "bulk.approve", payouts=batch.ready)
+
+
+async def is_as_confirmed(db: Database | Connection, batch: Batch) -> bool:
+    """Returns False if rows were changed in the database after a user has confirmed them."""
+    return await PAYOUT_FILES.check(db, batch.merchant_id, batch.id)
+
+
+async def reject_altered(db: Database, batch: Batch) -> None:
+    """Rejects the rows without a payout, because they are not as they were confirmed."""
+    async with db.transaction() as connection:
+        await coverage.available(connection, batch, lock=True)
+        batch = await transitions.lock(connection, batch)
+        await transitions.refuse_ready(connection, batch, ALTERED)
+        await _record(connection, batch, "bulk.altered", paid=batch.paid, refused=batch.ready)
 
 
 async def check_approval(db: Database, batch: Batch, by: Decider) -> None:
@@ -344,7 +369,9 @@ async def _can_stop(connection: Connection, batch: Batch) -> bool:
     return batch.status is BatchStatus.RUNNING
 
 
-async def _record(connection: Connection, batch: Batch, action: str, **detail: Money | int) -> None:
+async def _record(
+    connection: Connection, batch: Batch, action: str, **detail: Money | int | str
+) -> None:
     await audit.record(
         connection,
         action,

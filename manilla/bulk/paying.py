@@ -8,6 +8,8 @@ pay a row of a stopped file.
 import time
 from datetime import UTC, datetime, timedelta
 
+import structlog
+
 from manilla.bulk import batches, checks, drafts, stopping, store, transitions
 from manilla.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, RowState
 from manilla.kit.db import Connection, Database
@@ -32,6 +34,8 @@ from manilla.transfers.refusals import (
     ProviderUnavailable,
     RowDecided,
 )
+
+log = structlog.get_logger(__name__)
 
 CONCURRENCY = 4
 # A step must end long before the job's lease expires, or two workers could process the same rows.
@@ -65,6 +69,10 @@ class BulkPayoutTasks:
         )
         if not rows:
             return await self._end(batch)
+        if not await batches.is_as_confirmed(self._db, batch):
+            log.error("payout_file_altered", merchant_id=batch.merchant_id, batch=batch.id)
+            await batches.reject_altered(self._db, batch)
+            return 0
         caller = await self._directory.of(batch.environment, batch.merchant_id)
         ends_at = time.monotonic() + STEP_SECONDS
         for row in rows:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from manilla.audit.decided import PAYOUT_FILES, SAVED_ACCOUNTS, SETTLEMENT_ACCOUNTS, Decided
 from manilla.ledger.invariants import Invariant
 from manilla.ledger.posting import SOURCES, PostingSource, kind_without_suffix
 from manilla.proofs.verify import NUMBERED_HERE
@@ -118,6 +119,48 @@ COMPLETENESS: tuple[Invariant, ...] = (
                AND e.account = 'clearing:' || m.provider
          WHERE (m.amount_minor, m.currency::text, m.booked_at)
                IS DISTINCT FROM (-e.amount_minor, e.currency::text, p.posted_at)""",
+    ),
+)
+
+
+def _as_decided(name: str, promise: str, decided: Decided, where: str = "true") -> Invariant:
+    return Invariant(
+        name,
+        promise,
+        f"""SELECT t.merchant_id, t.id FROM {decided.table} t
+            WHERE {where} AND NOT {decided.is_unchanged}""",
+    )
+
+
+# The audit entries of people's decisions describe the rows.
+DESTINATIONS: tuple[Invariant, ...] = (
+    _as_decided(
+        "settlement_accounts_are_as_set",
+        "Each settlement account is the one that a user has set.",
+        SETTLEMENT_ACCOUNTS,
+    ),
+    _as_decided(
+        "saved_accounts_are_as_saved",
+        "Each saved payout account is the one that a user has saved.",
+        SAVED_ACCOUNTS,
+    ),
+    _as_decided(
+        "payout_files_are_as_confirmed",
+        "The rows of each confirmed payout file are the ones that a user has confirmed.",
+        PAYOUT_FILES,
+        "t.status NOT IN ('draft', 'refused')",
+    ),
+    Invariant(
+        "webhook_endpoints_are_as_set",
+        "Each webhook endpoint has the URL that a user has set.",
+        """SELECT e.merchant_id, e.id, e.url, last.url AS set_url
+             FROM webhook_endpoint e
+            CROSS JOIN LATERAL (
+                  SELECT a.detail ->> 'url' AS url FROM public.audit a
+                   WHERE a.subject = 'endpoint:' || e.id AND a.merchant_id = e.merchant_id
+                     AND a.detail ? 'url'
+                   ORDER BY a.id DESC LIMIT 1) AS last
+            WHERE e.url <> last.url AND e.deleted_at IS NULL""",
     ),
 )
 

@@ -212,7 +212,7 @@ def _rules(moment: datetime, options: PackOptions) -> dict[PackSection, Sequence
         ),
         PackSection.RECONCILIATION: (checks.CLEARING_DIFFERENCES,),
         PackSection.TRANSFERS: checks.TRANSFERS,
-        PackSection.PEOPLE: checks.DECISIONS,
+        PackSection.PEOPLE: (*checks.DECISIONS, *checks.DESTINATIONS),
         PackSection.SCHEMA: access.ACCESS,
         PackSection.COVER: (
             *checks.terms(moment, options.term_days),

@@ -15,11 +15,11 @@ from manilla.ledger.invariants import LEDGER, Finding, Invariant
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.proofs import verify
-from manilla.proofs.checks import EXCUSES
+from manilla.proofs.checks import DESTINATIONS, EXCUSES
 
 log = structlog.get_logger(__name__)
 
-ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS, *EXCUSES)
+ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS, *DESTINATIONS, *EXCUSES)
 EVERY = timedelta(hours=1)
 # Checks run for at most one twentieth of the time: if a check takes ten minutes, every 200 minutes.
 EVERY_DURATIONS = 20

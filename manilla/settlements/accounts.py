@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from manilla.audit import audit
+from manilla.audit.decided import SETTLEMENT_ACCOUNTS
 from manilla.beneficiaries import accounts
 from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.clock import LAGOS
@@ -93,6 +94,11 @@ async def settlement_account(
 ) -> SettlementAccount | None:
     """Returns the merchant's current settlement account in this currency."""
     return await _one(db, IN_EFFECT, Tenant(merchant_id, environment), currency)
+
+
+async def is_as_set(db: Database, account: SettlementAccount) -> bool:
+    """Returns False if the account was changed in the database after a user has set it."""
+    return await SETTLEMENT_ACCOUNTS.check(db, account.merchant_id, account.id)
 
 
 async def find(
@@ -232,6 +238,9 @@ async def _record(
         account=_describe(account),
         before=_describe(before) if before else None,
         effective_at=account.effective_at,
+        destination=await SETTLEMENT_ACCOUNTS.digest_of(
+            connection, account.merchant_id, account.id
+        ),
     )
 
 

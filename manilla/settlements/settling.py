@@ -39,7 +39,7 @@ from manilla.people import queries as people
 from manilla.people.roles import Realm
 from manilla.people.second_person import Decider
 from manilla.platform.settings import CurrentSettings
-from manilla.settlements import notices, plans, store
+from manilla.settlements import accounts, notices, plans, store
 from manilla.settlements.accounts import SettlementAccount
 from manilla.settlements.offers import NotSettled, SettlementOffer, SettlementOffers
 from manilla.settlements.plans import SettlementMode, SettlementPlan
@@ -63,6 +63,7 @@ NAME_CHANGED = "The bank now reports another account name: {}. Set the settlemen
 IS_OPEN = "A settlement is under way."
 REFERENCE_USED = "Another payout has the reference of this settlement."
 CHANGED = "The balance or the settlement account has changed. Review the settlement again."
+NOT_AS_SET = "The settlement account is not as it was set. Set the settlement account again."
 NOT_APPROVED = "Nobody approved the settlement."
 
 
@@ -242,6 +243,9 @@ class Settling:
         account = await self.offers.account(tenant, settlement.currency)
         if settlement.account_id not in (None, account.id):
             raise NotSettled(CHANGED)
+        if not await accounts.is_as_set(self._db, account):
+            log.error("settlement_account_changed", merchant_id=account.merchant_id)
+            raise NotSettled(NOT_AS_SET)
         method = self.offers.method(account)
         holder = await self._check_name(caller, method, account)
         await store.set_account(self._db, settlement, account.id)

@@ -4,16 +4,21 @@ import asyncpg
 import msgspec
 import pytest
 
+from manilla.audit.decided import SAVED_ACCOUNTS
+from manilla.beneficiaries import accounts
+from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.jobs import claims
 from manilla.ledger import invariants, listing
 from manilla.ledger.listing import PostingFilter, StatementFilter
 from manilla.ledger.scope import Tenant
 from manilla.merchants import outgoing
+from manilla.notify.endpoints import changes as endpoints
+from manilla.notify.endpoints.endpoint import EndpointTerms
 from manilla.payments import store as payments
 from manilla.payouts import books, decisions
 from manilla.payouts.initiate import SEND
-from manilla.proofs import restored
+from manilla.proofs import checks, proofs, restored
 from manilla.refunds import initiate
 from manilla.services import Services
 from manilla.transfers import sending
@@ -22,6 +27,7 @@ from tests.changed_rows import changed
 from tests.invariants import ALL
 from tests.payments.shop import Shop, Started
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
+from tests.rolled_back import rolled_back
 
 OTHER = '{"bank_code": "058", "account_number": "9876543210"}'
 
@@ -165,3 +171,41 @@ async def test_statements_and_lists_of_postings_do_not_show_the_digest(
     assert [line.reason for line in lines.rows] == [None, "for a test"]
     posted = await listing.postings(db, tenant, PostingFilter())
     assert [line.reason for line in posted.rows] == [None, "for a test"]
+
+
+async def test_a_saved_account_that_was_changed_in_the_database_is_not_used(
+    db: Database, owner: Database, payer: PayoutMerchant
+) -> None:
+    merchant_id, who = payer.merchant.new.id, {"bank_code": "058", "account_number": "0123456789"}
+    account_id = await accounts.add(db, merchant_id, "providera-ngn", who)
+    assert await accounts.find(db, merchant_id, account_id) is not None
+    other = 'beneficiary = beneficiary || \'{"account_number": "9876543210"}\''
+    async with changed(owner, "payout_account", other, str(account_id), "id"):
+        assert await accounts.find(db, merchant_id, account_id) is None
+        found = await proofs.check(db)
+        assert [each.name for each in found if each.count] == ["saved_accounts_are_as_saved"]
+
+
+async def test_an_account_without_an_audit_entry_is_not_used(
+    db: Database, payer: PayoutMerchant
+) -> None:
+    """Somebody has added an account with SQL."""
+    merchant_id = payer.merchant.new.id
+    insert = """
+        INSERT INTO payout_account (merchant_id, method_code, beneficiary, created_at)
+        VALUES ($1, 'providera-ngn', $2::jsonb, now() + interval '1 hour')"""
+    async with rolled_back(db, "SELECT") as connection:
+        account_id = await connection.value(f"{insert} RETURNING id", merchant_id, OTHER)
+        assert not await SAVED_ACCOUNTS.check(connection, merchant_id, account_id)
+
+
+async def test_a_webhook_url_that_was_changed_in_the_database_is_found(
+    db: Database, keyring: Keyring, payer: PayoutMerchant
+) -> None:
+    tenant = Tenant(payer.merchant.new.id, payer.merchant.environment)
+    terms = EndpointTerms(url="https://shop.example/events", events=["*"])
+    await endpoints.create(db, keyring, tenant, terms)
+    change = "UPDATE webhook_endpoint SET url = 'https://thief.example/events'"
+    async with rolled_back(db, change) as connection:
+        found = [await invariants.find(connection, rule) for rule in checks.DESTINATIONS]
+        assert [each.name for each in found if each.count] == ["webhook_endpoints_are_as_set"]

@@ -13,17 +13,20 @@ import pytest
 
 from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.clock import LAGOS
+from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.ledger.scope import Tenant
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.methods.method import MethodKind
-from manilla.settlements import accounts, plans, statement, store
+from manilla.proofs import proofs
+from manilla.settlements import accounts, plans, settling, statement, store
 from manilla.settlements.accounts import NewSettlementAccount
 from manilla.settlements.offers import NotSettled
 from manilla.settlements.plans import SettlementMode, SettlementPlan
 from manilla.settlements.settling import Settling
 from manilla.settlements.store import Settlement
+from tests.changed_rows import changed
 from tests.mail.mail_server import MailServer, mail_server, plain_transport
 from tests.mail.outbox_reader import letters_to
 from tests.mail.post_office import until, worker
@@ -417,3 +420,19 @@ async def test_a_statement_that_is_too_large_for_an_email_is_not_attached(
 ) -> None:
     monkeypatch.setattr(statement, "ATTACHED_BYTES_MAX", 100)
     assert list((await _sent_mail(settler)).iter_attachments()) == []
+
+
+async def test_a_settlement_account_that_was_changed_in_the_database_is_not_paid(
+    settler: Settler, owner: Database
+) -> None:
+    await settler.plan()
+    other = f'beneficiary = beneficiary || \'{{"account_number": "{new_account()}"}}\''
+    of_merchant = str(settler.tenant.merchant_id), "merchant_id"
+    async with changed(owner, "settlement_account", other, *of_merchant):
+        await settler.work()
+        await settler.work()
+        ended = await settler.expect()
+        assert (ended.state, ended.remark) == ("failed", settling.NOT_AS_SET)
+        found = await proofs.check(settler.services.db)
+        assert [each.name for each in found if each.count] == ["settlement_accounts_are_as_set"]
+    assert await settler.payouts() == []
