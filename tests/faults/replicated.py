@@ -18,9 +18,12 @@ import msgspec
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER, Cluster
 from tests.instance import free_port
+from tests.started_program import StartedProgram
 from tests.timeouts import TIMEOUT_SECONDS
 
 SLOT = "standby"
+# Why a server cannot start while another server's processes still use its memory, port or files.
+STILL_USED = ("still in use", "already in use", "already exists")
 DROP_SLOT = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active"
 
 
@@ -57,17 +60,17 @@ class Replicated:
         self.servers = NetworkCluster.of(
             self.cluster, *(f"127.0.0.1:{port}" for port in self._ports)
         )
-        self._servers: dict[int, subprocess.Popen[bytes]] = {}
+        self._servers: dict[int, StartedProgram] = {}
         self._primary, self._standby = 0, 1  # the positions in `_folders` and `_ports`
 
     async def open(self) -> Self:
         alone = self._start(self._folders[0])
-        await postgres.wait_until_ready(self.cluster)
+        await until_ready(self.cluster, alone)
         await postgres.create_database(
             self.cluster.url(SUPERUSER, "postgres"), self.cluster.passwords
         )
-        alone.send_signal(signal.SIGINT)
-        await asyncio.to_thread(alone.wait)
+        alone.process.send_signal(signal.SIGINT)
+        await asyncio.to_thread(alone.process.wait)
         listen_on(self._folders[0], self._ports[0], **self._settings)
         await self._start_server(0)
         await self.add_the_standby()
@@ -90,7 +93,7 @@ class Replicated:
 
     @property
     def primary_pid(self) -> int:
-        return self._servers[self._primary].pid
+        return self._servers[self._primary].process.pid
 
     async def add_the_standby(self) -> None:
         """Copies the primary to the other folder, and replicates every commit to the copy."""
@@ -128,7 +131,7 @@ class Replicated:
 
     async def switch_over(self) -> None:
         """Stops the primary, which first sends its whole log to the standby, and promotes it."""
-        server = self._servers.pop(self._primary)
+        server = self._servers.pop(self._primary).process
         server.send_signal(signal.SIGINT)  # a fast shutdown
         await asyncio.to_thread(server.wait)
         control = await asyncio.to_thread(self._control_data, self._folders[self._primary])
@@ -183,7 +186,7 @@ class Replicated:
         self._primary, self._standby = self._standby, self._primary
 
     def _processes(self, number: int) -> list[int]:
-        server = self._servers[number].pid
+        server = self._servers[number].process.pid
         return [server, *_children(server)]
 
     def _kill(self, number: int) -> None:
@@ -193,13 +196,13 @@ class Replicated:
         for pid in self._processes(number):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._servers.pop(number).wait()
+        self._servers.pop(number).process.wait()
 
     async def _start_server(self, number: int) -> None:
         self._servers[number] = self._start(self._folders[number])
         await self._until("SELECT true", self._ports[number], restarted=number)
 
-    def _start(self, folder: Path) -> subprocess.Popen[bytes]:
+    def _start(self, folder: Path) -> StartedProgram:
         log = self._folder / f"{folder.name}.log"
         return start_server(self.cluster, folder, log, self._environment)
 
@@ -243,11 +246,15 @@ class Replicated:
         """Waits until the statement returns true.
 
         A server that was killed may leave processes that still use its memory. Then the server
-        `restarted` cannot start yet, and is started again.
+        `restarted` cannot start yet, and is started again. If it has ended for another reason,
+        raises an error.
         """
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
-            if restarted is not None and self._servers[restarted].poll() is not None:
+            if restarted is not None and self._servers[restarted].process.poll() is not None:
+                log = self._servers[restarted].last_lines()
+                if not any(reason in log for reason in STILL_USED):
+                    self._servers[restarted].check()
                 self._servers[restarted] = self._start(self._folders[restarted])
             # Errors are expected while the server is starting.
             with contextlib.suppress(OSError, asyncpg.PostgresError):
@@ -269,12 +276,12 @@ def start_server(
     folder: Path,
     log: Path,
     environment: Mapping[str, str] = MappingProxyType({}),
-) -> subprocess.Popen[bytes]:
+) -> StartedProgram:
     """Starts a server without a supervisor, so that a server that a test kills stays down."""
     program = cluster.program(None)
     account = program.account
     with log.open("ab") as output:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             program.command,
             cwd=folder,
             env={**program.environment, **environment},
@@ -283,6 +290,19 @@ def start_server(
             stdout=output,
             stderr=output,
         )
+    return StartedProgram(f"PostgreSQL in {folder}", process, log)
+
+
+async def until_ready(cluster: Cluster, server: StartedProgram) -> None:
+    """Waits until the server accepts connections. Raises an error if it has ended."""
+    waiting = asyncio.create_task(postgres.wait_until_ready(cluster, server.log))
+    try:
+        while not waiting.done():
+            server.check()
+            await asyncio.wait([waiting], timeout=0.1)
+        await waiting
+    finally:
+        waiting.cancel()
 
 
 def _children(pid: int) -> list[int]:

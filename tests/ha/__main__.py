@@ -67,6 +67,8 @@ def main() -> None:
     for name in [name for name in os.environ if name.startswith("MANILLA_")]:
         del os.environ[name]
     time_limits.use(TimeLimits())
+    # etcd, Patroni and PostgreSQL run as another user, who must read what this program writes.
+    os.umask(0o022)
     folder = wanted.logs or Path(tempfile.mkdtemp(prefix="manilla-ha-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"Logs: {folder}", flush=True)

@@ -19,6 +19,7 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
 from manilla.kit.sessions.connector import PASSING
 from tests.ha.hosts import ETCD, PATRONI, PYTHON, ROOT, Host, account, create_hosts
+from tests.started_program import StartedProgram
 
 FILES = Path(__file__).parents[2] / "deploy" / "ha"
 OVERRIDES = Path(__file__).with_name("machine.yml")
@@ -109,17 +110,19 @@ class DatabaseCluster:
         """Copies Patroni's configuration, which the account that runs PostgreSQL must read."""
         folder = ROOT / "configuration"
         folder.mkdir()
-        shutil.copy(FILES / "patroni.yml", folder / "1.yml")
-        shutil.copy(OVERRIDES, folder / "2.yml")
+        shutil.copyfile(FILES / "patroni.yml", folder / "1.yml")
+        shutil.copyfile(OVERRIDES, folder / "2.yml")
         for host in self.hosts:
             own = ROOT / f"{host.name}-etcd"
             own.mkdir(mode=0o700)
             shutil.chown(own, account().uid, account().gid)
 
     def _start_haproxy(self) -> None:
-        with (self._logs / "haproxy.log").open("ab") as log:
+        path = self._logs / "haproxy.log"
+        with path.open("ab") as log:
             command = ["haproxy", "-db", "-f", str(FILES / "haproxy.cfg")]
-            self._haproxy = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        self._haproxy = StartedProgram("HAProxy", process, path)
 
     @property
     def primary(self) -> Host:
@@ -168,6 +171,9 @@ class DatabaseCluster:
     async def until(self, is_so: Callable[[], Awaitable[bool]]) -> None:
         # Polls are counted instead of seconds, because the machine may stop this program.
         for _ in range(POLLS):
+            for host in self.hosts:
+                host.check()
+            self._haproxy.check()
             with contextlib.suppress(*PASSING, *REFUSALS, aiohttp.ClientError, KeyError):
                 if await is_so():
                     return

@@ -8,7 +8,6 @@ namespace that is connected to a private bridge.
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.process import SystemAccount
+from tests.started_program import StartedProgram
 
 # Inside the namespaces, a temporary file system hides the real /opt.
 ROOT = Path("/opt")
@@ -52,7 +52,7 @@ class Host:
         self.data = self.folder / "data"
         self._fill = self.folder / "fill"
         self._namespace = Path("/run/netns") / self.name
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: list[StartedProgram] = []
 
     def create(self) -> None:
         name = self.name
@@ -72,7 +72,7 @@ class Host:
         environment: Mapping[str, str],
         log: Path,
         folder: Path | None = None,
-    ) -> None:
+    ) -> StartedProgram:
         """Starts a program in the folder, or in the host's own folder."""
         run_as = account()
         words = [
@@ -80,15 +80,21 @@ class Host:
             *("--reuid", str(run_as.uid), "--regid", str(run_as.gid), *command),
         ]
         with log.open("ab") as output:
-            self._started.append(
-                subprocess.Popen(
-                    words,
-                    cwd=folder or self.folder,
-                    env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **environment},
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                )
+            process = subprocess.Popen(
+                words,
+                cwd=folder or self.folder,
+                env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **environment},
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
+        program = StartedProgram(log.stem, process, log)
+        self._started.append(program)
+        return program
+
+    def check(self) -> None:
+        """Raises an error if a program has ended that nobody has killed."""
+        for program in self._started:
+            program.check()
 
     def send_signal(self, number: int, *programs: str) -> None:
         """Sends a signal to the host's processes, or only to those of the named programs."""
@@ -100,7 +106,7 @@ class Host:
                     os.kill(pid, number)
             sent |= found
         if number == signal.SIGKILL:
-            self._started = [each for each in self._started if not _has_ended(each, sent)]
+            self._started = [each for each in self._started if not _is_killed(each, sent)]
 
     def kill_postmaster(self) -> None:
         pid = int((self.data / "postmaster.pid").read_text().split()[0])
@@ -167,12 +173,13 @@ def create_hosts(patroni: Path, etcd: Path) -> list[Host]:
     """
     hosts = [Host(number) for number in (1, 2, 3)]
     create_network(hosts)
-    # The account that runs PostgreSQL may not have access to the parents of these paths.
-    shutil.copy(etcd, ETCD)
+    # The account that runs PostgreSQL may not have access to these files and their parents.
     python = (patroni / "bin" / "python").resolve().parents[1]
-    for source, target in ((patroni, PATRONI), (python, PYTHON)):
-        target.mkdir()
-        _run("mount", "--bind", str(source), str(target))
+    for source, target in ((etcd, ETCD), (patroni, PATRONI)):
+        _run("cp", "--recursive", "--no-dereference", str(source), str(target))
+        _run("chmod", "--recursive", "a+rX", str(target))
+    PYTHON.mkdir()
+    _run("mount", "--bind", str(python), str(PYTHON))
     names = ROOT / "hosts"
     lines = ["127.0.0.1 localhost", *(f"{host.address} {host.name}" for host in hosts)]
     names.write_text("\n".join(lines) + "\n")
@@ -184,10 +191,11 @@ def _mount_disk(folder: Path, size: str) -> None:
     _run("mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(folder))
 
 
-def _has_ended(process: "subprocess.Popen[bytes]", killed: set[int]) -> bool:
-    if process.pid in killed:
-        process.wait()
-    return process.poll() is not None
+def _is_killed(program: StartedProgram, killed: set[int]) -> bool:
+    if program.process.pid not in killed:
+        return False
+    program.process.wait()
+    return True
 
 
 def _run(*command: str) -> None:

@@ -33,7 +33,8 @@ def test_a_killed_primary_and_a_switchover_lose_and_double_nothing(tmp_path: Pat
     output = tmp_path / "results.json"
     kinds = ("--kinds", KILLED, SWITCHED)
     command = [sys.executable, "-m", "tests.ha", "--rounds", "1", *kinds, "--output", str(output)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    # The cluster's programs run as another user, who must be able to read their files.
+    run = subprocess.run(command, capture_output=True, text=True, check=False, umask=0o077)
     assert run.returncode == 0, run.stdout + run.stderr
     result = msgspec.json.decode(output.read_bytes(), type=Result)
     assert {each.kind: each.count for each in result.kinds if each.count} == {

@@ -16,7 +16,7 @@ from manilla.cells.moving.stored import Step
 from manilla.kit.embedded import postgres
 from manilla.settings import Settings
 from tests import template
-from tests.faults.replicated import NetworkCluster, listen_on
+from tests.faults.replicated import NetworkCluster, listen_on, until_ready
 from tests.ha.hosts import Host, create_network
 from tests.moving.movers import Mover, two_cells
 from tests.moving.outcome import check, events, prepare, stopped_copy
@@ -74,9 +74,9 @@ async def _start(host: Host, logs: Path) -> NetworkCluster:
     with (cluster.folder / "pg_hba.conf").open("a") as access:
         access.write("host all all samenet scram-sha-256\n")
     program = cluster.program(None)
-    host.start(program.command, program.environment, logs / "postgres.log", cluster.folder)
+    server = host.start(program.command, program.environment, logs / "postgres.log", cluster.folder)
     found = NetworkCluster.of(cluster, f"{host.address}:{PORT}")
-    await postgres.wait_until_ready(found)
+    await until_ready(found, server)
     return found
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from tests.client import Site
 from tests.faults import release
 from tests.instance import MANILLA, free_port
+from tests.started_program import StartedProgram
+from tests.waiting import until
 from tools import releases
 
 STOP_SECONDS = 60
@@ -28,7 +30,7 @@ class SecondHost:
     def __init__(self, folder: Path, data: Path, variables: Mapping[str, str]) -> None:
         self._folder, self._data, self._variables = folder, data, variables
         self._previous = previous_release(folder / "previous")
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, StartedProgram] = {}
         self.is_previous = self._previous is not None
         self.port = free_port()
 
@@ -39,13 +41,26 @@ class SecondHost:
     def start(self) -> None:
         """Starts the processes that are not running."""
         for name, options in (("serve", ("--port", str(self.port))), ("worker", ())):
-            process = self._running.get(name)
-            if process is None or process.poll() is not None:
+            program = self._running.get(name)
+            if program is None or program.process.poll() is not None:
                 self._running[name] = self._start(name, *options)
 
-    def _start(self, *words: str) -> subprocess.Popen[bytes]:
-        with (self._folder / f"second-{words[0]}.log").open("ab") as log:
-            return subprocess.Popen(
+    async def until_ready(self) -> None:
+        """Waits until the API process responds. Raises an error if a process has ended."""
+
+        async def is_ready() -> bool:
+            for program in self._running.values():
+                program.check()
+            with contextlib.suppress(OSError, IndexError):
+                return (await self.site.send("GET", "/readyz")).status == 200
+            return False
+
+        await until(is_ready)
+
+    def _start(self, *words: str) -> StartedProgram:
+        path = self._folder / f"second-{words[0]}.log"
+        with path.open("ab") as log:
+            process = subprocess.Popen(
                 [*MANILLA, *words, "--data", str(self._data)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -53,6 +68,7 @@ class SecondHost:
                 cwd=self._code,
                 env={**os.environ, **self._variables, "PYTHONPATH": self._path()},
             )
+        return StartedProgram(f"manilla {words[0]} of the second host", process, path)
 
     @property
     def _code(self) -> Path:
@@ -73,11 +89,12 @@ class SecondHost:
 
     def stop(self) -> None:
         """Stops the processes as during an upgrade, and kills those that do not stop."""
-        for process in self._running.values():
+        processes = [each.process for each in self._running.values()]
+        for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGCONT)
                 process.send_signal(signal.SIGTERM)
-        for process in self._running.values():
+        for process in processes:
             try:
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
@@ -86,8 +103,9 @@ class SecondHost:
         self._running.clear()
 
     def processes(self, name: str) -> list[int]:
-        process = self._running.get(name)
-        return [process.pid] if process is not None and process.poll() is None else []
+        program = self._running.get(name)
+        is_running = program is not None and program.process.poll() is None
+        return [program.process.pid] if program is not None and is_running else []
 
 
 def previous_release(folder: Path) -> Path | None:

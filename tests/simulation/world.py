@@ -124,6 +124,7 @@ class World(MerchantWorld):
         ]
         self.clocks.jump(NEW_MEMBER_SECONDS)
         self.second.start()
+        await self.second.until_ready()
 
     def _start_first_host(self, variables: dict[str, str]) -> LiveInstance:
         return LiveInstance(self.folder, "--workers", "2", "--follow-parent", variables=variables)

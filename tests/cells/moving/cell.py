@@ -65,8 +65,8 @@ class Cell:
         if hasattr(self, "db"):
             await self.db.close()
         if hasattr(self, "_server"):
-            self._server.send_signal(signal.SIGINT)
-            await asyncio.to_thread(self._server.wait)
+            self._server.process.send_signal(signal.SIGINT)
+            await asyncio.to_thread(self._server.process.wait)
 
     def url(self, role: str, database: str = NAME) -> str:
         password = self._cluster.passwords[role]
@@ -87,7 +87,7 @@ class Cell:
 
     async def _create_database(self) -> bool:
         """Creates the database and its roles. Returns False while the server is starting."""
-        assert self._server.poll() is None, "PostgreSQL has ended."
+        self._server.check()
         url = self.url(SUPERUSER, "postgres")
         try:
             await postgres.create_database(url, self._cluster.passwords)
