@@ -87,7 +87,8 @@ async def refund(
         bool,
         typer.Option(
             "--with-commission",
-            help="Also refund the commission, at the platform's expense.",
+            help="Also refund the commission, at the platform's expense. Only possible with the "
+            "full remaining amount.",
         ),
     ] = False,
 ) -> None:

@@ -126,7 +126,9 @@ def _commission(payment: Payment, amount: Money) -> Money:
     if commission.minor <= 0:
         raise RefundRefused("The customer paid no commission for this payment.")
     if amount < payment.refundable:
-        raise RefundRefused("The commission is refunded only with the whole payment.")
+        raise RefundRefused(
+            f"The commission is refunded only with the full remaining amount: {payment.refundable}."
+        )
     return commission
 
 
