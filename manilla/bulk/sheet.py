@@ -100,7 +100,8 @@ class _Parts:
         end: Callable[[str], None] | None = None,
         text: Callable[[str], None] | None = None,
     ) -> None:
-        parser = expat.ParserCreate(namespace_separator=" ", intern=None)
+        # With namespaces, the parser would copy a namespace's whole URL for each tag.
+        parser = expat.ParserCreate(intern=None)
         parser.buffer_text = True
 
         def enter(tag: str, values: dict[str, str]) -> None:
@@ -156,7 +157,8 @@ def _reject_entities(*_: object) -> None:
 
 
 def _local(tag: str) -> str:
-    return tag.rpartition(" ")[2]
+    """Returns the name of an XML element or attribute without its namespace's prefix."""
+    return tag.rpartition(":")[2]
 
 
 def _value(values: dict[str, str], name: str) -> str:

@@ -1,6 +1,7 @@
 """Payout files in Excel format, including damaged and malicious files."""
 
 import io
+import re
 import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -198,6 +199,23 @@ def test_a_compression_that_no_spreadsheet_has_is_rejected(compression: int) -> 
 
 def test_a_csv_file_of_very_many_values_is_rejected_before_it_is_parsed() -> None:
     assert "too many values" in _reason(b"amount\n" + b"," * (sheet.CELLS_MAX + 1))
+
+
+def test_a_long_namespace_is_not_copied_for_each_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, local = [], sheet._local
+    monkeypatch.setattr(sheet, "_local", lambda tag: read.append(len(tag)) or local(tag))
+    parts = b'<worksheet xmlns="%b"><sheetData>' % (b"u" * 100_000), b"</sheetData></worksheet>"
+    raw = _altered(_workbook([1000, *TO]), SHEET, lambda _: (b"<x:a/>" * 100).join(parts))
+    assert _reason(raw) == "The file is empty."
+    assert sum(read) < 10_000
+
+
+def test_a_sheet_may_have_namespace_prefixes() -> None:
+    def prefixed(xml: bytes) -> bytes:
+        named = re.sub(rb"<(/?)([a-zA-Z]+)", rb"<\1x:\2", xml)
+        return named.replace(b"xmlns=", b"xmlns:x=", 1)
+
+    assert _one(_altered(_workbook([1000, *TO]), SHEET, prefixed)).reference == "INV-1"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
