@@ -21,7 +21,7 @@ def encode(content: bytes) -> bytes:
         with Image.open(BytesIO(content), formats=FORMATS) as image:  # reads only the header
             if max(image.size) > SIDE_MAX:
                 raise BadLogo(f"The image is wider or higher than {SIDE_MAX} pixels.")
-            if image.format == "JPEG":
+            if image.format != "PNG":  # JPEG, or MPO: a JPEG file that contains several pictures
                 if content.count(_SCAN) > SCANS_MAX:
                     raise BadLogo("The image has too many scans. Save it without “progressive”.")
                 image.draft("RGB", (SIDE_SHOWN, SIDE_SHOWN))  # decodes fewer pixels

@@ -216,6 +216,16 @@ async def test_payout_files_count_as_uploads_too(dashboard: MerchantDashboard) -
     assert b"Too many uploads" in reply.body
 
 
+async def test_logos_count_as_uploads_too(dashboard: MerchantDashboard) -> None:
+    for _ in range(5 * UPLOADS_A_MINUTE):
+        given = {"accent": "#0b5d4e", "support_email": "", "support_phone": ""}
+        reply = await dashboard.owner.upload("/profile/branding", given, "a.png", b"no", "logo")
+        if reply.status == 429:
+            break
+        assert reply.status == 422  # the file is no image
+    assert b"Too many uploads" in reply.body
+
+
 async def test_concurrent_uploads_stay_within_the_limit(dashboard: MerchantDashboard) -> None:
     await asyncio.gather(*(_upload(dashboard, PNG) for _ in range(13)))
     assert len(await documents.list_of(dashboard.services.db, dashboard.merchant.new.id)) == 10

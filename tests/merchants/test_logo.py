@@ -55,6 +55,21 @@ async def test_a_progressive_jpeg_has_few_scans() -> None:
         await logo.encode(scans(51))
 
 
+async def test_a_file_of_several_pictures_has_few_scans() -> None:
+    """Pillow reads a JPEG file with an index of pictures in another format, MPO."""
+    out, small = BytesIO(), Image.new("RGB", (8, 8))
+    small.save(out, "MPO", save_all=True, append_images=[small])
+    content = scans(51)
+    start = out.getvalue().index(b"\xff\xe2")  # the index
+    length = struct.unpack_from(">H", out.getvalue(), start + 2)[0]
+    index = out.getvalue()[start : start + 2 + length]
+    several = content[:2] + index + content[2:]
+    with Image.open(BytesIO(several)) as image:
+        assert image.format == "MPO"
+    with pytest.raises(BadLogo, match="too many scans"):
+        await logo.encode(several)
+
+
 async def test_an_image_that_takes_too_long_is_refused() -> None:
     with limited(isolated_call_seconds=0), pytest.raises(BadLogo, match="takes too long"):
         await logo.encode(picture("JPEG", (4_000, 4_000)))
