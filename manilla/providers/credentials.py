@@ -131,5 +131,6 @@ def _check(kind: ProviderKind, name: str, value: str) -> None:
         )
     if field.is_switch and value not in ("", "true", "false"):
         raise BadCredentials(f"{name} must be `true` or `false`.")
-    if name == "base_url" and value and (not is_web_address(value) or "?" in value or "@" in value):
+    # The path of each call is appended to the URL, so the URL must end with its own path.
+    if name == "base_url" and value and (not is_web_address(value) or set("?#@") & set(value)):
         raise BadCredentials("base_url must be a URL such as https://api.example.com.")

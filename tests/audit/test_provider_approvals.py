@@ -17,6 +17,7 @@ from manilla.approvals.kinds import (
 )
 from manilla.audit.actor import acting
 from manilla.kit.db import Database
+from manilla.kit.http_client import urls
 from manilla.methods import catalogue
 from manilla.methods.catalogue import MethodUpdate, NewMethod
 from manilla.methods.method import Flow, Method, MethodKind
@@ -120,6 +121,47 @@ async def test_another_host_than_the_provider_s_own_waits_even_for_the_first_pro
     done = await approve(approving, number)
     assert isinstance(done, Credentials)
     assert done.value("base_url") == elsewhere["base_url"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.korapay.com.",
+        "https://api.korapay.com.attacker.example",
+        "https://attacker.example/api.korapay.com",
+        "https://attacker.example#https://api.korapay.com",
+        "https://api.korapay.com#.attacker.example",
+        "https://api.korapay.com@attacker.example",
+        "https://api.korapay.com:443@attacker.example",
+        "https://api.korapay.com\\.attacker.example",
+        "https://api.korapay.com\t.attacker.example",
+        "https://api.korapay.com%2f.attacker.example",
+        "https://api.korapay.com;.attacker.example",
+        "https://api.korapay.com?.attacker.example",
+        "https://api.korapay.com:443:8443",
+        "https://[api.korapay.com].attacker.example",
+        "https://xn--api-korapay-com.example",
+        "https://api.korap\u0430y.com",
+        "https:api.korapay.com",
+        "https:///attacker.example",
+        " https://api.korapay.com.attacker.example",
+        "HTTPS://API.KORAPAY.COM",
+        "https://api.korapay.com:443",
+        "https://api.korapay.com:8443/",
+    ],
+)
+async def test_no_spelling_of_a_url_lets_one_administrator_use_another_host(
+    approving: Approvals, url: str
+) -> None:
+    with acting(ADA):
+        try:
+            done = await apply_or_ask(approving, ProviderChange("kora", {"base_url": url}))
+        except BadCredentials:
+            return
+    if not isinstance(done, ApprovalRequested):
+        target = urls.parse(f"{url}/merchant/api/v1/transactions/disburse")
+        assert (target.origin.is_tls, target.origin.host) == (True, "api.korapay.com")
+        assert target.path.endswith("/disburse")
 
 
 @pytest.mark.parametrize("name", ["secret_key", "public_key", "encryption_key"])
