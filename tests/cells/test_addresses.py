@@ -24,6 +24,19 @@ FORGED = [
     ["6.6.6.6", "6.6.6.7, 127.0.0.1"],
     ["127.0.0.1", "6.6.6.6, 127.0.0.1, ", ""],
     ["2001:db8::5, [2001:db8::6]:80, 6.6.6.6:80, unknown"],
+    [" \t6.6.6.6\t ,\t127.0.0.1 ,", '::1%lo, ::ffff:127.0.0.1,"6.6.6.6"'],
+    [", ".join(["6.6.6.6"] * 1000)],
+]
+# Other names under which a proxy, or a program behind it, could look for the client's address
+OTHERS = [
+    ("Forwarded", 'for=6.6.6.6;by="[2001:db8::1]:80"'),
+    ("X-Real-IP", "6.6.6.6"),
+    ("X_Forwarded_For", "6.6.6.6"),
+    ("x-forwarded-FOR", "6.6.6.6"),
+    ("X-Client-IP", "6.6.6.6"),
+    ("X-Original-Forwarded-For", "6.6.6.6"),
+    ("True-Client-IP", "6.6.6.6"),
+    ("Connection", "keep-alive, X-Forwarded-For"),  # names headers that a proxy may remove
 ]
 
 
@@ -63,8 +76,7 @@ async def test_a_session_has_the_clients_address(
     assert found is not None
     fields = {"csrf": found[1], "email": owner.email, "password": PASSWORD}
     headers = [("X-Forwarded-For", line) for line in lines]
-    headers += [("Forwarded", "for=6.6.6.6"), ("X-Real-IP", "6.6.6.6")]
-    await client.post("/dashboard/sign-in", data=fields, headers=headers)
+    await client.post("/dashboard/sign-in", data=fields, headers=[*headers, *OTHERS])
     address = await services.db.value(
         "SELECT address FROM session WHERE person_id = $1 ORDER BY id DESC LIMIT 1",
         owner.visitor.person_id,
@@ -84,6 +96,7 @@ async def test_the_api_limits_failures_by_the_clients_address(
     for number, lines in enumerate(FORGED, start=1):
         headers = [("X-Environment", "sandbox"), ("X-Merchant-Key", "x"), ("X-API-Key", "x")]
         headers += [("X-Forwarded-For", line) for line in lines]
+        headers += OTHERS
         async with client.get("/api/v1/payout-methods", headers=headers) as response:
             assert response.status == 401
         assert await used() == before + number
