@@ -221,7 +221,7 @@ function read(body: Bytes, sent: Map<string, string>, id: string | null): Notifi
     is_sandbox: environment === "sandbox",
     message: text(document["message"]),
     error_code: text(document["error_code"]),
-    timestamp: integer(document["timestamp"]),
+    timestamp: timestamp(document["timestamp"]),
     id,
     handled_once_by: [event, trxId, status, text(data["refund_trx_id"]) ?? ""],
     data: plain(data, noticeShape(event)) as Record<string, unknown>,
@@ -257,7 +257,9 @@ function amount(value: unknown): Amount | null {
   return value.decimal;
 }
 
-function integer(value: unknown): number | null {
-  const number = value instanceof ExactNumber && value.isInteger ? Number(value.text) : NaN;
-  return Number.isSafeInteger(number) ? number : null;
+function timestamp(value: unknown): number | null {
+  if (!(value instanceof ExactNumber) || !value.isInteger) return null;
+  const number = Number(value.text);
+  if (!Number.isSafeInteger(number)) throw new BadNotification("`timestamp` is not a Unix time.");
+  return number;
 }

@@ -13,6 +13,7 @@ from manilla_client import exact_json
 from manilla_client.errors import BadNotification, NotificationTooOld, SignatureMismatch
 
 STANDARD_PREFIX = "whsec_"
+TIMESTAMP_MAX = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +170,7 @@ def _read(body: bytes, headers: Mapping[str, str], number: str | None) -> Notifi
         environment=_text(data.get("environment", headers.get("x-environment"))),
         message=_text(document.get("message")),
         error_code=_text(document.get("error_code")),
-        timestamp=_whole(document.get("timestamp")),
+        timestamp=_timestamp(document.get("timestamp")),
         id=number,
         type=_text(document.get("type")),
         data=MappingProxyType(data),
@@ -185,6 +186,13 @@ def _required(document: Mapping[str, Any], name: str) -> str:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _timestamp(value: object) -> int | None:
+    found = _whole(value)
+    if found is not None and abs(found) > TIMESTAMP_MAX:
+        raise BadNotification("`timestamp` is not a Unix time.")
+    return found
 
 
 def _whole(value: object) -> int | None:
