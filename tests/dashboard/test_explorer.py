@@ -1,6 +1,7 @@
 """The API explorer makes real sandbox calls, but only for the signed-in user's merchant."""
 
 import hmac
+import json
 import re
 from html import unescape
 
@@ -8,6 +9,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from manilla.kit.environment import Environment
+from manilla.reference.explorer import ExplorerApi
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, opened
 from tests.client import Site
@@ -86,6 +88,34 @@ async def test_every_endpoint_can_be_called(populated: PopulatedMerchant) -> Non
         assert expected in shown, operation
 
 
+async def test_the_form_of_every_endpoint_opens_and_its_body_has_only_known_fields(
+    services: Services, site: Site
+) -> None:
+    dashboard = await new_dashboard(services, site)
+    for operation in ExplorerApi(services).operations:
+        reply = await dashboard.owner.get(f"{PATH}?operation={operation.id}")
+        page = reply.body.decode()
+        assert reply.status == 200, operation.id
+        assert re.findall(r'class="explorer-group" open>\s*<summary>(.*?)<', page) == [
+            operation.tag
+        ]
+        body = re.search(r'<textarea[^>]* name="body"[^>]*>(.*?)</textarea>', page, re.DOTALL)
+        assert (body is None) == (operation.body is None), operation.id
+        if body is not None and operation.body is not None:
+            known = {field.name for field in operation.body.fields}
+            assert json.loads(unescape(body[1])).keys() <= known, operation.id
+            assert ("Replace the example" in page) == ("ipn_url" in known), operation.id
+
+
+async def test_the_response_links_to_the_created_refund(populated: PopulatedMerchant) -> None:
+    body = {"trx_id": populated.samples["trx_id"], "ref_trx": "EXPLORER-1", "amount": 1}
+    sent = {"operation": "initiateRefund", "body": json.dumps(body)}
+    page = (await populated.owner.post(PATH, sent)).body.decode()
+    [link] = re.findall(r'href="/dashboard(/sandbox/refunds/TXN\w+)"', page)
+    assert (await populated.owner.get(link)).status == 200
+    assert "operation=verifyRefund&amp;trxId=" in page
+
+
 async def test_another_merchants_payment_is_not_found_and_its_rate_limit_is_not_used(
     populated: PopulatedMerchant, other_merchant: PopulatedMerchant, services: Services
 ) -> None:
@@ -136,6 +166,7 @@ async def test_the_example_uses_the_merchants_notification_url(
     for operation in ("initiatePayment", "initiatePayout"):
         reply = await populated.owner.get(f"{PATH}?operation={operation}")
         assert taken_at.encode() in reply.body
+        assert b"the URL that last accepted a notification" in reply.body
 
 
 async def test_a_call_from_the_explorer_completes_a_getting_started_step(

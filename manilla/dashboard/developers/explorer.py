@@ -14,6 +14,7 @@ from manilla.merchants import credentials, queries
 from manilla.methods.method import MethodKind
 from manilla.notify import queries as notifications
 from manilla.reference.explorer import ExplorerApi, ExplorerCall, example_body
+from manilla.reference.openapi.parts import TAGS
 from manilla.reference.operations import Operation
 from manilla.web.forms import VALUE_LENGTH_MAX, BadForm
 from manilla.web.page_request import PageRequest
@@ -75,31 +76,40 @@ async def _call(request: PageRequest, operation: Operation) -> ExplorerCall:
 
 async def _about(request: PageRequest, operation: Operation) -> dict[str, Any]:
     return {
-        "operations": _operations(request),
+        "groups": _grouped(_operations(request)),
         "operation": operation,
         "body": await _body(request, operation),
         "values": {
             parameter.name: request.query.text(parameter.name) or SAMPLES.get(parameter.name, "")
             for parameter in operation.parameters
         },
+        "has_receiver": await receiver_url(request) is not None,
         "scenarios": [("", "Default"), *((one.value, one.value) for one in Scenario)],
         "base_url": request.services.base_url,
     }
 
 
+def _grouped(operations: Sequence[Operation]) -> dict[str, list[Operation]]:
+    """Returns the operations of each tag, in the order of the reference."""
+    found = {tag: [each for each in operations if each.tag == tag] for tag in TAGS}
+    return {tag: own for tag, own in found.items() if own}
+
+
 async def _body(request: PageRequest, operation: Operation) -> str:
-    """Returns an example request body with a new reference and the merchant's `ipn_url`."""
+    """Returns an example request body, with values of this merchant for the fields that it has."""
     example = example_body(operation)
     if example is None:
         return ""
-    body = {**example, "ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
-    body["ipn_url"] = await receiver_url(request) or body["ipn_url"]
-    if "withdraw_method_id" in body:
+    own: dict[str, Any] = {"ref_trx": f"EXPLORER-{secrets.token_hex(4).upper()}"}
+    if url := await receiver_url(request):
+        own["ipn_url"] = url
+    if "withdraw_method_id" in example:
         offered = request.services.methods.offered(
             MethodKind.WITHDRAW, CURRENCY, Environment.SANDBOX
         )
         automatic = [method for method in offered if method.provider is not None]
-        body["withdraw_method_id"] = next((m.id for m in automatic), 0)
+        own["withdraw_method_id"] = next((m.id for m in automatic), 0)
+    body = {name: own.get(name, value) for name, value in example.items()}
     return msgspec.json.format(strict_json.encode(body), indent=2).decode()
 
 
