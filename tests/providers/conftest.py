@@ -40,19 +40,33 @@ def _invariants_hold() -> None:
     """Disables the check of the whole ledger, because no test in this folder moves money."""
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[Scripted]:
+@pytest.fixture(scope="session")
+async def _server() -> AsyncIterator[Scripted]:
     async with scripted.running() as running:
         yield running
 
 
 @pytest.fixture
-async def setup() -> AsyncIterator[SimulatorSetup]:
+def server(_server: Scripted) -> Scripted:
+    """The scripted server, without the requests and responses of the previous test."""
+    _server.reset()
+    return _server
+
+
+@pytest.fixture(scope="session")
+async def _setup() -> AsyncIterator[SimulatorSetup]:
     async with simulated.running() as setup:
         yield setup
 
 
 @pytest.fixture
+async def setup(_setup: SimulatorSetup) -> SimulatorSetup:
+    """The simulator in its initial state."""
+    await _setup.reset()
+    return _setup
+
+
+@pytest.fixture(scope="session")
 async def client() -> AsyncIterator[HttpClient]:
     async with open_client() as client:
         yield client

@@ -49,6 +49,9 @@ async def hang(_writer: asyncio.StreamWriter) -> None:
 class Scripted:
     def __init__(self) -> None:
         self.port = 0
+        self.reset()
+
+    def reset(self) -> None:
         self.recorded: list[Recorded] = []
         self.behaviour: Behaviour = answering(500, {})
         # Maps paths to fixed responses, for calls that precede the tested call, such as a login.

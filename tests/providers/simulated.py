@@ -30,6 +30,11 @@ class SimulatorSetup:
         async with self.session.post(url, json=document) as reply:
             assert reply.status == 200, await reply.text()
 
+    async def reset(self) -> None:
+        """Restores the simulator's state, after all webhooks that are being sent have arrived."""
+        await self.control("reset", {})
+        self.received = asyncio.Queue()
+
     async def receive(self, request: web.Request) -> web.Response:
         headers: dict[bytes, list[bytes]] = {}
         for name, value in request.raw_headers:
