@@ -181,14 +181,6 @@ async def test_a_lost_transfer_is_not_found(each: Adapter, setup: SimulatorSetup
     assert (await state(each, order.reference)).status is TransferStatus.NOT_FOUND
 
 
-async def test_documented_refusals(each: Adapter, setup: SimulatorSetup) -> None:
-    message = "Please enable IP Whitelisting to access this service"
-    order = await transfer(each)
-    fault = {"next": [{"call": "transfer", "fault": "refuse", "message": message}]}
-    await setup.control("flutterwave/faults", fault)
-    assert await each.send(order) == Refused(RefusalCode.PAYOUT_FAILED, message)
-
-
 @pytest.mark.parametrize(
     ("suffix", "status"),
     [

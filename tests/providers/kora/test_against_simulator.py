@@ -1,7 +1,5 @@
 """Kora's adapter with Kora's simulated API, whose code is independent of the adapter."""
 
-from typing import Any
-
 import msgspec
 import pytest
 import structlog
@@ -262,29 +260,3 @@ async def test_wrong_credentials_are_neither_success_nor_refusal(
     kora = simulated(client, setup, "wrong")
     assert isinstance(await kora.balance("NGN"), Unknown)
     assert isinstance(await kora.send(transfer_order(setup)), Unknown)
-
-
-async def test_the_documented_rejections(kora: Adapter, setup: SimulatorSetup) -> None:
-    """Each error message of the simulator is either a rejection or a reason to query the status."""
-    async with setup.session.get(f"{setup.simulator_url}/control/api/state") as reply:
-        state: Any = await reply.json()
-    found = [each["message"] for each in state["kora"]["refusals"]]
-    answers = {message: await _refused(kora, setup, message) for message in found}
-    assert {message for message, answer in answers.items() if isinstance(answer, Unknown)} == {
-        message for message in found if _is_inconclusive(message)
-    }
-    assert all(isinstance(answer, Refused | Unknown) for answer in answers.values())
-
-
-async def _refused(kora: Adapter, setup: SimulatorSetup, message: str) -> Any:
-    fault = {"call": "transfer", "fault": "refuse", "message": message}
-    await setup.control("kora/faults", {"next": [fault]})
-    return await kora.send(transfer_order(setup))
-
-
-def _is_inconclusive(message: str) -> bool:
-    words = (
-        *("reference", "already", "authorization", "not found", "server error", "not enabled"),
-        *("refund", "settled"),
-    )
-    return any(word in message.lower() for word in words)

@@ -275,16 +275,6 @@ async def test_a_refund_of_a_card_payment_is_rejected(each: Monnify, setup: Simu
     assert await each.refund(order) == Refused(RefusalCode.PAYMENT_DECLINED, message)
 
 
-async def test_a_transfer_with_an_open_error_is_queried(
-    each: Monnify, setup: SimulatorSetup
-) -> None:
-    for message in ("An unexpected error occurred", "Delayed processing from NIP"):
-        order = await transfer(each)
-        fault = {"call": "transfer", "fault": "refuse", "message": message}
-        await setup.control("monnify/faults", {"next": [fault]})
-        assert isinstance(await each.send(order), Unknown)
-
-
 @pytest.mark.parametrize("says_early", [False, True])
 async def test_a_refund(each: Monnify, setup: SimulatorSetup, says_early: bool) -> None:
     await setup.control("monnify/account", {"refunds_say_completed_early": says_early})

@@ -8,7 +8,6 @@ import pytest
 from manilla.kit.http_client.client import HttpClient
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.providers import replies
 from manilla.providers.kind import Credentials
 from manilla.providers.kinds import KINDS
 from manilla.providers.kinds.paystack import answers
@@ -219,24 +218,6 @@ async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
     assert (await transfer_state(paystack, order)).status is TransferStatus.NOT_FOUND
     assert isinstance(await paystack.send(order), Done)
     assert (await final_state(paystack, order)).status is TransferStatus.DELIVERED
-
-
-async def test_every_documented_refusal_of_a_transfer(
-    paystack: Adapter, setup: SimulatorSetup
-) -> None:
-    async with setup.session.get(f"{setup.simulator_url}/control/api/state") as reply:
-        refusals = (await reply.json())["paystack"]["refusals"]
-    assert len(refusals) > 5
-    for each in refusals:
-        message = each["message"]
-        # Reject two calls: after the first, the adapter may create the recipient and send again.
-        fault = {"call": "transfer", "fault": "refuse", "message": message, "times": 2}
-        await setup.control("paystack/faults", {"next": [fault]})
-        order = transfer_order()
-        answer = await paystack.send(order)
-        may_exist = each["status"] not in replies.REFUSING or "reference" in message.lower()
-        assert isinstance(answer, Unknown if may_exist else Refused), (message, answer)
-        assert (await transfer_state(paystack, order)).status is TransferStatus.NOT_FOUND
 
 
 async def test_a_hosted_charge_is_paid(paystack: Adapter, setup: SimulatorSetup) -> None:

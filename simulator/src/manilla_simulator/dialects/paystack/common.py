@@ -24,6 +24,7 @@ INVALID_TRANSFER_REFERENCE = Denial(
     400, "Your reference contains illegal special characters", "invalid_reference", "reference"
 )
 INVALID_RECIPIENT = Denial(400, "Recipient specified is invalid", "invalid_transfer_recipient")
+UNKNOWN_ERROR = "unknown"  # the code of an error that Paystack does not explain
 UNKNOWN_CHARGE = Denial(404, "Transaction reference not found", "transaction_not_found")
 DENIALS = Denials(
     insufficient=Denial(
@@ -36,7 +37,7 @@ DENIALS = Denials(
     duplicate=Denial(
         400,
         "Please provide a unique reference. Reference already exists on a transfer",
-        "duplicate_reference",
+        "duplicate_transfer_reference",
     ),
     not_found=Denial(404, "Transfer not found"),
     duplicate_charge=Denial(400, "Duplicate Transaction Reference", "duplicate_reference"),
@@ -56,6 +57,8 @@ DENIALS = Denials(
         ),
         Denial(400, "You cannot initiate third party payouts at this time", "not_permitted"),
         Denial(400, "Transfer amount is above your daily limit", "limit_exceeded"),
+        Denial(400, "Account closed", "invalid_account"),
+        Denial(400, "System Malfunction", UNKNOWN_ERROR),
         Denial(429, "Please wait a few minutes and try again.", "rate_limited"),
     ),
 )
@@ -66,6 +69,8 @@ NEXT_STEPS = {
     "transaction_not_found": "Ensure that you're passing the reference of a transaction "
     "that exists on this integration",
     "duplicate_reference": "Generate and pass a new reference",
+    "duplicate_transfer_reference": "Generate and pass a new reference",
+    UNKNOWN_ERROR: "Try again later",
     "insufficient_balance": "Top up your balance and try again",
 }
 

@@ -5,7 +5,12 @@ from typing import Any
 
 from manilla_simulator import banks, fees
 from manilla_simulator.dialects.paystack import payments, payouts, refunds, statement
-from manilla_simulator.dialects.paystack.common import DENIALS, NEXT_STEPS, account_of
+from manilla_simulator.dialects.paystack.common import (
+    DENIALS,
+    NEXT_STEPS,
+    UNKNOWN_ERROR,
+    account_of,
+)
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
 from manilla_simulator.signatures import hmac_of_body
@@ -30,12 +35,13 @@ def error_envelope(denial: Denial) -> dict[str, Any]:
     code = denial.code or ("invalid_params" if denial.field else "")
     if code:
         step = NEXT_STEPS.get(code, "Ensure that the value(s) you're passing are valid.")
-        error |= {"meta": {"nextStep": step}, "type": _type(denial.status), "code": code}
+        error |= {"meta": {"nextStep": step}, "type": _type(denial), "code": code}
     return error
 
 
-def _type(status: int) -> str:
-    return "api_error" if status >= 500 else "validation_error"
+def _type(denial: Denial) -> str:
+    is_internal = denial.status >= 500 or denial.code == UNKNOWN_ERROR
+    return "api_error" if is_internal else "validation_error"
 
 
 def authenticate(provider: Provider, headers: Mapping[str, str]) -> None:
