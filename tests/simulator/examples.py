@@ -1,5 +1,6 @@
 """Compares documented provider responses with the simulator's. See fixtures/README.md."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,19 @@ from typing import Any
 FOLDER = Path(__file__).parent / "fixtures"
 
 
-def example(provider: str, name: str, origin: str = "documented") -> Any:
-    return json.loads((FOLDER / provider / f"{origin}.json").read_text())[name]
+def example(provider: str, name: str, origin: str = "documented", **texts: str) -> Any:
+    """Returns an example. Each name in `texts` is replaced by its text."""
+    found = _examples(provider, origin)[name]
+    for placeholder, text in texts.items():
+        found = found.replace(placeholder, text)
+    return json.loads(found)
+
+
+@functools.cache
+def _examples(provider: str, origin: str) -> dict[str, str]:
+    """Returns the JSON of each example in the file, so that a test can change what it gets."""
+    examples = json.loads((FOLDER / provider / f"{origin}.json").read_text())
+    return {name: json.dumps(value) for name, value in examples.items()}
 
 
 def assert_like(actual: Any, expected: Any, path: str = "") -> None:

@@ -1,7 +1,6 @@
 """A scripted Paystack API that returns chosen responses and checks requests against our schemas."""
 
 import asyncio
-import copy
 import json
 import re
 from pathlib import Path
@@ -12,6 +11,7 @@ import jsonschema_rs
 
 from manilla.ledger import trx_ids
 from tests.providers.scripted import Recorded, Scripted, answering
+from tests.simulator import examples
 
 HERE = Path(__file__).parent
 SCHEMAS: dict[str, Any] = json.loads((HERE / "schemas.json").read_text())
@@ -21,8 +21,7 @@ REFERENCE = TRX_ID.lower()
 
 def example(name: str, origin: str = "documented", /, **changes: Any) -> Any:
     """Returns a sample response. The given values replace values in its `data`."""
-    text = (HERE / f"{origin}.json").read_text().replace("REFERENCE", REFERENCE)
-    document = copy.deepcopy(json.loads(text)[name])
+    document = examples.example("paystack", name, origin, REFERENCE=REFERENCE)
     if changes:
         document["data"] |= changes
     return document

@@ -113,6 +113,11 @@ def _refund(provider: Provider, refund: Refund) -> dict[str, Any]:
         "expected_at": iso_milliseconds(refund.created_at),
         "bank_reference": refund.trace_id if done else None,
         "session_id": refund.trace_id if done else None,
+        "reason": "",
+        "refund_type": "full" if refund.amount == refund.charge.amount_paid else "partial",
+        "initiated_by": "simulator@example.com",
+        "refund_channel": "card",
+        "collect_account_number": False,
         "createdAt": iso_milliseconds(refund.created_at),
         "updatedAt": iso_milliseconds(refund.settled_at or refund.created_at),
     }
