@@ -55,7 +55,7 @@ async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
     """Returns the template values for a batch that is a draft or needs approval."""
     shown: dict[str, Any] = {"coverage": None, "failing": [], "corrections": [], "short": 0}
     shown["needs_second"] = False
-    shown["approvers"], shown["waits_until"], shown["single"] = [], None, None
+    shown["approvers"], shown["waits_until"] = [], None
     if batch.status not in (BatchStatus.DRAFT, BatchStatus.ASKED):
         return shown
     if batch.ready:
@@ -77,16 +77,14 @@ async def _draft(request: PageRequest, batch: Batch) -> dict[str, Any]:
 
 
 async def _approval(request: PageRequest, batch: Batch) -> dict[str, Any]:
-    """Returns who can approve the batch and from when, and the beneficiary of a single payout."""
+    """Returns who can approve the batch, and from when."""
     approvers = await second_person.approvers(
         request.db, batch.merchant_id, batch.environment, batch.asked_by_id
     )
     me = (each for each in approvers if each.person_id == request.visitor.person_id)
-    rows = await _some(request, batch) if batch.kind is BatchKind.SINGLE else []
     return {
         "approvers": approvers,
         "waits_until": next((each.waits_until for each in me), None),
-        "single": rows[0] if rows else None,
     }
 
 
@@ -145,7 +143,7 @@ async def _rows(request: PageRequest, batch: Batch) -> dict[str, Any]:
         "bank_of": lambda row: with_code(name_of(row), row.bank_code),
         "amount_of": partial(_amount, currency=batch.currency),
         "is_mine": batch.asked_by_id == request.visitor.person_id,
-        "is_single": batch.kind is BatchKind.SINGLE,
+        "single": rows[0] if batch.kind is BatchKind.SINGLE and rows else None,
         "listing": lists.ListView(request, following, request.at(f"~/payouts/bulk/{batch.id}")),
         "known": f"{batch.status}-{batch.decided + batch.unchecked}-{outcomes.final}",
     }

@@ -85,12 +85,18 @@ async def test_a_payout_above_the_threshold_waits_for_another_person(team: Team)
     own = await team.owner.post(f"{asked[0]}/approve", {})
     assert own.status == 303
     assert await team.dashboard.count("payout") == 1
-    assert "Waiting for a second person" in (await team.finance.get(asked[0])).body.decode()
+    waiting = (await team.finance.get(asked[0])).body.decode()
+    assert "Waiting for a second person" in waiting
+    assert "<table" not in waiting, "one payout needs no table"
     assert (await team.finance.post(f"{asked[0]}/approve", {})).status == 303
     await team.finance.post(f"{asked[0]}/approve", {})
     await team.dashboard.run_jobs()
     assert await team.dashboard.count("payout") == 2
     assert await team.dashboard.balance() == WALLET - 10_000_00
+    paid = (await team.finance.get(asked[0])).body.decode()
+    assert "<table" not in paid
+    for text in (above["account_number"], team.owner.email, "Completed", "View payout"):
+        assert text in paid
     [row] = await team.dashboard.rows(PAYOUTS, q=above["once"])
     assert any("approved by" in cell for cell in row)
 
@@ -178,6 +184,9 @@ async def test_a_request_that_ended_can_be_repeated_with_its_reference(
     first = redirect_target(await team.owner.post(PAYOUTS, order))
     if ends == "refused":
         await team.finance.post(f"{first}/refuse", {})
+        rejected = (await team.owner.get(first)).body.decode()
+        assert f"Rejected by {team.finance.email}" in rejected
+        assert order["account_number"] in rejected
     else:
         await team.dashboard.services.db.execute(
             "UPDATE payout_batch SET expires_at = now() WHERE id = $1", first.rsplit("/", 1)[1]
