@@ -29,7 +29,7 @@ from manilla.payments.first_charges import (
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import SANDBOX, Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.platform.settings import CurrentSettings
-from manilla.providers import wire
+from manilla.providers import status_query, wire
 from manilla.providers.port import (
     Adapter,
     Answer,
@@ -292,7 +292,7 @@ class ChargeService:
         async with self._db.transaction() as connection:
             payment = await _locked(connection, charge)
             await store.abandon_charge(connection, charge, status, reason or "no reason given")
-            detail = f"charge {charge.reference} at {charge.method_code}: {result}: {reason}"
+            detail = f"charge {charge.reference}: {result}: {reason}"
             await _note(connection, payment, "charge_not_created", detail)
 
     async def ask(self, charge: Charge) -> tuple[Answer[ChargeState], bool]:
@@ -334,13 +334,17 @@ class ChargeService:
     async def ask_about_payable(self, payment: Payment) -> None:
         """Queries the status of charges that the customer may have paid, while the customer waits.
 
-        Jobs query the other charges, whose providers did not respond before and may be slow.
+        Jobs query the other charges, whose providers did not respond before and may be slow. The
+        pages show the answers with those of the jobs.
         """
         if payment.is_sandbox:
             return
         for charge in await store.charges(self._db, payment.merchant_id, payment.trx_id):
             if charge.is_payable:
-                await self.ask(charge)
+                answer, is_credited = await self.ask(charge)
+                if not is_credited:
+                    key = charge.merchant_id, CHECK, charge.reference
+                    await jobs.save_result(self._db, *key, status_query.said(answer))
 
 
 def _is_usable(charge: Charge, payment: Payment) -> bool:

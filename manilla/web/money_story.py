@@ -108,7 +108,7 @@ def poll(request: PageRequest, shown: MoneyStory) -> PageResponse | None:
 
 async def query(request: PageRequest) -> PageResponse:
     """Queries the provider about a payment, payout or refund now."""
-    here, _, _ = request.http.path.rpartition("/")
+    here, _, _ = request.http.path.removeprefix(request.layout.root).rpartition("/")
     trx_id = here.rpartition("/")[2]
     merchant_id, environment = _owner(request, trx_id)
     if merchant_id is None:

@@ -14,6 +14,7 @@ from manilla.lookup.story import PaymentStory, PayoutStory
 from manilla.merchants.requests.stored import Request
 from manilla.notify.listing import NotificationWithAttempts
 from manilla.notify.queries import Notification
+from manilla.payments.charges import CUSTOMER_SENT
 from manilla.payments.payment import Charge
 from manilla.providers.kinds import title_of
 from manilla.providers.listing import ReceivedWebhook
@@ -159,7 +160,8 @@ def _step(step: TimelineEvent, *, is_internal: bool) -> TimelineEntry:
     moved = "" if step.from_status == step.to_status else f": {step.from_status} → {step.to_status}"
     tones = {"green": GOOD, "red": BAD, "yellow": WARNING}
     tone = next((tone for tone, events in tones.items() if step.event in events), "")
-    title = _sentence(step.event.replace("_", " ")) if is_internal else plain.title(step.event)
+    is_raw = is_internal and step.event != CUSTOMER_SENT
+    title = _sentence(step.event.replace("_", " ")) if is_raw else plain.title(step.event)
     detail = step.detail or "" if is_internal else plain.detail(step)
     return TimelineEntry(
         at=step.at,

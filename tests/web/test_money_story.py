@@ -113,7 +113,7 @@ async def test_a_requested_query_makes_the_job_due_but_never_just_after_the_send
     await jobs.postpone(db, merchant_id, JobKind.TRANSFER, trx_id, timedelta(minutes=5))
     finance = await member(services, site, merchant_id, Role.FINANCE)
     path = f"/production/payouts/{trx_id}/query"
-    assert (await finance.post(path, {})).status == 303
+    assert "The provider is being queried." in await finance.follow(await finance.post(path, {}))
     assert not await _is_due(db, JobKind.TRANSFER, merchant_id, trx_id)
 
     await db.execute("UPDATE payout SET began_at = now() - interval '1 minute'")
@@ -129,7 +129,8 @@ async def test_a_requested_query_makes_the_job_due_but_never_just_after_the_send
     support = await administrator(
         services, site, f"asks-{merchant_id}@example.com", ConsoleRole.SUPPORT
     )
-    assert (await support.post(f"/transactions/{trx_id}/query", {})).status == 303
+    asked = await support.post(f"/transactions/{trx_id}/query", {})
+    assert "The provider is being queried." in await support.follow(asked)
 
 
 async def test_a_payment_shows_the_account_and_what_customer_and_provider_said(
@@ -148,6 +149,8 @@ async def test_a_payment_shows_the_account_and_what_customer_and_provider_said(
         await services.checkout.report_sent(started.trx_id)
     said = await db.number("SELECT count(*) FROM timeline WHERE event = $1", CUSTOMER_SENT)
     assert said == 1
+    await services.checkout.look_again(started.trx_id)
+    assert "Provider A says: still in progress. Last queried at" in await _story(owner, ours)
     await payer.simulator.run_job_now(JobKind.CHARGE, charge.reference)
     for user, path in ((owner, ours), (admin, theirs)):
         waiting = await _story(user, path)
@@ -157,6 +160,7 @@ async def test_a_payment_shows_the_account_and_what_customer_and_provider_said(
         page = (await user.get(path)).body.decode()
         assert "providera_ngn_va" not in page
         assert "Account given" in page
+        assert "The customer said that the money was sent" in page
 
     await jobs.postpone(db, merchant_id, JobKind.CHARGE, charge.reference, timedelta(minutes=5))
     assert (await owner.post(f"{ours}/query", {})).status == 303

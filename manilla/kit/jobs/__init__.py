@@ -128,7 +128,7 @@ class JobProgress(msgspec.Struct, frozen=True):
     due_at: datetime
     parked_at: datetime | None
     last_error: str | None
-    result: str | None  # what the last run with a result found out, see `claims.save_results`
+    result: str | None  # what was found out last, see `claims.save_results` and `save_result`
     result_at: datetime | None
 
 
@@ -143,6 +143,18 @@ async def progress(
         *(merchant_id, kind, list(subjects)),
     )
     return {record["subject"]: JobProgress(*list(record)[1:]) for record in records}
+
+
+async def save_result(
+    db: Connection | Database, merchant_id: int, kind: str, subject: str, result: str
+) -> None:
+    """Saves what was found out about a job's subject outside the job, if there is such a job."""
+    await db.execute(
+        """
+        UPDATE job SET result = $4, result_at = now()
+         WHERE merchant_id = $1 AND kind = $2 AND subject = $3""",
+        *(merchant_id, kind, subject, result),
+    )
 
 
 async def delete(connection: Connection, merchant_id: int, kind: str, subject: str) -> None:
