@@ -6,6 +6,7 @@ import msgspec
 
 from manilla.dashboard.developers.notification_test import TEST
 from manilla.dashboard.references import transactions_named
+from manilla.dashboard.webhooks import signature_check
 from manilla.notify import listing, queries
 from manilla.notify import redeliver as redelivery
 from manilla.notify.listing import NotificationFilter, NotificationState
@@ -69,7 +70,12 @@ async def show_one(request: PageRequest) -> PageResponse:
         return response
     is_test = found.event.partition(".")[0] == TEST
     return request.page(
-        "notification.html", notification=found, attempts=attempts, mark=mark, is_test=is_test
+        "notification.html",
+        notification=found,
+        attempts=attempts,
+        mark=mark,
+        is_test=is_test,
+        signature_check=signature_check.of(found.id, found.body, attempts),
     )
 
 

@@ -1,14 +1,19 @@
 """The pages that create, change, test and delete webhook endpoints, and resend events."""
 
+import base64
+import hmac
 import re
 
 import pytest
+from playwright.async_api import Browser, expect
 
 from manilla.ledger.scope import Tenant
 from manilla.notify.endpoints import store
 from manilla.notify.endpoints.endpoint import WebhookEndpoint
+from tests.checkout.page_checks import accessibility_violations
 from tests.notify.conftest import deliveries, receiver, shop  # noqa: F401 - fixtures
 from tests.notify.endpoint_merchant import EndpointMerchant
+from tests.notify.receiver import answer
 from tests.web.signed_in_user import SignedInUser, member
 
 PAGE = "/sandbox/webhooks"
@@ -93,3 +98,42 @@ async def test_a_delivery_shows_request_and_response_and_is_resent(
     await shop.deliver()
     first, second = shop.receiver.received
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
+
+
+async def test_a_rejected_signature_is_compared_step_by_step(
+    shop: EndpointMerchant,  # noqa: F811
+    visitor: SignedInUser,
+    browser: Browser,
+) -> None:
+    endpoint = await shop.create()
+    shop.receiver.answers = [answer(401)] * 2
+    tested = await visitor.post(f"{PAGE}/{endpoint['id']}/test", {})
+    await shop.deliver()
+    trx_id = await shop.deliveries.finish_payment()
+    await shop.deliveries.deliver()
+    notifications = await shop.deliveries.notifications(trx_id)
+    [notification] = [each for each in notifications if each.url]
+    context = await browser.new_context()
+    await visitor.enter(context)
+    page = await context.new_page()
+    secret, own = page.locator("#s-secret"), page.locator("#s-own")
+    verdict = page.locator("[data-verdict]")
+
+    await page.goto(f"{shop.services.base_url}{tested.location}")
+    await secret.fill("whsec_aGVsbG8=")
+    await expect(verdict).to_contain_text("This is not the secret that signed this notification.")
+    await secret.fill(endpoint["secret"])
+    await expect(verdict).to_contain_text("signed with this secret")
+    sent = shop.receiver.received[0]
+    await own.fill(sent.headers["webhook-signature"])
+    await expect(verdict).to_contain_text("Your code's signature is correct.")
+    key = base64.b64decode(endpoint["secret"].removeprefix("whsec_"))
+    await own.fill(hmac.digest(key, sent.body, "sha256").hex())
+    await expect(verdict).to_contain_text("Your code signs with only the body.")
+    assert not await accessibility_violations(page)
+
+    path = f"/dashboard/sandbox/notifications/{notification.id}"
+    await page.goto(f"{shop.services.base_url}{path}")
+    await secret.fill(shop.merchant.new.sandbox.api_secret)
+    await expect(verdict).to_contain_text("signed with this secret")
+    await context.close()

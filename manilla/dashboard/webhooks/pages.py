@@ -6,6 +6,7 @@ from typing import Any
 from manilla.api.fields import address_problem
 from manilla.api.webhook_endpoints import events_problem
 from manilla.dashboard.developers.credentials import OVERLAPS
+from manilla.dashboard.webhooks import signature_check
 from manilla.kit import strict_json
 from manilla.kit.errors import Refusal
 from manilla.notify.endpoints import changes, deliveries, store
@@ -126,7 +127,12 @@ async def show_delivery(request: PageRequest) -> PageResponse:
     if (response := request.poll_response(mark)) is not None:
         return response
     return request.page(
-        "webhook_delivery.html", endpoint=endpoint, delivery=found, attempts=attempts, mark=mark
+        "webhook_delivery.html",
+        endpoint=endpoint,
+        delivery=found,
+        attempts=attempts,
+        mark=mark,
+        signature_check=signature_check.of(found.notification_id, found.body, attempts),
     )
 
 
