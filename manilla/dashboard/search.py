@@ -39,8 +39,6 @@ async def _people(request: PageRequest, text: str) -> list[SearchHit]:
 
 
 def _path(_request: PageRequest, hit: SearchHit) -> str:
-    if hit.kind is HitKind.REFUND:
-        return f"~/payments/{hit.payment_trx_id}"
     if hit.kind is HitKind.PERSON:
         return "/team"
     return f"~/{hit.kind}s/{hit.id}"

@@ -1,7 +1,8 @@
-"""Searches transactions by a complete reference, id, email address, account number or amount.
+"""Searches transactions by reference, id, email address, account number, name or amount.
 
 The search time does not grow with the number of transactions. Every type of search has an index,
-except amounts and names, which are compared only with the newest transactions.
+except amounts, names and parts of email addresses, which are compared only with the newest
+transactions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +36,7 @@ COMMON_MAX = 1000  # maximum number of rows that a search across all merchants c
 RECENT_ROWS = 5_000  # number of newest rows whose amounts and names are compared
 PREFIX_LENGTH_MIN = 3
 LAST = "\U0010ffff"  # the character that sorts after all others
-AMOUNT, REFERENCE, NAME = "Amount", "Reference", "Name"
+AMOUNT, REFERENCE, NAME, EMAIL = "Amount", "Reference", "Name", "Email"
 ID_START, ID_START_LENGTH_MIN = "TXN", 6
 
 
@@ -61,7 +62,6 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
     amount: Money | None = None
     created_at: datetime | None = None
-    payment_trx_id: str | None = None  # only for a refund
 
 
 class _Searched(msgspec.Struct, frozen=True):
@@ -74,6 +74,7 @@ class _Searched(msgspec.Struct, frozen=True):
     read: Callable[[Any], Payment | Payout | Refund]
     has_reference: bool = True
     name: str | None = None  # the column with a person's name, or None
+    email: str | None = None  # the column with a person's email address, or None
 
 
 _SEARCHED = (
@@ -84,6 +85,7 @@ _SEARCHED = (
         payments.matches,
         read_as(Payment),
         name="customer_name",
+        email="customer_email",
     ),
     _Searched(
         HitKind.PAYOUT,
@@ -154,8 +156,14 @@ def _arms(scope: Scope, text: str, amounts: Sequence[Money]) -> tuple[list[_Arm]
             sql = _id_arm(table, scope, conditions.branch(), text.upper())
             arms.append(_Arm(place, "Transaction ID", sql))
         elif searched.name and _is_name(text) and not is_id:
-            sql = _name_arm(table, scope, conditions, searched.name, text)
+            sql = _part_arm(table, scope, conditions, searched.name, text)
             arms.append(_Arm(place, NAME, sql))
+        if searched.email and is_prefix and not is_id:
+            sql = _email_arm(table, conditions.branch(), searched.email, text)
+            arms.append(_Arm(place, EMAIL, sql))
+        if searched.email and "@" in text:
+            sql = _part_arm(table, scope, conditions, searched.email, text)
+            arms.append(_Arm(place, EMAIL, sql))
     return arms, conditions
 
 
@@ -189,14 +197,25 @@ def _id_arm(table: str, scope: Scope, conditions: Conditions, text: str) -> str:
     return f"SELECT trx_id FROM {table} WHERE {wanted} ORDER BY {key} DESC LIMIT {HITS_MAX}"
 
 
-def _name_arm(table: str, scope: Scope, conditions: Conditions, column: str, text: str) -> str:
-    """Searches for part of a name in the newest rows."""
+def _email_arm(table: str, conditions: Conditions, column: str, text: str) -> str:
+    """Finds a merchant's newest payments whose email address starts with the text."""
+    key = f"coalesce(lower({column}), '') COLLATE \"C\""
+    is_given = f"coalesce({column}, '') <> ''"
+    between = f"{key} >= lower({{}}) AND {key} < lower({{}}) || {{}} AND {is_given}"
+    wanted = conditions.add(between, text, text, LAST).sql
+    # Only the index has this order, so the planner does not read the rows by another index.
+    found = f"SELECT trx_id FROM {table} WHERE {wanted} ORDER BY {key} LIMIT {COMMON_MAX}"
+    return f"SELECT trx_id FROM ({found}) AS found ORDER BY trx_id DESC LIMIT {HITS_MAX}"
+
+
+def _part_arm(table: str, scope: Scope, conditions: Conditions, column: str, text: str) -> str:
+    """Searches for part of a name or an email address in the newest rows."""
     wanted = conditions.value(text)
     return f"""
         SELECT trx_id
-          FROM (SELECT trx_id, {column} AS name FROM {table} WHERE {conditions.sql}
+          FROM (SELECT trx_id, {column} AS whole FROM {table} WHERE {conditions.sql}
                  ORDER BY trx_id{collation_of(scope)} DESC LIMIT {RECENT_ROWS}) AS recent
-         WHERE position(lower({wanted}) IN lower(name)) > 0
+         WHERE position(lower({wanted}) IN lower(whole)) > 0
          LIMIT {HITS_MAX}"""
 
 
@@ -255,7 +274,8 @@ async def _rows(
 
 def _hit(kind: HitKind, row: Payment | Payout | Refund, field: str, text: str) -> SearchHit:
     title = row.trx_id if isinstance(row, Refund) else row.ref_trx or row.trx_id
-    values = {AMOUNT: str(row.amount), REFERENCE: title, NAME: _name(row) or ""}
+    email = (row.customer_email if isinstance(row, Payment) else None) or text
+    values = {AMOUNT: str(row.amount), REFERENCE: title, NAME: _name(row) or "", EMAIL: email}
     return SearchHit(
         kind=kind,
         id=row.trx_id,
@@ -267,7 +287,6 @@ def _hit(kind: HitKind, row: Payment | Payout | Refund, field: str, text: str) -
         status=row.status,
         amount=row.amount,
         created_at=row.created_at,
-        payment_trx_id=row.payment_trx_id if isinstance(row, Refund) else None,
     )
 
 

@@ -13,7 +13,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.jobs.claims import claim_fairly
 from manilla.kit.jobs.runner import Runner
 from manilla.ledger import clearing
-from manilla.ledger.scope import Everyone
+from manilla.ledger.scope import Everyone, Tenant
 from manilla.lookup import search
 from manilla.notify import delivery
 from manilla.notify.delivery import NotificationDelivery
@@ -288,6 +288,20 @@ async def test_a_search_of_all_merchants_reads_only_what_it_finds(
     }
     # If a table has only one row, the planner may choose to read it.
     assert sum(scan.rows_read for scan in scans) <= 1, scans
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_merchants_search_finds_the_beginning_of_an_email_address_by_an_index(
+    cluster: Cluster, settings: Settings, state: State
+) -> None:
+    on, log = await _database(cluster, settings, state)
+    async with business(on) as shop:
+        await shop.initiate()
+        tenant = Tenant(shop.payer.merchant.new.id, Environment.PRODUCTION)
+        start = log.position()
+        assert await search.transactions(shop.db, tenant, "ngozi.okafor", ()) == []
+    scans = [scan for scan in log.scans(start) if "customer_email" in scan.condition]
+    assert {scan.index for scan in scans} == {"payment_email_beginning"}
 
 
 @contextlib.asynccontextmanager
