@@ -344,7 +344,7 @@ class ChargeService:
                 answer, is_credited = await self.ask(charge)
                 if not is_credited:
                     key = charge.merchant_id, CHECK, charge.reference
-                    await jobs.save_result(self._db, *key, status_query.said(answer))
+                    await jobs.save_result(self._db, *key, status_query.reported_status(answer))
 
 
 def _is_usable(charge: Charge, payment: Payment) -> bool:

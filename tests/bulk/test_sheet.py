@@ -203,7 +203,12 @@ def test_a_csv_file_of_very_many_values_is_rejected_before_it_is_parsed() -> Non
 
 def test_a_long_namespace_is_not_copied_for_each_tag(monkeypatch: pytest.MonkeyPatch) -> None:
     read, local = [], sheet._local
-    monkeypatch.setattr(sheet, "_local", lambda tag: read.append(len(tag)) or local(tag))
+
+    def counted(tag: str) -> str:
+        read.append(len(tag))
+        return local(tag)
+
+    monkeypatch.setattr(sheet, "_local", counted)
     parts = b'<worksheet xmlns="%b"><sheetData>' % (b"u" * 100_000), b"</sheetData></worksheet>"
     raw = _altered(_workbook([1000, *TO]), SHEET, lambda _: (b"<x:a/>" * 100).join(parts))
     assert _reason(raw) == "The file is empty."
