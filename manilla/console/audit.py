@@ -1,8 +1,10 @@
 """The audit log page: lists changes with their authors, and verifies that no entry was altered."""
 
 import asyncio
+from urllib.parse import quote
 
 import msgspec
+from markupsafe import Markup
 
 from manilla.audit import audit, listing
 from manilla.audit.audit import AuditFilter
@@ -10,9 +12,10 @@ from manilla.audit.entry import AuditEntry
 from manilla.console import list_pages
 from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Unavailable
+from manilla.ledger import trx_ids
 from manilla.methods.method import MethodKind
 from manilla.web import cells, lists
-from manilla.web.display import describe_changes, title
+from manilla.web.display import describe_changes, shorten, title
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
@@ -36,17 +39,42 @@ def _currency(request: PageRequest, row: AuditEntry) -> str:
     return next((method.currency for method in found if method), "")
 
 
+# The pages of subjects, by the kind of subject.
+_PAGES = {
+    "case": "/cases/{}",
+    "merchant": "/merchants/{}",
+    "payment": "/transactions/{}",
+    "payout": "/transactions/{}",
+    "refund": "/refunds/{}",
+    "setting": "/settings/{}",
+}
+
+
+def _subject(request: PageRequest, row: AuditEntry) -> Markup:
+    """Returns what was changed, such as `Payment TXN…`, with a link to its page if there is one."""
+    kind, _, name = row.subject.partition(":")
+    shown = shorten(name) if trx_ids.merchant_of(name) is not None else cells.long_text(name)
+    if kind in _PAGES:
+        path = _PAGES[kind].format(quote(name, safe=""))
+        shown = Markup('<a href="{}">{}</a>').format(request.at(path), shown)
+    return Markup("{} {}").format(title(kind), shown)
+
+
 LIST = RecordList(
     "audit",
     "entry",
     (
         time_column("Time", "at"),
         ListColumn("action", "Action", lambda _, row: title(row.action), place=Place.NAME),
-        ListColumn(
-            "subject", "Subject", lambda _, row: cells.text(row.subject), place=Place.DETAIL
-        ),
+        ListColumn("subject", "Subject", _subject, place=Place.DETAIL, is_whole=True),
         ListColumn("change", "Change", _change, is_wide=True, place=Place.DETAIL),
-        ListColumn("by", "By", lambda _, row: cells.text(row.actor_name), place=Place.ASIDE),
+        ListColumn(
+            "by",
+            "By",
+            lambda _, row: cells.text(row.actor_name),
+            place=Place.ASIDE,
+            is_whole=True,
+        ),
         ListColumn(
             "through",
             "Through",

@@ -17,7 +17,7 @@ from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseAction, CaseKind, Cas
 from manilla.cases.listing import CaseFilter, CaseStatus
 from manilla.console import evidence, list_pages, responses
 from manilla.console.providers import titles
-from manilla.kit.display import money
+from manilla.kit.display import money, with_symbols
 from manilla.kit.errors import Refusal
 from manilla.kit.listing import number as parse_number
 from manilla.kit.listing.sorting import SortOrder
@@ -73,6 +73,14 @@ def _link(request: PageRequest, row: Case) -> Markup:
     return cells.link(request, row.path, TITLES.get(row.kind, row.kind))
 
 
+def what_happened(case: Case) -> str:
+    """Returns how the case was resolved or, for an open case, what is wrong."""
+    action, colon, note = (case.resolution or "").partition(": ")
+    if colon and action in ACTIONS:
+        return f"{ACTIONS[action]}: {note}"
+    return with_symbols(case.resolution or case.detail)
+
+
 LIST = RecordList(
     "cases",
     "case",
@@ -85,7 +93,7 @@ LIST = RecordList(
             ListColumn(
                 "details",
                 "Details",
-                lambda _, row: cells.long_text(row.resolution or row.detail),
+                lambda _, row: cells.long_text(what_happened(row)),
                 Place.DETAIL,
                 is_wide=True,
             ),
@@ -206,6 +214,7 @@ async def _details(request: PageRequest, case: Case) -> dict[str, Any]:
 
     return {
         "case": case,
+        "what_happened": what_happened(case),
         "title": TITLES.get(case.kind, case.kind),
         "names": await roster.names(db, [case.merchant_id]),
         "evidence": await evidence.gather(

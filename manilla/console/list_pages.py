@@ -125,7 +125,7 @@ def with_merchant(columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
     ]
     return (
         *inner[:2],
-        ListColumn("merchant", "Merchant", _merchant, place=Place.ASIDE),
+        ListColumn("merchant", "Merchant", _merchant, place=Place.ASIDE, is_whole=True),
         *inner[2:],
     )
 

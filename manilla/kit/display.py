@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from manilla.kit.clock import LAGOS
-from manilla.kit.money import Money
+from manilla.kit.money import DECIMALS, Money, MoneyError
 
 # Formats money as `₦1,234,567.50`, for templates and lists.
 money: Callable[[Money], str] = str
@@ -22,6 +22,11 @@ _UNSEEN = re.compile(
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb"
     "\U000e0000-\U000e0fff\ud800-\udfff]"
 )
+# An amount as `str(Money)` writes it.
+_STORED_AMOUNT = re.compile(
+    r"(?<![\w.,-])(-?\d{1,3}(?:,?\d{3}){0,5}(?:\.\d{1,4})?) "
+    rf"({'|'.join(DECIMALS)})\b"
+)
 _LINE_ENDS = re.compile("\r\n?|[\u0085\u2028\u2029]")
 
 
@@ -37,6 +42,18 @@ def moment_text(at: datetime) -> str:
 def percentage(share: float | None) -> str:
     """Formats a share from 0 to 1 as `96.7 %`."""
     return "—" if share is None else f"{100 * share:.1f} %"
+
+
+def with_symbols(text: str) -> str:
+    """Formats the amounts in a stored text as on pages: `9,250.00 NGN` becomes `₦9,250.00`."""
+    return _STORED_AMOUNT.sub(_with_symbol, text)
+
+
+def _with_symbol(found: re.Match[str]) -> str:
+    try:
+        return money(Money.of(found[1].replace(",", ""), found[2]))
+    except MoneyError:
+        return found[0]
 
 
 def duration(seconds: int) -> str:

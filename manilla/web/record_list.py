@@ -67,12 +67,14 @@ class ListColumn(msgspec.Struct, frozen=True):
     is_default: bool = True  # whether the list shows the column by default
     # The sort orders that the user can select by clicking the column's title.
     sorts: tuple[SortOrder, ...] = ()
-    is_wide: bool = False  # whether long text wraps
+    is_wide: bool = False  # whether long text wraps, in a wide column
+    # Whether long text wraps instead of being cut off. A row's name always wraps.
+    is_whole: bool = False
 
     @property
     def css(self) -> str:
         """The CSS classes of the column's cells."""
-        kinds = ("num" * self.is_number, "wide" * self.is_wide)
+        kinds = ("num" * self.is_number, "wide" * self.is_wide, "whole" * self.is_whole)
         return " ".join(filter(None, (f"at-{self.place}", *kinds)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jinja2
 
-from manilla.kit.display import duration, percentage
+from manilla.kit.display import duration, percentage, with_symbols
 from manilla.people.roles import Permission
 from manilla.web import display, static_files
 
@@ -38,6 +38,7 @@ def environment(folder: Path) -> jinja2.Environment:
         titled=display.title,
         render_backticks=display.render_backticks,
         changes=display.describe_changes,
+        with_symbols=with_symbols,
     )
     made.globals.update(
         minor=display.minor,

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from manilla.kit.display import money
+from manilla.kit.display import money, with_symbols
 from manilla.kit.money import DECIMALS, Money, claimed_text
 from manilla.ledger.listing import EntryLine, PostingLine
 from manilla.ledger.posting import PostingKind
@@ -123,7 +123,7 @@ def _charge(charge: Charge, method: str, *, is_internal: bool) -> TimelineEntry:
         place=CHARGE,
         source="Checkout",
         title="Charge created",
-        detail=f"{detail} Now {status}. {reason or ''}".strip(),
+        detail=f"{detail} Now {status}. {with_symbols(reason or '')}".strip(),
     )
 
 
@@ -168,7 +168,7 @@ def _step(step: TimelineEvent, *, is_internal: bool) -> TimelineEntry:
         place=STEP,
         source="Status",
         title=f"{title}{moved}",
-        detail=_sentence(detail),
+        detail=_sentence(with_symbols(detail)),
         tone=tone,
     )
 

@@ -53,7 +53,9 @@ async def test_the_log_has_pages(services: Services, populated: PopulatedConsole
     assert first.count('data-label="Action"') == 50
     onward = first.split(f'href="/console/audit?merchant={number}&amp;after=')[1].split('"')[0]
     later = await populated.administrator.get(f"/audit?merchant={number}&after={onward}")
-    assert "Merchant create" in later.body.decode()
+    body = later.body.decode()
+    assert "Merchant create" in body
+    assert f'Merchant <a href="/console/merchants/{number}">{number}</a>' in body
 
 
 async def test_the_log_is_verified_by_a_button(

@@ -142,14 +142,17 @@ async def test_suspense_is_credited_once(
     query = "SELECT id FROM operator_case WHERE reference = $1"
     case = f"/cases/{await services.db.value(query, charge.reference)}"
     page = text(await operations.get(case))
-    for evidence in ("₦1,000.00", "Provider A sent a signed webhook", "₦400.00"):
+    for evidence in ("₦1,000.00", "Provider A sent a signed webhook", "₦400.00 was paid"):
         assert evidence in page
+    assert "400.00 NGN" not in page
     asked = unescape(text(await operations.post(f"{case}/ask", {})))
     assert "The provider's response just now: <strong>Paid</strong>, ₦400.00" in asked
     resolution = {"action": "credit", "note": "The customer agrees to pay the rest"}
     reply = await operations.post(f"{case}/resolve", resolution)
     assert "Resolved: credit the merchant." in await operations.follow(reply)
     assert await shop.balance() == 40_000
+    listed = text(await operations.get(f"/cases?status=resolved&q={charge.reference}"))
+    assert f"Credit the merchant: {resolution['note']}" in listed
     again = await operations.post(f"{case}/resolve", {"action": "keep", "note": "mine"})
     assert (again.status, await shop.balance()) == (422, 40_000)
     assert "is resolved already: credit: The customer agrees" in text(again)
@@ -238,8 +241,8 @@ async def test_a_difference_at_a_provider_is_shown_from_both_sides(
     )
     query = "SELECT id FROM operator_case WHERE reference = 'providera:XTS'"
     page = text(await operations.get(f"/cases/{await services.db.value(query)}"))
-    assert "<p>Our books say 5.00 NGN.</p>" in page
-    assert "<p>The provider says 7.00 NGN.</p>" in page
+    assert "<p>Our books say ₦5.00.</p>" in page
+    assert "<p>The provider says ₦7.00.</p>" in page
     assert 'href="/console/providers/providera">Provider A</a>' in page
 
 

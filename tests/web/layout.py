@@ -1,6 +1,6 @@
 """Finds elements that are cut off on a page.
 
-Money, buttons, statuses, column titles and the name of each row must be readable.
+Money, buttons, statuses, column titles, and what names a row or its merchant must be readable.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,17 @@ CUT = """() => {
   const cut = [];
   const shown = { contentVisibilityAuto: true, visibilityProperty: true };
   const names = "td.at-name:not(:has(.id)), td.at-name :not(.id, .id *, .visually-hidden)";
-  const watched = `td.num, .rows th, .figure, .outcomes .num, .btn, .state, .count, ${names}`;
+  const whole = "td.whole:not(:has(.id))";
+  const watched =
+    `td.num, .rows th, .figure, .outcomes .num, .btn, .state, .count, ${names}, ${whole}`;
+  // An amount that stays in view while the list scrolls can cover the cell beside it.
+  const isCovered = (each, box) => {
+    const amount = each.closest("tr")?.querySelector("td.at-amount:last-child");
+    if (!amount || amount.contains(each)) return false;
+    const over = amount.getBoundingClientRect();
+    const isBeside = over.top < box.bottom && over.bottom > box.top;
+    return isBeside && over.left < box.right - 1 && over.right > box.left;
+  };
   for (const each of document.querySelectorAll(watched)) {
     const box = each.getBoundingClientRect();
     if (!box.width || box.right < 0 || !each.checkVisibility(shown)) continue;
@@ -34,7 +44,8 @@ CUT = """() => {
     const isInline = getComputedStyle(each).display === "inline";
     const isMeasurable = !isInline && !each.querySelector(".visually-hidden");
     const isCut = isMeasurable && each.scrollWidth > each.clientWidth + 1;
-    if (!isCut && box.right <= right + 1 && box.left >= left - 1) continue;
+    const isHidden = each.matches(".state") && isCovered(each, box);
+    if (!isCut && !isHidden && box.right <= right + 1 && box.left >= left - 1) continue;
     const text = each.textContent.trim().slice(0, 40);
     cut.push(`${each.tagName.toLowerCase()}.${each.className} "${text}"`);
   }

@@ -7,6 +7,7 @@ import pytest
 from playwright.async_api import Browser
 
 from manilla.kit.clock import LAGOS
+from manilla.kit.display import with_symbols
 from manilla.kit.money import Money, claimed_text
 from manilla.ledger.daily import DailyFigures
 from manilla.services import Services
@@ -53,6 +54,22 @@ def test_amounts_in_texts_are_shown_as_amounts_alone() -> None:
     assert claimed_text(Decimal(9600), "NGN") == "₦9,600.00"
     assert claimed_text(Decimal("9600.125"), "NGN") == "9,600.125 NGN"
     assert claimed_text(Decimal(7), None) == "7"
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("9,250.00 NGN was paid; 18,500.00 NGN is due.", "₦9,250.00 was paid; ₦18,500.00 is due."),
+        ("our ledger has -7.00 NGN", "our ledger has -₦7.00"),
+        ("TXN1, 1600.50 NGN: Damaged", "TXN1, ₦1,600.50: Damaged"),
+        ("100 JPY, 5.00 USD", "¥100, US$5.00".replace("¥", display.money(Money("JPY", 1))[:-1])),
+        ("Order 12.345.00 NGN, NGN 5, 5 NGNX", "Order 12.345.00 NGN, NGN 5, 5 NGNX"),
+        ("1.005 NGN", "1.005 NGN"),
+        ("9" * 30 + " NGN", "9" * 30 + " NGN"),
+    ],
+)
+def test_amounts_in_stored_texts_are_shown_with_their_symbols(stored: str, shown: str) -> None:
+    assert with_symbols(stored) == shown
 
 
 def test_a_tile_counts_paid_payments_out_of_all() -> None:
