@@ -22,7 +22,7 @@ _UNSEEN = re.compile(
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb"
     "\U000e0000-\U000e0fff\ud800-\udfff]"
 )
-# An amount as `str(Money)` writes it.
+# An amount as earlier versions wrote it in texts.
 _STORED_AMOUNT = re.compile(
     r"(?<![\w.,-])(-?\d{1,3}(?:,?\d{3}){0,5}(?:\.\d{1,4})?) "
     rf"({'|'.join(DECIMALS)})\b"
