@@ -545,7 +545,7 @@ final class Client
                     return $call->read(ExactJson::decode($outcome->body));
                 } catch (\JsonException $error) {
                     $outcome = new Failure('The response cannot be parsed: ' . $error->getMessage() . '.');
-                } catch (BadAnswer $error) {
+                } catch (BadAnswer | \TypeError | \ValueError $error) {
                     throw new BadAnswer($error->getMessage(), $outcome_unknown, $call->idempotency_key);
                 }
             }

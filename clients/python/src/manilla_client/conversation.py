@@ -35,19 +35,27 @@ def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Co
         )
         if isinstance(outcome, Answer) and outcome.status == 200:
             try:
-                return call.read(exact_json.loads(outcome.body))
-            except BadAnswer as error:
-                raise BadAnswer(
-                    str(error), outcome_unknown=is_unknown, idempotency_key=call.idempotency_key
-                ) from None
+                document = exact_json.loads(outcome.body)
             except ValueError as error:
                 outcome = Failure(f"The response cannot be parsed: {error}.")
+            else:
+                return read_result(call, document, outcome_unknown=is_unknown)
         wait_seconds = None
         if may_be_repeated(outcome):
             wait_seconds = retries.wait_seconds(attempts, retry_after_seconds(outcome))
         if wait_seconds is None:
             raise error_of(outcome, call.idempotency_key, outcome_unknown=is_unknown)
         yield wait_seconds
+
+
+def read_result(call: Call[Kind], document: Any, *, outcome_unknown: bool) -> Kind:
+    """Reads the response. Whatever the response contains, an error has the idempotency key."""
+    try:
+        return call.read(document)
+    except (BadAnswer, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise BadAnswer(
+            str(error), outcome_unknown=outcome_unknown, idempotency_key=call.idempotency_key
+        ) from error
 
 
 def signed(call: Call[Any], credentials: Credentials) -> Request:
