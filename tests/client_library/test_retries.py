@@ -11,6 +11,7 @@ import pytest
 from manilla_client import AsyncClient, Credentials, Retries, SiteInfo
 
 from manilla.kit.db import Database
+from manilla.kit.ratelimit import WINDOW_SECONDS
 from tests.client import Merchant, Site
 from tests.client_library.conftest import credentials_of
 from tests.client_library.test_calls import payment
@@ -229,6 +230,12 @@ async def test_a_connection_closed_meanwhile_costs_no_attempt() -> None:
         for _ in range(2):
             assert (await client.site_info()).status == "active"
     assert len(service.received) == 2
+
+
+def test_the_default_wait_covers_the_rate_limit() -> None:
+    wait = Retries().wait_seconds(1, retry_after_seconds=WINDOW_SECONDS)
+    assert wait is not None
+    assert wait >= WINDOW_SECONDS
 
 
 def test_delays_grow_have_jitter_and_are_limited() -> None:
