@@ -81,7 +81,7 @@ async def test_banks_have_two_codes(platform: Platform) -> None:
 async def test_an_account_is_validated(platform: Platform) -> None:
     path = "/api/v1/disbursements/account/validate"
     reply = await call(platform, "GET", f"{path}?accountNumber=0123456789&bankCode=058")
-    assert_like(reply.json, example("monnify", "validate"))
+    assert_like(reply.json, example("monnify", "resolved"))
     unknown = await call(platform, "GET", f"{path}?accountNumber=0123456789&bankCode=999")
     assert MONNIFY.refusal(unknown) == (200, "Could not validate account number")
     wrong = await call(platform, "GET", f"{path}?accountNumber=0000000002&bankCode=058")
@@ -91,6 +91,7 @@ async def test_an_account_is_validated(platform: Platform) -> None:
 
 async def test_balances_are_text_or_numbers(platform: Platform) -> None:
     reply = await call(platform, "GET", MONNIFY.balance_path)
+    assert_like(reply.json, example("monnify", "balance"))
     assert body_of(reply)["availableBalance"] == "10000000.00"
     await platform.control("monnify/account", {"balances_are_text": False})
     reply = await call(platform, "GET", MONNIFY.balance_path)
@@ -101,14 +102,14 @@ async def test_balances_are_text_or_numbers(platform: Platform) -> None:
 
 async def test_a_transfer_has_the_documented_fields(platform: Platform) -> None:
     reply = await MONNIFY.transfer(platform, REFERENCE)
-    assert_like(reply.json, example("monnify", "transfer"))
+    assert_like(reply.json, example("monnify", "sent"))
     (webhook,) = await platform.webhooks(1)
     assert_like(webhook.json, example("monnify", "webhook_disbursement"))
     data = webhook.json["eventData"]
     assert re.fullmatch(r"\d{30}", data["sessionId"])
     assert re.fullmatch(r"\d\d/\d\d/\d{4} \d{1,2}:\d\d:\d\d [AP]M", data["completedOn"])
     summary = await MONNIFY.ask_transfer(platform, REFERENCE)
-    assert_like(summary.json, example("monnify", "summary"))
+    assert_like(summary.json, example("monnify", "transfer"))
     assert re.search(r"\+00:00$", body_of(summary)["createdOn"])
     assert body_of(summary)["transactionReference"] == data["transactionReference"]
 
@@ -239,9 +240,11 @@ async def test_a_hosted_charge(platform: Platform) -> None:
         "redirectUrl": "https://shop.example",
     }
     reply = await MONNIFY.initialize(platform, "TXN0001-1", **methods)
-    assert_like(reply.json, example("monnify", "initialize"))
+    assert_like(reply.json, example("monnify", "initialized"))
     own = body_of(reply)["transactionReference"]
     assert re.fullmatch(r"MNFY\|\d\d\|\d{14}\|\d{6,}", own)
+    path = f"/api/v2/transactions/{quote(own, safe='')}"
+    assert_like((await call(platform, "GET", path)).json, example("monnify", "unpaid charge"))
     assert await MONNIFY.charge_status(platform, "TXN0001-1") == "PENDING"
     await platform.control("monnify/charges/TXN0001-1/pay", {})
     (webhook,) = await platform.webhooks(1)
@@ -249,8 +252,8 @@ async def test_a_hosted_charge(platform: Platform) -> None:
     assert (data["paymentSourceInformation"], data["destinationAccountInformation"]) == ({}, {})
     assert re.fullmatch(r"\d\d/\d\d/\d{4} \d{1,2}:\d\d:\d\d [AP]M", data["paidOn"])
     assert (data["amountPaid"], data["settlementAmount"]) == (1000, "984.00")
-    asked = await call(platform, "GET", f"/api/v2/transactions/{quote(own, safe='')}")
-    assert_like(asked.json, example("monnify", "transaction"))
+    asked = await call(platform, "GET", path)
+    assert_like(asked.json, example("monnify", "charge"))
     assert body_of(asked)["amountPaid"] == "1000.00"
     unknown = await call(platform, "GET", "/api/v2/transactions/MNFY%7C1%7C2%7C3")
     assert unknown.status == 404

@@ -67,12 +67,12 @@ class TestPaymentLink:
     async def test_request_with_the_customers_choice(
         self, flutterwave: Adapter, server: Scripted, channel: Channel, sent: str
     ) -> None:
-        server.answers(200, DOCUMENTED["payment_link"])
+        server.answers(200, DERIVED["payment_link"])
         await flutterwave.create_checkout(msgspec.structs.replace(ORDER, channel=channel))
         assert server.recorded[-1].json["payment_options"] == sent
 
     async def test_request(self, flutterwave: Adapter, server: Scripted) -> None:
-        server.answers(200, DOCUMENTED["payment_link"])
+        server.answers(200, DERIVED["payment_link"])
         link = HostedCheckout("https://checkout.flutterwave.com/v3/hosted/pay/1")
         assert await flutterwave.create_checkout(ORDER) == Done(link)
         [sent] = server.recorded
