@@ -19,8 +19,8 @@ from manilla.refunds import listing as listed_refunds
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.initiate import PaymentNotFound
 from manilla.refunds.listing import RefundFilter
-from manilla.refunds.refund import REASON_LENGTH_MAX, Refund
-from manilla.web import lists, money_story, record_list, timeline
+from manilla.refunds.refund import Refund
+from manilla.web import lists, money_story, record_list, refund_form, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import RecordList
@@ -28,6 +28,7 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 TEMPLATE, NEW = "queue_refund.html", "transaction_refund.html"
+REVIEW = "transaction_refund_review.html"
 QUEUE_ROWS = 200
 
 COLUMNS = listed_refunds.FIELDS.select(
@@ -40,23 +41,29 @@ async def show_new(request: PageRequest) -> PageResponse:
     return request.page(NEW, **await _about_payment(request))
 
 
+async def review_new(request: PageRequest) -> PageResponse:
+    about = await _about_payment(request)
+    try:
+        review = refund_form.reviewed(request, about["payment"])
+    except Refusal as refusal:
+        return request.form_with_errors(NEW, refusal, **about)
+    with_commission = request.form.is_checked("with_commission")
+    return request.page(REVIEW, **about, **review, with_commission=with_commission)
+
+
 async def start(request: PageRequest) -> PageResponse:
     """Starts a refund on the merchant's behalf, even if the merchant is disabled."""
     about = await _about_payment(request)
     payment: Payment = about["payment"]
     try:
-        given = request.form.text("amount")
-        amount = request.form.money("amount", payment.currency) if given else None
-        reason = request.form.required("reason", at_most=REASON_LENGTH_MAX)
-        refunded_before = request.form.integer("refunded_before")
-        initiate.refundable(payment, amount, refunded_before)
+        wanted = refund_form.read(request, payment)
         await request.confirm_identity()
         refund = await initiate.start(
             request.db,
             payment.trx_id,
-            None if amount is None else f"{amount.amount:f}",
-            reason,
-            refunded_before=refunded_before,
+            wanted.amount_text,
+            wanted.reason,
+            refunded_before=wanted.refunded_before,
             on_behalf=True,
             with_commission=request.form.is_checked("with_commission"),
         )

@@ -221,6 +221,7 @@ ROUTES = [
         step_up=True,
     ),
     Route("GET", "/transactions/{trx_id:str}/refund", refunds.show_new, OPERATIONS),
+    Route("POST", "/transactions/{trx_id:str}/refund/review", refunds.review_new, OPERATIONS),
     Route(
         "POST",
         "/transactions/{trx_id:str}/refund",

@@ -12,8 +12,7 @@ from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import DETAILS
 from manilla.refunds import initiate
 from manilla.refunds.books import RefundNotCovered, RefundRefused
-from manilla.refunds.refund import REASON_LENGTH_MAX
-from manilla.web import money_story, record_list, timeline
+from manilla.web import money_story, record_list, refund_form, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListFilter, RecordList
@@ -73,30 +72,39 @@ async def show_refund(request: PageRequest) -> PageResponse:
     return request.page("refund.html", **_about(request, await _story(request)))
 
 
+async def review_refund(request: PageRequest) -> PageResponse:
+    history = await _story(request)
+    try:
+        review = refund_form.reviewed(request, history.payment)
+    except Refusal as refusal:
+        return _rejected(request, history, refusal)
+    return request.page("refund_review.html", **_about(request, history), **review)
+
+
 async def refund(request: PageRequest) -> PageResponse:
     history = await _story(request)
     payment = history.payment
     try:
-        whole = not request.form.text("amount")
-        amount = None if whole else request.form.money("amount", payment.currency)
-        reason = request.form.required("reason", at_most=REASON_LENGTH_MAX)
-        refunded_before = request.form.integer("refunded_before")
-        initiate.refundable(payment, amount, refunded_before)
+        wanted = refund_form.read(request, payment)
         await request.confirm_identity()
         refund = await initiate.start(
             request.db,
             payment.trx_id,
-            None if amount is None else f"{amount.amount:f}",
-            reason,
-            refunded_before=refunded_before,
+            wanted.amount_text,
+            wanted.reason,
+            refunded_before=wanted.refunded_before,
         )
-    except initiate.RefundedMeanwhile as refusal:
-        return request.redirect(f"~/payments/{payment.trx_id}", failed=refusal.text)
     except Refusal as refusal:
-        about = _about(request, history)
-        return request.form_with_errors("refund.html", refusal, at=AT_AMOUNT, **about)
+        return _rejected(request, history, refusal)
     done = f"Refund of {money(refund.amount)} started."
     return request.redirect(f"~/payments/{payment.trx_id}", done=done)
+
+
+def _rejected(request: PageRequest, history: PaymentStory, refusal: Refusal) -> PageResponse:
+    if isinstance(refusal, initiate.RefundedMeanwhile):
+        return request.redirect(f"~/payments/{history.payment.trx_id}", failed=refusal.text)
+    about = _about(request, history)
+    return request.form_with_errors("refund.html", refusal, at=AT_AMOUNT, **about)
 
 
 async def _story(request: PageRequest) -> PaymentStory:

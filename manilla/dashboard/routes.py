@@ -192,6 +192,7 @@ ROUTES = [
     Route("GET", REFUND, refunds.show, VIEW),
     Route("POST", REFUND + "/query", money_story.query, MOVE_MONEY),
     Route("GET", PAYMENT + "/refund", payments.show_refund, MOVE_MONEY),
+    Route("POST", PAYMENT + "/refund/review", payments.review_refund, MOVE_MONEY),
     Route(
         "POST", PAYMENT + "/refund", payments.refund, MOVE_MONEY, step_up=True, checks_first=True
     ),

@@ -556,6 +556,9 @@ async def test_an_administrator_refunds_on_behalf_of_a_disabled_merchant_with_th
     assert "15.00" in text(await operations.get(path))
     given = {"amount": "", "reason": "Fault", "refunded_before": "0", "with_commission": "on"}
     assert (await support.post(path, given)).status == 403
+    review = text(await operations.post(f"{path}/review", given))
+    assert "Refund ₦1,015.00</button>" in review
+    assert (await shop.payment(started)).refundable.amount == 1000
     assert (await operations.post(path, given)).status == 303
     payment = await shop.payment(started)
     assert payment.refundable.minor == 0

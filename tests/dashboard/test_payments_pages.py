@@ -6,7 +6,7 @@ import zipfile
 from urllib.parse import urlencode
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
@@ -174,6 +174,22 @@ async def test_technical_events_of_a_payment_are_folded(dashboard: MerchantDashb
     assert "Notification created" in folded
 
 
+async def test_a_refund_is_reviewed_before_it_moves_money(dashboard: MerchantDashboard) -> None:
+    trx_id = await dashboard.pay_in(payment_amount=500)
+    address, before = f"{PAYMENTS}/{trx_id}/refund", await dashboard.balance()
+    form = (await dashboard.owner.get(address)).body.decode()
+    assert 'name="amount" type="text" autocomplete="off" value="500.00"' in form
+    given = {"amount": "125.5", "reason": "One was broken", "refunded_before": "0"}
+    review = (await dashboard.owner.post(f"{address}/review", given)).body.decode()
+    assert "Refund ₦125.50</button>" in review
+    assert "₦374.50" in review
+    assert '<input type="hidden" name="amount" value="125.50">' in review
+    too_much = await dashboard.owner.post(f"{address}/review", {**given, "amount": "501"})
+    assert too_much.status == 422
+    assert "At most ₦500.00" in too_much.body.decode()
+    assert await dashboard.balance() == before
+
+
 @pytest.mark.long
 async def test_a_user_refunds_a_part_on_a_phone(
     dashboard: MerchantDashboard, browser: Browser
@@ -181,9 +197,12 @@ async def test_a_user_refunds_a_part_on_a_phone(
     trx_id = await dashboard.pay_in(payment_amount=500, customer_name="Bola")
     async with dashboard.open_page(browser, f"{PAYMENTS}/{trx_id}", width=390) as page:
         await page.get_by_role("link", name="Refund").click()
+        await expect(page.get_by_label("Amount")).to_have_value("500.00")
         await page.get_by_label("Amount").fill("125.50")
         await page.get_by_label("Reason").fill("One was broken")
-        await page.get_by_role("button", name="Refund").click()
+        await page.get_by_role("button", name="Review refund").click()
+        await page.get_by_text("₦374.50").wait_for()
+        await page.get_by_role("button", name="Refund ₦125.50").click()
         await page.get_by_label("Your password").fill(PASSWORD)
         await page.get_by_role("button", name="Confirm").click()
         await page.get_by_text("Refund of ₦125.50 started.").wait_for()
