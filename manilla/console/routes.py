@@ -108,6 +108,13 @@ ROUTES = [
         MERCHANTS,
         is_page=False,
     ),
+    Route(
+        "GET",
+        DOSSIER + "/documents/{document:int}/content",
+        dossier.show_content,
+        MERCHANTS,
+        is_page=False,
+    ),
     Route("POST", "/merchants/{merchant:int}/checks", merchants.check, MERCHANTS, step_up=True),
     Route(
         "POST",

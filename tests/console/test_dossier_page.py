@@ -250,6 +250,16 @@ async def test_documents_are_downloaded_by_roles_that_decide_and_each_time_audit
         merchant_id,
     )
     assert reads == 1
+    assert (await people[ConsoleRole.SUPPORT].get(f"{path}/content")).status == 403
+    shown = await officer.get(f"{path}/content")
+    assert (shown.status, shown.body) == (200, PDF)
+    assert shown.headers["content-disposition"].startswith("inline;")
+    policy = shown.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src" not in policy
+    page = (await officer.get(_at(pending, f"/dossier?document={document.id}"))).body.decode()
+    assert f'src="/console{path}/content"' in page
+    assert "/content" not in (await officer.get(_at(pending, "/dossier"))).body.decode()
     assert (await officer.get(f"/merchants/1/dossier/documents/{2**62}")).status == 404
 
 
@@ -284,8 +294,7 @@ async def test_an_officer_reads_the_checklist_and_asks_for_information(
         await page.get_by_role("link", name="Download Certificate").click()
     download = await started.value
     assert download.suggested_filename.endswith(".pdf")
-    await page.get_by_text("Request information", exact=True).first.click()
-    await page.get_by_label("Note").first.fill("Please upload page 2.")
+    await page.get_by_label("Note").fill("Please upload page 2.")
     await page.get_by_role("button", name="Request information").press("Enter")
     await page.get_by_text("Requested.").wait_for()
     assert await accessibility_violations(page) == []

@@ -212,6 +212,7 @@ CONSOLE: dict[str, Effect] = {
     "GET /merchants/{merchant:int}/dossier": Effect.NOTHING,
     "POST /merchants/{merchant:int}/dossier/decide": Effect.MERCHANT,
     "GET /merchants/{merchant:int}/dossier/documents/{document:int}": Effect.NOTHING,
+    "GET /merchants/{merchant:int}/dossier/documents/{document:int}/content": Effect.NOTHING,
     "POST /merchants/{merchant:int}/level": Effect.PLATFORM,
     "POST /merchants/{merchant:int}/checks": Effect.MERCHANT,
     "POST /merchants/{merchant:int}/commission": Effect.PLATFORM,

@@ -8,7 +8,8 @@ from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantLevel, MerchantUpdate
 from manilla.web.exports import attachment
 from manilla.web.forms import BadForm
-from manilla.web.page_request import PageRequest
+from manilla.web.page_request import NO_STORE, PageRequest
+from manilla.web.serving.policy import content_policy
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -17,14 +18,21 @@ DONE = {
     DossierState.NEEDS_INFORMATION: "Requested. The merchant sees your note in the dashboard.",
     DossierState.REJECTED: "KYC rejected. The merchant sees your note in the dashboard.",
 }
+# Content security policy of the page that shows a document in a frame.
+FRAMING = content_policy(frames="'self'")
+# Content security policy of the document itself. Browsers display a PDF as an object.
+FRAMED = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 
 
 async def show(request: PageRequest) -> PageResponse:
     merchant = await merchants.get(request.db, merchant_number(request))
     view = await sections.view(request.db, merchant)
+    chosen = request.query.text("document")
     return request.page(
         "dossier.html",
+        headers={"Content-Security-Policy": FRAMING},
         view=view,
+        shown=next((each for each in view.documents if str(each.id) == chosen), None),
         merchant=merchant,
         events=await dossiers.history(request.db, merchant.id),
         decisions=dossiers.NEXT[view.dossier.state] if view.dossier else (),
@@ -61,9 +69,24 @@ async def set_level(request: PageRequest) -> PageResponse:
 
 
 async def send_document(request: PageRequest) -> PageResponse:
+    document, content = await _document(request)
+    return attachment(document.download_name, document.media_type, content)
+
+
+async def show_content(request: PageRequest) -> PageResponse:
+    """Sends a document that the browser displays. Its content runs no scripts in our pages."""
+    document, content = await _document(request)
+    headers = {
+        **NO_STORE,
+        "Content-Security-Policy": FRAMED,
+        "Content-Disposition": f'inline; filename="{document.download_name}"',
+    }
+    return PageResponse(content, media_type=document.media_type, headers=headers)
+
+
+async def _document(request: PageRequest) -> tuple[documents.Document, bytes]:
     about = merchant_number(request), int(request.parameter("document"))
     try:
-        document, content = await documents.read(request.db, request.services.keyring, *about)
+        return await documents.read(request.db, request.services.keyring, *about)
     except documents.DocumentNotFound:
         raise PageNotFound from None
-    return attachment(document.download_name, document.media_type, content)
