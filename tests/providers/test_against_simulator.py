@@ -2,7 +2,6 @@
 
 import msgspec
 import pytest
-from manilla_simulator.settings import CredentialsA, CredentialsB, CredentialsC
 
 from manilla.kit.http_client.client import HttpClient
 from manilla.kit.money import Money
@@ -23,20 +22,15 @@ from manilla.providers.port import (
     Unknown,
     WebhookEvent,
 )
+from tests import kinds
 from tests.providers.adapters import Adapters
 from tests.providers.conftest import ABC
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
 from tests.providers.simulated import SimulatorSetup, final_transfer
 
-KEYS: dict[str, dict[str, str]] = {
-    provider: {name: text for name, text in msgspec.to_builtins(account).items() if text}
-    for provider, account in (
-        ("providera", CredentialsA()),
-        ("providerb", CredentialsB()),
-        ("providerc", CredentialsC()),
-    )
-}
-KEYS["providerb"]["default_va_bank"] = "000017"
+EVERY_KIND = tuple(kinds.BY_PROVIDER)
+# Before a transfer, Paystack's adapter creates the recipient.
+LOST = [(provider, "transfer") for provider in EVERY_KIND] + [("paystack", "recipient")]
 
 
 def _claim(order: ChargeOrder | TransferOrder) -> Claim:
@@ -46,8 +40,8 @@ def _claim(order: ChargeOrder | TransferOrder) -> Claim:
 @pytest.fixture
 def adapters(client: HttpClient, setup: SimulatorSetup) -> Adapters:
     adapters = Adapters(client)
-    for provider, keys in KEYS.items():
-        adapters.add(provider, **keys, base_url=f"{setup.simulator_url}/{provider[-1]}")
+    for provider, kind in kinds.BY_PROVIDER.items():
+        adapters.add(provider, **kind.credentials(setup.simulator_url))
     return adapters
 
 
@@ -58,7 +52,7 @@ async def transfer(each: Adapter, account_number: str = "0690000031") -> Transfe
     assert isinstance(resolved, Done)
     return msgspec.structs.replace(
         TRANSFER,
-        reference=trx_ids.new(1),
+        reference=each.transfer_reference(trx_ids.new(1)),
         bank_code=bank_code,
         account_number=account_number,
         account_name=resolved.value.account_name,
@@ -103,12 +97,13 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
         assert sender == provider
 
 
-@pytest.mark.parametrize("provider", ABC)
+@pytest.mark.parametrize("provider", EVERY_KIND)
 async def test_test_account_numbers_force_their_outcome(adapters: Adapters, provider: str) -> None:
     each = adapters.of(provider)
     fails = await transfer(each, "0000000001")
     assert isinstance(await each.send(fails), Done)
-    assert await final_state(each, fails.reference) is TransferStatus.FAILED
+    failed = await final_transfer(each, fails.reference)
+    assert (failed.status, bool(failed.message)) == (TransferStatus.FAILED, True)
     unresolved = await each.resolve(await first_bank(each), "0000000002")
     assert isinstance(unresolved, Refused)
     assert unresolved.code is RefusalCode.INVALID_BENEFICIARY
@@ -139,8 +134,10 @@ async def test_a_bank_code_of_another_rail_is_rejected(adapters: Adapters) -> No
         assert answer.code is RefusalCode.INVALID_BENEFICIARY
 
 
-@pytest.mark.parametrize("provider", ABC)
-@pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
+@pytest.mark.parametrize("provider", EVERY_KIND)
+@pytest.mark.parametrize(
+    "fault", ["timeout_after_accept", "5xx_after_accept", "reset_after_accept"]
+)
 @pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
     adapters: Adapters,
@@ -155,23 +152,22 @@ async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
     assert await final_state(each, order.reference) is TransferStatus.DELIVERED
 
 
-@pytest.mark.parametrize("provider", ABC)
+@pytest.mark.parametrize(("provider", "call"), LOST)
+@pytest.mark.parametrize("fault", ["timeout_before", "5xx_before"])
 @pytest.mark.usefixtures("hanging_calls_end")
 async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
-    adapters: Adapters, setup: SimulatorSetup, provider: str
+    adapters: Adapters, setup: SimulatorSetup, provider: str, call: str, fault: str
 ) -> None:
     each = adapters.of(provider)
     order = await transfer(each)
-    await setup.control(
-        f"{provider}/faults", {"next": [{"call": "transfer", "fault": "timeout_before"}]}
-    )
+    await setup.control(f"{provider}/faults", {"next": [{"call": call, "fault": fault}]})
     assert isinstance(await each.send(order), Unknown)
     assert await final_state(each, order.reference) is TransferStatus.NOT_FOUND
     assert isinstance(await each.send(order), Done)
     assert await final_state(each, order.reference) is TransferStatus.DELIVERED
 
 
-@pytest.mark.parametrize("provider", ["providera", "providerc"])
+@pytest.mark.parametrize("provider", [each for each in EVERY_KIND if each != "providerb"])
 async def test_forged_webhooks_are_detected(
     adapters: Adapters, setup: SimulatorSetup, provider: str
 ) -> None:
@@ -245,7 +241,7 @@ async def test_a_paid_charge_is_refunded(
 async def test_wrong_credentials_are_neither_success_nor_refusal(
     adapters: Adapters, setup: SimulatorSetup
 ) -> None:
-    wrong = {**KEYS["providera"], "secret_key": "wrong"}
-    each = adapters.add("providera", **wrong, base_url=f"{setup.simulator_url}/a")
+    given = kinds.BY_PROVIDER["providera"].credentials(setup.simulator_url)
+    each = adapters.add("providera", **{**given, "secret_key": "wrong"})
     assert isinstance(await each.balance("NGN"), Unknown)
     assert isinstance(await each.send(TRANSFER), Unknown)

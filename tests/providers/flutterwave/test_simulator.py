@@ -17,8 +17,6 @@ from manilla.providers.port import (
     Forged,
     KnownAs,
     RefundState,
-    RefusalCode,
-    Refused,
     ReportedChargeStatus,
     ReportedRefundStatus,
     TransferOrder,
@@ -102,19 +100,6 @@ async def test_a_transfer_is_delivered(each: Adapter, setup: SimulatorSetup) -> 
     assert each.read_webhook({**headers, b"verif-hash": [b"x"]}, raw) == Forged()
 
 
-async def test_account_numbers_force_an_outcome(each: Adapter) -> None:
-    fails = await transfer(each, "0000000001")
-    assert isinstance(await each.send(fails), Done)
-    failed = await final(each, fails.reference)
-    assert (failed.status, bool(failed.message)) == (TransferStatus.FAILED, True)
-    unresolved = await each.resolve("044", "0000000002")
-    assert isinstance(unresolved, Refused)
-    assert unresolved.code is RefusalCode.INVALID_BENEFICIARY
-    poor = await each.send(await transfer(each, "0000000004"))
-    assert isinstance(poor, Refused)
-    assert poor.code is RefusalCode.PROVIDER_INSUFFICIENT_BALANCE
-
-
 async def test_a_transfer_that_waits_for_approval(each: Adapter, setup: SimulatorSetup) -> None:
     await setup.control("flutterwave/account", {"transfers_need_approval": True})
     order = await transfer(each)
@@ -159,26 +144,6 @@ async def test_a_transfer_comes_back(
     outcome = {"status": "reversed"} | ({"provider_status": word} if word else {})
     await setup.control(f"flutterwave/transfers/{order.reference}/settle", outcome)
     assert (await state(each, order.reference)).status is status
-
-
-@pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
-@pytest.mark.usefixtures("hanging_calls_end")
-async def test_an_accepted_transfer_without_an_answer_is_found(
-    each: Adapter, setup: SimulatorSetup, fault: str
-) -> None:
-    order = await transfer(each)
-    await setup.control("flutterwave/faults", {"next": [{"call": "transfer", "fault": fault}]})
-    assert isinstance(await each.send(order), Unknown)
-    assert (await final(each, order.reference)).status is TransferStatus.DELIVERED
-
-
-@pytest.mark.usefixtures("hanging_calls_end")
-async def test_a_lost_transfer_is_not_found(each: Adapter, setup: SimulatorSetup) -> None:
-    order = await transfer(each)
-    fault = {"next": [{"call": "transfer", "fault": "timeout_before"}]}
-    await setup.control("flutterwave/faults", fault)
-    assert isinstance(await each.send(order), Unknown)
-    assert (await state(each, order.reference)).status is TransferStatus.NOT_FOUND
 
 
 @pytest.mark.parametrize(
@@ -312,13 +277,6 @@ async def test_a_duplicate_charge_is_unknown(each: Adapter) -> None:
     order = charge()
     assert isinstance(await each.create_checkout(order), Done)
     assert isinstance(await each.create_checkout(order), Unknown)
-
-
-async def test_forged_webhooks_are_detected(each: Adapter, setup: SimulatorSetup) -> None:
-    await setup.control("flutterwave/faults", {"webhooks": {"mode": "forge"}})
-    assert isinstance(await each.send(await transfer(each)), Done)
-    _, headers, raw = await setup.webhook()
-    assert each.read_webhook(headers, raw) == Forged()
 
 
 async def test_wrong_keys(client: HttpClient, setup: SimulatorSetup) -> None:

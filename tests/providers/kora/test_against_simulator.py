@@ -101,15 +101,6 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     assert kora.read_webhook(headers, raw.replace(b"NGN", b"USD")) == Forged()
 
 
-async def test_forced_outcomes(kora: Adapter, setup: SimulatorSetup) -> None:
-    fails = transfer_order(setup, "0000000001")
-    assert isinstance(await kora.send(fails), Done)
-    assert (await transfer_state(kora, fails)).status is TransferStatus.FAILED
-    unresolved = await kora.resolve("044", "0000000002")
-    assert isinstance(unresolved, Refused)
-    assert unresolved.code is RefusalCode.INVALID_BENEFICIARY
-
-
 @pytest.mark.parametrize("status", [400, 409])
 async def test_a_rejected_payout_does_not_exist(
     kora: Adapter, setup: SimulatorSetup, status: int
@@ -139,29 +130,6 @@ async def test_a_payout_that_comes_back(
     await setup.control(f"kora/transfers/{order.reference}/settle", settled)
     expected = TransferStatus.RETURNED if word else TransferStatus.FAILED
     assert (await transfer_state(kora, order)).status is expected
-
-
-@pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
-@pytest.mark.usefixtures("hanging_calls_end")
-async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
-    kora: Adapter, setup: SimulatorSetup, fault: str
-) -> None:
-    await setup.control("kora/faults", {"next": [{"call": "transfer", "fault": fault}]})
-    order = transfer_order(setup)
-    assert isinstance(await kora.send(order), Unknown)
-    assert (await transfer_state(kora, order)).status is TransferStatus.DELIVERED
-
-
-@pytest.mark.usefixtures("hanging_calls_end")
-async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
-    kora: Adapter, setup: SimulatorSetup
-) -> None:
-    await setup.control("kora/faults", {"next": [{"call": "transfer", "fault": "timeout_before"}]})
-    order = transfer_order(setup)
-    assert isinstance(await kora.send(order), Unknown)
-    assert (await transfer_state(kora, order)).status is TransferStatus.NOT_FOUND
-    assert isinstance(await kora.send(order), Done)
-    assert (await transfer_state(kora, order)).status is TransferStatus.DELIVERED
 
 
 @pytest.mark.parametrize("field", ["both", "reference", "payment_reference"])
@@ -245,13 +213,6 @@ async def test_a_webhook_with_another_signature_is_rejected_and_logged(
     with structlog.testing.capture_logs() as logs:
         assert kora.read_webhook(headers, raw) == Forged()
     assert [each["event"] for each in logs] == ["kora_webhook_signed_differently"]
-
-
-async def test_forged_webhooks_are_detected(kora: Adapter, setup: SimulatorSetup) -> None:
-    await setup.control("kora/faults", {"webhooks": {"mode": "forge"}})
-    assert isinstance(await kora.send(transfer_order(setup)), Done)
-    _, headers, raw = await setup.webhook()
-    assert kora.read_webhook(headers, raw) == Forged()
 
 
 async def test_wrong_credentials_are_neither_success_nor_refusal(

@@ -29,7 +29,6 @@ from manilla.providers.port import (
     ReportedChargeStatus,
     ReportedRefundStatus,
     TransferOrder,
-    TransferState,
     TransferStatus,
     Unknown,
     Unreadable,
@@ -98,44 +97,6 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     assert len(event.session_id) == 30
     assert each.read_webhook(headers, raw + b"\n") == Forged()
     assert sender == "monnify"
-
-
-async def test_account_numbers_force_their_outcome(each: Monnify) -> None:
-    fails = await transfer(each, "0000000001")
-    assert isinstance(await each.send(fails), Done)
-    assert await final_state(each, fails.reference) is TransferStatus.FAILED
-    bank = (await transfer(each)).bank_code
-    unresolved = await each.resolve(bank, "0000000002")
-    assert isinstance(unresolved, Refused)
-    assert unresolved.code is RefusalCode.INVALID_BENEFICIARY
-    poor = await each.send(await transfer(each, "0000000004"))
-    assert isinstance(poor, Refused)
-    assert poor.code is RefusalCode.PROVIDER_INSUFFICIENT_BALANCE
-
-
-@pytest.mark.parametrize("fault", ["timeout_after_accept", "5xx_after_accept"])
-@pytest.mark.usefixtures("hanging_calls_end")
-async def test_a_transfer_accepted_without_a_response_is_unknown_and_then_found(
-    each: Monnify, setup: SimulatorSetup, fault: str
-) -> None:
-    order = await transfer(each)
-    await setup.control("monnify/faults", {"next": [{"call": "transfer", "fault": fault}]})
-    assert isinstance(await each.send(order), Unknown)
-    assert await final_state(each, order.reference) is TransferStatus.DELIVERED
-
-
-@pytest.mark.usefixtures("hanging_calls_end")
-async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
-    each: Monnify, setup: SimulatorSetup
-) -> None:
-    order = await transfer(each)
-    faults = {"next": [{"call": "transfer", "fault": "timeout_before"}]}
-    await setup.control("monnify/faults", faults)
-    assert isinstance(await each.send(order), Unknown)
-    not_found = Done(TransferState(TransferStatus.NOT_FOUND))
-    assert await each.transfer_state(order.reference) == not_found
-    assert isinstance(await each.send(order), Done)
-    assert await final_state(each, order.reference) is TransferStatus.DELIVERED
 
 
 async def test_a_duplicate_may_give_the_first_result(each: Monnify, setup: SimulatorSetup) -> None:

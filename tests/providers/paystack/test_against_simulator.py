@@ -137,19 +137,10 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     assert isinstance(await paystack.send(order), Unknown)  # The reference has been used before.
 
 
-async def test_account_numbers_force_their_outcome(paystack: Adapter) -> None:
-    fails = transfer_order("0000000001")
-    assert isinstance(await paystack.send(fails), Done)
-    assert (await final_state(paystack, fails)).status is TransferStatus.FAILED
-    unresolved = await paystack.resolve("044", "0000000002")
-    assert isinstance(unresolved, Refused)
-    assert unresolved.code is RefusalCode.INVALID_BENEFICIARY
+async def test_an_unknown_bank_is_rejected(paystack: Adapter) -> None:
     unknown_bank = await paystack.resolve("000013", "0690000031")
     assert isinstance(unknown_bank, Refused)
     assert unknown_bank.code is RefusalCode.INVALID_BENEFICIARY
-    poor = await paystack.send(transfer_order("0000000004"))
-    assert isinstance(poor, Refused)
-    assert poor.code is RefusalCode.PROVIDER_INSUFFICIENT_BALANCE
 
 
 @pytest.mark.parametrize(
@@ -193,31 +184,6 @@ async def test_a_delivered_transfer_comes_back(paystack: Adapter, setup: Simulat
     event = await webhook(paystack, setup)
     assert isinstance(event, WebhookEvent)
     assert event.claims_status is TransferStatus.RETURNED
-
-
-@pytest.mark.parametrize(
-    "fault", ["timeout_after_accept", "5xx_after_accept", "reset_after_accept"]
-)
-@pytest.mark.usefixtures("hanging_calls_end")
-async def test_a_transfer_without_an_answer_is_found(
-    paystack: Adapter, setup: SimulatorSetup, fault: str
-) -> None:
-    await setup.control("paystack/faults", {"next": [{"call": "transfer", "fault": fault}]})
-    order = transfer_order()
-    assert isinstance(await paystack.send(order), Unknown)
-    assert (await final_state(paystack, order)).status is TransferStatus.DELIVERED
-
-
-@pytest.mark.parametrize("call", ["recipient", "transfer"])
-async def test_a_lost_transfer_is_not_found_and_can_be_sent_again(
-    paystack: Adapter, setup: SimulatorSetup, call: str
-) -> None:
-    await setup.control("paystack/faults", {"next": [{"call": call, "fault": "5xx_before"}]})
-    order = transfer_order()
-    assert isinstance(await paystack.send(order), Unknown)
-    assert (await transfer_state(paystack, order)).status is TransferStatus.NOT_FOUND
-    assert isinstance(await paystack.send(order), Done)
-    assert (await final_state(paystack, order)).status is TransferStatus.DELIVERED
 
 
 async def test_a_hosted_charge_is_paid(paystack: Adapter, setup: SimulatorSetup) -> None:
