@@ -11,6 +11,7 @@ import msgspec
 from manilla.audit.decided import PAYOUT_FILES, SAVED_ACCOUNTS, SETTLEMENT_ACCOUNTS, Decided
 from manilla.ledger.invariants import Invariant
 from manilla.ledger.posting import SOURCES, PostingSource, kind_without_suffix
+from manilla.platform import settings
 from manilla.proofs.verify import NUMBERED_HERE
 
 
@@ -317,6 +318,10 @@ ARRIVALS = Listing(
            detail ->> 'last_link' AS last_link
       FROM audit WHERE action = 'cell.move.arrive' ORDER BY id""",
 )
+_DEFAULTS = ", ".join(
+    "('{}', '{}')".format(name, settings.render(default).replace("'", "''"))
+    for name, default in msgspec.structs.asdict(settings.PlatformSettings()).items()
+)
 DECISIONS: tuple[Invariant, ...] = (
     Invariant(
         "payouts_were_approved_by_a_second_person",
@@ -344,6 +349,19 @@ DECISIONS: tuple[Invariant, ...] = (
                 WHERE l.subject = 'approval:' || a.id AND l.actor_name = a.decided_name
                   AND l.action = CASE a.status WHEN 'approved' THEN 'approval.approve'
                                                ELSE 'approval.refuse' END)""",
+    ),
+    Invariant(
+        "settings_are_in_the_audit_log",
+        "Each platform setting has the value of its last audit entry, or its default.",
+        f"""
+        SELECT d.key, s.value, last.value AS value_in_audit_log, d.value AS default_value
+          FROM (VALUES {_DEFAULTS}) AS d (key, value)
+          LEFT JOIN setting s USING (key)
+          LEFT JOIN LATERAL (
+               SELECT a.detail #>> ARRAY['changed', d.key, 'after'] AS value FROM audit a
+                WHERE a.action = 'setting.change' AND a.subject = 'setting:' || d.key
+                ORDER BY a.id DESC LIMIT 1) AS last ON true
+         WHERE coalesce(s.value, d.value) <> coalesce(last.value, d.value)""",
     ),
 )
 

@@ -14,6 +14,7 @@ from manilla.kit.db import Connection
 from manilla.ledger.invariants import merchants_elsewhere
 from manilla.ledger.trx_ids import TRX_IDS
 from manilla.proofs.access import ACCESS
+from manilla.proofs.checks import DECISIONS, DESTINATIONS
 from manilla.proofs.verify import Account, Seal
 
 # A transaction that was open when the seal was made can have rows with an earlier time.
@@ -125,7 +126,7 @@ SMALL = (
     "open_transfers_are_within_the_term",
     "notifications_were_kept_for_90_days",
     "merchants_elsewhere_have_moved",
-    *(rule.name for rule in ACCESS),
+    *(rule.name for rule in (*ACCESS, *DECISIONS, *DESTINATIONS)),
 )
 
 

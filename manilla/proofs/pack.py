@@ -378,5 +378,6 @@ async def _facts(
         "links": len(verified.links),
         "chain_head": verified.head,
         "expected": list(options.expected),
+        "expected_audit_head": None if options.audit_head is None else str(options.audit_head),
         "provider_balances_are_checked": not options.is_development,
     }

@@ -6,6 +6,8 @@ import pytest
 
 from manilla.kit.db import Database
 from manilla.ledger import invariants
+from manilla.platform import settings as settings_module
+from manilla.platform.settings import PlatformSettings
 from manilla.proofs import chain, checks, pack, tables
 from manilla.proofs.pack import Pack, PackOptions
 from manilla.settings import Settings
@@ -185,3 +187,23 @@ async def test_rows_that_excuse_no_finding(owner: Database, story: LedgerStory) 
     async with rolled_back(owner, sql) as connection:
         found = [await invariants.find(connection, each) for each in checks.EXCUSES]
         assert [finding.name for finding in found if finding.count] == []
+
+
+async def test_settings_that_were_changed_without_an_audit_entry(
+    owner: Database, story: LedgerStory
+) -> None:
+    await settings_module.change(story.db, "settlement_hour", "7")
+    for change in (
+        "UPDATE setting SET value = '8' WHERE key = 'settlement_hour'",
+        "DELETE FROM setting WHERE key = 'settlement_hour'",
+        "INSERT INTO setting (key, value) VALUES ('rate_limit_per_minute', '1000000')",
+    ):
+        async with rolled_back(owner, change) as connection:
+            found = [await invariants.find(connection, rule) for rule in checks.DECISIONS]
+            broken = [each.name for each in found if each.count]
+            assert broken == ["settings_are_in_the_audit_log"], change
+    default = settings_module.render(PlatformSettings().settlement_hour)
+    await settings_module.change(story.db, "settlement_hour", default)
+    async with rolled_back(owner, "SELECT") as connection:
+        found = [await invariants.find(connection, rule) for rule in checks.DECISIONS]
+        assert [each.name for each in found if each.count] == []

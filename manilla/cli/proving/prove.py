@@ -207,6 +207,11 @@ def _report(collected: Pack) -> Iterator[str]:
     )
     yield ""
     yield "Keep the values of `chain_head` and `audit_head` outside of this installation."
+    if not (collected.facts["expected"] and collected.facts["expected_audit_head"]):
+        yield (
+            "**This run does not find a chain that was cut or made again, because the heads of an "
+            "earlier pack are missing (`--expect`, `--audit-kept`).**"
+        )
     yield "Run `python verify.py DATABASE_URL` to recompute balances and chain without Manilla."
     yield ""
     yield "| | |"
