@@ -1,5 +1,6 @@
 """Pages for the platform settings: each setting's value, default and last change."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,7 +13,8 @@ from manilla.audit.entry import AuditEntry
 from manilla.console.responses import done_or_asked
 from manilla.kit.amount_input import parse_number
 from manilla.kit.errors import Refusal
-from manilla.kit.money import MoneyError
+from manilla.kit.money import Money, MoneyError
+from manilla.merchants.merchants import MerchantLevel
 from manilla.platform import settings
 from manilla.platform.settings import WEEKDAYS, Bounds, Setting
 from manilla.web import display
@@ -22,7 +24,8 @@ from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
 DAYS = "payout_days"
-UNITS = ("_seconds", "_minutes", "_retention_days", "_retention_years")
+UNITS = ("_seconds", "_minutes", "_hours", "_retention_days", "_retention_years")
+OTHER_UNITS = {"rate_limit_per_minute": "requests per minute"}
 DAY_NAMES = dict(
     zip(
         WEEKDAYS,
@@ -31,18 +34,29 @@ DAY_NAMES = dict(
     )
 )
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("API", ("signature_required", "timestamp_tolerance_seconds", "rate_limit_per_minute")),
+    ("Approvals", ("second_factor_for_money", "adjustment_limits")),
     (
-        "Safety",
+        "Payments",
         (
-            "signature_required",
-            "timestamp_tolerance_seconds",
-            "rate_limit_per_minute",
-            "second_factor_for_money",
-            "adjustment_limits",
+            "checkout_minutes",
+            "checkout_choice",
+            "customer_email_fallback",
+            "sandbox_complete_seconds",
         ),
     ),
     ("Payouts", ("withdrawals_enabled", "payouts_held", DAYS, "kyc_required", "phone_required")),
-    ("Payments", ("checkout_minutes", "checkout_choice", "sandbox_complete_seconds")),
+    ("Settlements", ("settlement_hour", "holidays", "settlement_account_wait_hours")),
+    (
+        "Limits of merchants",
+        tuple(
+            f"{period}{what}_limits_{level}"
+            for level in MerchantLevel
+            for what in ("payment", "payout")
+            for period in ("", "daily_")
+        ),
+    ),
+    ("Email alerts", ("large_payouts", "low_balances")),
     (
         "Retention",
         (
@@ -59,6 +73,13 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("site_name", "site_logo", "site_url", "gateway_name", "gateway_description"),
     ),
 )
+# The settings that contain an amount per currency, and what no amount means.
+AMOUNTS = {
+    "adjustment_limits": "None",
+    "large_payouts": "No emails",
+    "low_balances": "No emails",
+    **dict.fromkeys(settings.MERCHANT_LIMITS, "No limit"),
+}
 
 
 class SettingRow(msgspec.Struct, frozen=True):
@@ -81,11 +102,15 @@ class SettingRow(msgspec.Struct, frozen=True):
         return [(value, display.title(value)) for value in self.bounds.values]
 
     @property
+    def unit(self) -> str:
+        return _unit(self.setting.key)
+
+    @property
     def limits(self) -> str:
         """Returns a description of the allowed values, or "" if there are no limits."""
-        if self.setting.key == "adjustment_limits":
+        if self.setting.key in AMOUNTS:
             return "A whole amount for each currency, such as NGN:10000000,USD:10000."
-        unit, words = _unit(self.setting.key), self.bounds.words
+        unit, words = self.unit, self.bounds.words
         if self.setting.key == DAYS or not words:
             return ""
         words = words.replace("a whole number", f"whole {unit}") if unit else words
@@ -94,9 +119,7 @@ class SettingRow(msgspec.Struct, frozen=True):
 
 async def show_all(request: PageRequest) -> PageResponse:
     rows = {row.setting.key: row for row in await _rows(request)}
-    grouped = [(title, [rows.pop(key) for key in keys]) for title, keys in GROUPS]
-    if rows:
-        grouped.append(("Other", list(rows.values())))
+    grouped = [(title, [rows[key] for key in keys]) for title, keys in GROUPS]
     return request.page("settings.html", groups=grouped)
 
 
@@ -176,22 +199,43 @@ def _without_groups(text: str) -> str:
 
 def _readable(key: str, value: str) -> str:
     """Formats a setting's value for display."""
-    if key == DAYS:
-        days = [DAY_NAMES[day] for day in value.split(",") if day]
-        return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No days"
-    if key == "adjustment_limits":
+    if key in AMOUNTS:
         limits = settings.parse_limits(value)
-        return ", ".join(f"{limit:,} {currency}" for currency, limit in limits.items()) or "None"
-    if settings.bounds(key).is_switch:
+        amounts = (str(Money.of(limit, currency)) for currency, limit in limits.items())
+        return ", ".join(amounts) or AMOUNTS[key]
+    if key in FORMATS:
+        return FORMATS[key](value)
+    bounds = settings.bounds(key)
+    if bounds.is_switch:
         return "Yes" if value == "true" else "No"
-    if settings.bounds(key).is_number:
+    if bounds.is_number:
         return f"{int(value):,} {_unit(key)}".rstrip()
-    return value
+    return display.title(value) if bounds.values else value
+
+
+def _weekdays(value: str) -> str:
+    days = [DAY_NAMES[day] for day in value.split(",") if day]
+    return "Every day" if len(days) == len(WEEKDAYS) else ", ".join(days) or "No days"
+
+
+def _holidays(value: str) -> str:
+    return ", ".join(display.shown_value(day) for day in value.split(",") if day) or "None"
+
+
+def _hour(value: str) -> str:
+    return f"{int(value):02}:00"
+
+
+FORMATS: dict[str, Callable[[str], str]] = {
+    DAYS: _weekdays,
+    "holidays": _holidays,
+    "settlement_hour": _hour,
+}
 
 
 def _unit(key: str) -> str:
-    """Returns the unit of a duration setting, such as `seconds`, or "" for other settings."""
-    return key.rpartition("_")[2] if key.endswith(UNITS) else ""
+    """Returns the unit of a number, such as `seconds`, or "" if it has none."""
+    return key.rpartition("_")[2] if key.endswith(UNITS) else OTHER_UNITS.get(key, "")
 
 
 def _title(key: str) -> str:
@@ -200,5 +244,7 @@ def _title(key: str) -> str:
         .replace("_", " ")
         .replace("kyc", "KYC")
         .replace("url", "URL")
+        .replace(" unverified", ", unverified merchants")
+        .replace(" verified", ", verified merchants")
     )
     return words[:1].upper() + words[1:]

@@ -309,6 +309,8 @@ async def test_settings_show_who_changed_them_and_can_be_reset(
         assert f"/settings/{setting.key}" in page
         assert (await visitor.get(f"/settings/{setting.key}")).status == 200
     assert "<strong>30 days</strong>" in page
+    for value in ("120 requests per minute", "24 hours", "08:00", "₦10,000,000.00", "No limit"):
+        assert f"<strong>{value}</strong>" in page
     assert "<code>manilla archive run</code>" in page
     at = "/settings/rate_limit_per_minute"
     for wrong in ("0", "100000001", "many", "", "1.5", "1500,50", "1,5"):
