@@ -20,10 +20,11 @@ from manilla.refunds.books import RefundRefused
 from manilla.refunds.initiate import PaymentNotFound
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import Refund
-from manilla.web import lists, money_story, record_list, refund_form, timeline
+from manilla.web import lists, money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import RecordList
+from manilla.web.refunds import form as refund_form
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -44,7 +45,7 @@ async def show_new(request: PageRequest) -> PageResponse:
 async def review_new(request: PageRequest) -> PageResponse:
     about = await _about_payment(request)
     try:
-        review = refund_form.reviewed(request, about["payment"])
+        review = refund_form.review(request, about["payment"])
     except Refusal as refusal:
         return request.form_with_errors(NEW, refusal, **about)
     with_commission = request.form.is_checked("with_commission")

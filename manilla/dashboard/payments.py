@@ -12,10 +12,11 @@ from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import DETAILS
 from manilla.refunds import initiate
 from manilla.refunds.books import RefundNotCovered, RefundRefused
-from manilla.web import money_story, record_list, refund_form, timeline
+from manilla.web import money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListFilter, RecordList
+from manilla.web.refunds import form as refund_form
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
@@ -75,7 +76,7 @@ async def show_refund(request: PageRequest) -> PageResponse:
 async def review_refund(request: PageRequest) -> PageResponse:
     history = await _story(request)
     try:
-        review = refund_form.reviewed(request, history.payment)
+        review = refund_form.review(request, history.payment)
     except Refusal as refusal:
         return _rejected(request, history, refusal)
     return request.page("refund_review.html", **_about(request, history), **review)

@@ -56,7 +56,7 @@ async def invite(request: PageRequest) -> PageResponse:
 async def withdraw(request: PageRequest) -> PageResponse:
     number = int(request.parameter("invitation"))
     await invitations.withdraw(request.db, request.merchant_id, number)
-    return request.redirect("/team", done="Invitation withdrawn.")
+    return request.redirect("/team", done="Invitation canceled.")
 
 
 async def change_role(request: PageRequest) -> PageResponse:

@@ -1,4 +1,4 @@
-"""The form for a refund of a payment, which dashboard and console share, and its review."""
+"""The form for a refund of a payment, and its review."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def read(request: PageRequest, payment: Payment) -> RefundForm:
     return RefundForm(amount, reason, refunded_before)
 
 
-def reviewed(request: PageRequest, payment: Payment) -> dict[str, Any]:
+def review(request: PageRequest, payment: Payment) -> dict[str, Any]:
     """Returns the values of the review page, and the fields that its form submits again."""
     wanted = read(request, payment)
     kept = [pair for pair in request.form.pairs() if pair[0] not in ("csrf", "amount")]

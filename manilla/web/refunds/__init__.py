@@ -1,0 +1,1 @@
+"""The form for refunds, which dashboard and console share."""
