@@ -21,7 +21,7 @@ _IS_EXCUSED = """(
                       WHERE a.merchant_id = t.merchant_id AND a.action = 'cell.move.arrive'))"""
 
 
-class Decided(msgspec.Struct, frozen=True):
+class DecidedRows(msgspec.Struct, frozen=True):
     """A table whose rows people decide on. In its SQL, `t` is the row."""
 
     table: str
@@ -59,27 +59,16 @@ class Decided(msgspec.Struct, frozen=True):
         )
 
 
-SETTLEMENT_ACCOUNTS = Decided(
+SETTLEMENT_ACCOUNTS = DecidedRows(
     "settlement_account",
     "settlement_account",
     r"concat_ws(E'\n', t.environment, t.currency, t.method_code, t.beneficiary::text)",
     "t.created_at",
 )
 
-SAVED_ACCOUNTS = Decided(
+SAVED_ACCOUNTS = DecidedRows(
     "payout_account",
     "account",
     r"concat_ws(E'\n', t.method_code, t.beneficiary::text)",
     "t.created_at",
-)
-
-PAYOUT_FILES = Decided(
-    "payout_batch",
-    "batch",
-    r"""concat_ws(E'\n', t.environment, t.currency, t.method_id, (
-        SELECT string_agg(concat_ws(E'\t', r.number, r.amount_minor, r.bank_code,
-                                    r.account_number, r.ref_trx), E'\n' ORDER BY r.number)
-          FROM payout_batch_row r
-         WHERE r.merchant_id = t.merchant_id AND r.batch_id = t.id))""",
-    "coalesce(t.asked_at, t.confirmed_at)",
 )

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 import msgspec
 
 from manilla.audit import audit
-from manilla.audit.decided import PAYOUT_FILES
 from manilla.bulk import coverage, store, transitions
 from manilla.bulk.store import (
     Batch,
@@ -174,7 +173,7 @@ async def _start(
 ) -> None:
     await transitions.start(connection, batch, by.email)
     await jobs.put(connection, batch.merchant_id, PAY, batch.id)
-    rows = await PAYOUT_FILES.digest_of(connection, batch.merchant_id, batch.id)
+    rows = await store.PAYOUT_FILES.digest_of(connection, batch.merchant_id, batch.id)
     await _record(connection, batch, action, total=cost, destination=rows, **detail)
 
 
@@ -183,7 +182,7 @@ async def _ask(connection: Connection, batch: Batch, by: Decider, cost: Money) -
     await transitions.ask(connection, batch, by.person_id, by.email, second_person.REQUEST_LASTS)
     wait = second_person.REQUEST_LASTS.total_seconds()
     await jobs.put(connection, batch.merchant_id, PAY, batch.id, in_seconds=wait)
-    rows = await PAYOUT_FILES.digest_of(connection, batch.merchant_id, batch.id)
+    rows = await store.PAYOUT_FILES.digest_of(connection, batch.merchant_id, batch.id)
     await _record(connection, batch, "bulk.ask", total=cost, destination=rows)
     if batch.environment is Environment.PRODUCTION:
         await second_person.mail_team(
@@ -287,7 +286,7 @@ async def approve(db: Database, tenant: Tenant, batch_id: str, *, by: Decider) -
 
 async def is_as_confirmed(db: Database | Connection, batch: Batch) -> bool:
     """Returns False if rows were changed in the database after a user has confirmed them."""
-    return await PAYOUT_FILES.check(db, batch.merchant_id, batch.id)
+    return await store.PAYOUT_FILES.check(db, batch.merchant_id, batch.id)
 
 
 async def reject_altered(db: Database, batch: Batch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.audit.decided import DecidedRows
 from manilla.kit import deadline
 from manilla.kit.db import Connection, Database
 from manilla.kit.environment import Environment
@@ -17,6 +18,18 @@ from manilla.ledger.scope import Tenant
 
 INSERTED_AT_ONCE = 1_000
 WAITING_MAX = 100
+
+
+PAYOUT_FILES = DecidedRows(
+    "payout_batch",
+    "batch",
+    r"""concat_ws(E'\n', t.environment, t.currency, t.method_id, (
+        SELECT string_agg(concat_ws(E'\t', r.number, r.amount_minor, r.bank_code,
+                                    r.account_number, r.ref_trx), E'\n' ORDER BY r.number)
+          FROM payout_batch_row r
+         WHERE r.merchant_id = t.merchant_id AND r.batch_id = t.id))""",
+    "coalesce(t.asked_at, t.confirmed_at)",
+)
 
 
 class BatchKind(StrEnum):

@@ -8,7 +8,8 @@ from datetime import datetime
 
 import msgspec
 
-from manilla.audit.decided import PAYOUT_FILES, SAVED_ACCOUNTS, SETTLEMENT_ACCOUNTS, Decided
+from manilla.audit.decided import SAVED_ACCOUNTS, SETTLEMENT_ACCOUNTS, DecidedRows
+from manilla.bulk.store import PAYOUT_FILES
 from manilla.ledger.invariants import Invariant
 from manilla.ledger.posting import SOURCES, PostingSource, kind_without_suffix
 from manilla.platform import settings
@@ -124,7 +125,7 @@ COMPLETENESS: tuple[Invariant, ...] = (
 )
 
 
-def _as_decided(name: str, promise: str, decided: Decided, where: str = "true") -> Invariant:
+def _as_decided(name: str, promise: str, decided: DecidedRows, where: str = "true") -> Invariant:
     return Invariant(
         name,
         promise,

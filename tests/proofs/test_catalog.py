@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -328,12 +329,19 @@ async def test_a_restored_database_has_the_same_catalog(
         await connection.execute(f"CREATE DATABASE restored OWNER {OWNER} TEMPLATE template0")
     dump, restore = cluster.binaries / "pg_dump", cluster.binaries / "psql"
     source, target = (cluster.url(SUPERUSER, name) for name in (NAME, "restored"))
-    words = [f"{restore}", target, "-q", "-v", "ON_ERROR_STOP=1"]
-    sql = await asyncio.to_thread(subprocess.check_output, [f"{dump}", source])
-    await asyncio.to_thread(subprocess.check_output, words, input=sql)
+    dumped = await _run([dump, source])
+    await _run([restore, target, "-q", "-v", "ON_ERROR_STOP=1"], dumped)
     db = await Database.open(target, size=1, name="tests")
     try:
         async with db.read_only() as connection:
             assert (await _problems(connection), await _broken(connection)) == ([], [])
     finally:
         await db.close()
+
+
+async def _run(words: list[str | Path], text: str = "") -> str:
+    def run() -> str:
+        done = subprocess.run(words, input=text, capture_output=True, check=True, text=True)
+        return done.stdout
+
+    return await asyncio.to_thread(run)
