@@ -108,11 +108,11 @@ async def settle_in_sandbox(
 
 async def transfer_in_sandbox(
     db: Database, merchant_id: int, trx_id: str, sent: Callable[[Money], Money]
-) -> bool:
+) -> None:
     """Applies the merchant's rules for wrong amounts to a test transfer.
 
-    `sent` computes the transfer's amount from the requested amount. Returns False if no account is
-    waiting for a transfer, for example after a double click. An amount that the rules hold for
+    `sent` computes the transfer's amount from the requested amount. Nothing happens if no account
+    is waiting for a transfer, for example after a double click. An amount that the rules hold for
     review is rejected, because no administrator reviews sandbox payments.
     """
     async with db.transaction() as connection:
@@ -121,13 +121,12 @@ async def transfer_in_sandbox(
         charge = await _open_charge(connection, payment)
         is_closed = state_of(payment) is PaymentState.SUCCESS
         if charge is None or not charge.is_bank_transfer or is_closed:
-            return False
+            return
         paid = sent(charge.amount)
         received = await wrong_amounts.received_amount(connection, payment, charge, paid)
         if received.obstacle() is not None:
             raise HeldInProduction
         await _accept_in_sandbox(connection, received)
-        return True
 
 
 async def let_expire_in_sandbox(

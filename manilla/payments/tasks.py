@@ -1,5 +1,6 @@
 """Payment jobs: completion in the sandbox, expiry, and status queries of charges."""
 
+import contextlib
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -51,10 +52,14 @@ class PaymentTasks:
         }
 
     async def complete_in_sandbox(self, job: Job) -> None:
-        """Completes a payment, or applies the late test transfer of a failed payment."""
+        """Completes a pending payment, or applies the late test transfer of a failed payment."""
         payment = await store.payment(self._db, job.merchant_id, job.subject)
         assert payment is not None
-        if payment.status is PaymentStatus.FAILED and await self._transfer_late(job):
+        if payment.status is PaymentStatus.FAILED:
+            with contextlib.suppress(states.HeldInProduction):
+                await states.transfer_in_sandbox(
+                    self._db, job.merchant_id, job.subject, sandbox_amounts.exactly
+                )
             return
         code = sandbox_amounts.failure(payment)
         if code is None and await self._was_declined(payment):
@@ -63,15 +68,6 @@ class PaymentTasks:
             return
         event = PaymentEvent.PAID if code is None else PaymentEvent.DECLINED
         await states.settle_in_sandbox(self._db, job.merchant_id, job.subject, event, code)
-
-    async def _transfer_late(self, job: Job) -> bool:
-        """Returns whether the payment has an account that waits for a test transfer."""
-        try:
-            return await states.transfer_in_sandbox(
-                self._db, job.merchant_id, job.subject, sandbox_amounts.exactly
-            )
-        except states.HeldInProduction:
-            return True
 
     async def _was_declined(self, payment: Payment) -> bool:
         """Whether the customer's last attempt was declined, and the customer did not try again."""
