@@ -28,10 +28,6 @@ def stays_pending(payment: NewPayment) -> bool:
     return payment.scenario is Scenario.PENDING
 
 
-def exactly(requested: Money) -> Money:
-    return requested
-
-
 def too_little(requested: Money) -> Money:
     """Returns what a test customer sends who pays too little: half of the requested amount."""
     return Money(requested.currency, requested.minor // 2)

@@ -101,9 +101,10 @@ async def settle_in_sandbox(
         assert payment.is_sandbox
         if event is not PaymentEvent.PAID:
             await _fail(connection, payment, event, error_code)
-        elif state_of(payment) not in (PaymentState.SUCCESS, PaymentState.DECLINED):
+        elif state_of(payment) is not PaymentState.SUCCESS:
             charge = await _open_charge(connection, payment)
-            await _credit_in_sandbox(connection, payment, charge)
+            if charge is not None or state_of(payment) is not PaymentState.DECLINED:
+                await _credit_in_sandbox(connection, payment, charge)
 
 
 async def transfer_in_sandbox(

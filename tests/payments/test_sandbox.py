@@ -12,6 +12,7 @@ from manilla.lookup.whereabouts import StoryReader, of_payment
 from manilla.merchants.merchants import MerchantUpdate, OverpaidRule, UnderpaidRule
 from manilla.payments.checkout import WRONG_TRANSFERS, SandboxOutcome
 from manilla.payments.invariants import PAYMENTS
+from manilla.payments.payment import PaymentErrorCode
 from manilla.payments.states import HeldInProduction
 from tests.payments.orders import INITIATE, order
 from tests.payments.shop import HOLD, Shop, Started
@@ -292,12 +293,18 @@ async def test_a_test_transfer_of_too_little_is_returned_if_the_rest_is_not_paid
     assert await sandbox_shop.balance() == before
 
 
-async def test_a_late_test_transfer_arrives_after_the_payment_has_expired(
-    sandbox_shop: Shop, transfer: Started
+@pytest.mark.parametrize(
+    "code", [PaymentErrorCode.EXPIRED_SESSION, PaymentErrorCode.PAYMENT_DECLINED]
+)
+async def test_a_late_test_transfer_arrives_after_the_payment_has_failed(
+    sandbox_shop: Shop, transfer: Started, code: PaymentErrorCode
 ) -> None:
+    if code is PaymentErrorCode.PAYMENT_DECLINED:
+        await sandbox_shop.services.checkout.pretend(transfer.trx_id, SandboxOutcome.DECLINE)
+        await sandbox_shop.choose(transfer, "way:bank_transfer")
     for _ in range(2):
         await sandbox_shop.services.checkout.pretend(transfer.trx_id, SandboxOutcome.PAY_LATE)
-    assert (await sandbox_shop.verify(transfer)).json["error_code"] == "EXPIRED_SESSION"
+    assert (await sandbox_shop.verify(transfer)).json["error_code"] == code
     assert "The test transfer arrives late, at" in await _sentences(sandbox_shop, transfer)
     await sandbox_shop.simulator.run_job_now("payment.sandbox", transfer.trx_id)
     assert await sandbox_shop.status(transfer) == "success"
