@@ -250,3 +250,25 @@ async def test_no_setting_of_the_role_or_the_database_replaces_the_search_path(
     finally:
         await standby.close()
         await db.close()
+
+
+async def test_a_session_whose_search_path_a_login_trigger_replaces_is_not_used(
+    cluster: Cluster, shadowed: Settings
+) -> None:
+    url = cluster.url(SUPERUSER, "shadowed")
+    superuser = await Database.open(url, size=1, name="tests")
+    await superuser.execute(
+        """
+        CREATE FUNCTION on_login() RETURNS event_trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            PERFORM set_config('search_path', 'shadow, public', false);
+        END $$;
+        CREATE EVENT TRIGGER on_login ON login EXECUTE FUNCTION on_login()"""
+    )
+    await superuser.close()
+    for opening in (
+        connect(shadowed.database_url),
+        Database.open(shadowed.database_url, size=1, name="tests"),
+    ):
+        with pytest.raises(UnusableDatabase, match="search_path shadow, public"):
+            await opening

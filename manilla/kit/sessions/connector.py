@@ -73,6 +73,10 @@ class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types
             await super().close(timeout=timeout)
 
 
+class SearchPathReplaced(ValueError):
+    """A login event trigger, or a connection pooler, has replaced the session's search path."""
+
+
 class Host(msgspec.Struct, frozen=True):
     name: str  # the host's name for logs, without user and password
     url: str  # a database URL that names only this host
@@ -194,12 +198,24 @@ def _reason(error: Exception) -> str:
 
 async def _open(host: Host, options: dict[str, Any]) -> Session:
     session: Session = await asyncpg.connect(host.url, **{**options, "connection_class": Session})
+    _check_search_path(session)
     transport = session._transport
     if (opened := transport.get_extra_info("socket")) is not None:
         with contextlib.suppress(OSError):  # a UNIX socket does not support these options
             for option in _KEEPALIVE:
                 opened.setsockopt(*option)
     return session
+
+
+def _check_search_path(session: Session) -> None:
+    """Raises SearchPathReplaced if the server reports another search path than the requested one.
+
+    PostgreSQL 18 reports it with the response to the startup packet, and after login triggers.
+    """
+    found = getattr(session.get_settings(), "search_path", SEARCH_PATH)
+    if found != SEARCH_PATH:
+        session.terminate()
+        raise SearchPathReplaced(f"the session has the search_path {found} instead of ours")
 
 
 def _read_certificates(url: str) -> tuple[str, dict[str, Any]]:
