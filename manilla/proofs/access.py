@@ -9,7 +9,7 @@ HARMLESS = (
     f"search_path={SEARCH_PATH}$",
     "(statement|lock|transaction|idle_in_transaction_session|idle_session)_timeout=",
     *("timezone=", "datestyle=", "application_name=", "log_", "auto_explain\\.", "pgaudit\\."),
-    *("(maintenance_)?work_mem=", "jit", "enable_", "plan_cache_mode="),
+    *("(maintenance_)?work_mem=", "jit=", "enable_", "plan_cache_mode="),
     *("max_parallel_", "(random|seq)_page_cost=", "effective_"),
 )
 # The values that these settings must have in every session.
@@ -68,23 +68,30 @@ ACCESS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "roles_have_only_their_privileges",
-        "No role can change more than the application. The owner of the tables is the exception: "
-        "all objects have the same owner, and the application's role cannot act as the owner.",
+        "Only the application's role and the owner of the tables can write. The application's role "
+        "has only the privileges that it needs, and all objects have the same owner.",
         f"""
         WITH owner AS (SELECT {_OWNER} AS oid),
-        ours AS (SELECT c.* FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace)
+        ours AS (SELECT c.* FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace),
+        -- The application is the role that can write to most tables.
+        application AS (
+            SELECT a.grantee AS oid
+              FROM ours c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
+             WHERE a.grantee <> c.relowner AND a.privilege_type IN ('INSERT', 'UPDATE')
+             GROUP BY a.grantee ORDER BY count(*) DESC LIMIT 1)
         SELECT c.oid::regclass::text AS object, a.grantee::regrole::text AS role,
                a.privilege_type AS privilege
           FROM ours c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
          WHERE a.grantee <> c.relowner AND a.privilege_type NOT IN ('SELECT', 'USAGE')
-           AND (c.relname, a.privilege_type) NOT IN (VALUES {_values(_TABLE_RIGHTS)})
+           AND (a.grantee <> (SELECT oid FROM application)
+                OR (c.relname, a.privilege_type) NOT IN (VALUES {_values(_TABLE_RIGHTS)}))
          UNION ALL
         SELECT c.oid::regclass || '.' || t.attname, a.grantee::regrole::text, a.privilege_type
           FROM ours c
           JOIN pg_attribute t ON t.attrelid = c.oid
          CROSS JOIN LATERAL aclexplode(t.attacl) AS a
          WHERE a.grantee <> c.relowner AND a.privilege_type <> 'SELECT'
-           AND NOT (a.privilege_type = 'UPDATE'
+           AND NOT (a.privilege_type = 'UPDATE' AND a.grantee = (SELECT oid FROM application)
                     AND c.relname IN ({", ".join(f"'{table}'" for table in FIXED)})
                     AND (c.relname, t.attname) NOT IN (VALUES {_values(_FIXED_COLUMNS)}))
          UNION ALL
@@ -105,6 +112,24 @@ ACCESS: tuple[Invariant, ...] = (
                ) AS o (name, owner)
          WHERE o.owner <> (SELECT oid FROM owner)
          UNION ALL
+        SELECT p.oid::regprocedure::text, a.grantee::regrole::text, a.privilege_type
+          FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) AS a
+         WHERE p.pronamespace = 'public'::regnamespace
+           AND a.grantee NOT IN (0, p.proowner)
+           AND a.grantee IS DISTINCT FROM (SELECT oid FROM application)
+         UNION ALL
+        SELECT 'database', a.grantee::regrole::text, a.privilege_type
+          FROM pg_database d CROSS JOIN LATERAL aclexplode(d.datacl) AS a
+         WHERE d.datname = current_database() AND a.privilege_type = 'CREATE'
+           AND a.grantee IN (0, (SELECT oid FROM application))
+         UNION ALL
+        SELECT o.name, o.owner::regrole::text, 'OWNER'
+          FROM (SELECT 'schema public', nspowner FROM pg_namespace WHERE nspname = 'public'
+                 UNION ALL
+                SELECT 'database', datdba FROM pg_database WHERE datname = current_database()
+               ) AS o (name, owner)
+         WHERE o.owner = (SELECT oid FROM application)
+         UNION ALL
         SELECT 'the role itself', r.rolname::text,
                concat_ws(', ', CASE WHEN r.rolsuper THEN 'SUPERUSER' END,
                    CASE WHEN r.rolreplication THEN 'REPLICATION' END,
@@ -114,10 +139,7 @@ ACCESS: tuple[Invariant, ...] = (
                    CASE WHEN pg_has_role(r.oid, 'pg_write_all_data', 'MEMBER')
                         THEN 'member of pg_write_all_data' END)
           FROM owner o, pg_roles r
-         WHERE r.oid <> o.oid
-           AND EXISTS (SELECT FROM ours c CROSS JOIN LATERAL aclexplode(c.relacl) AS a
-                        WHERE c.relname = 'entry' AND a.grantee = r.oid
-                          AND a.privilege_type = 'INSERT')
+         WHERE r.oid = (SELECT oid FROM application)
            AND (r.rolsuper OR r.rolreplication OR r.rolbypassrls OR r.rolcreaterole
                 OR pg_has_role(r.oid, o.oid, 'MEMBER')
                 OR pg_has_role(r.oid, 'pg_write_all_data', 'MEMBER'))""",

@@ -48,6 +48,48 @@ _NEVER_CREATED = " UNION ALL ".join(
     )
 )
 
+# What PostgreSQL itself defines is the same in every database of a major version.
+_BUILT_IN = rf"""
+        SELECT b.name, string_agg(b.line, E'\n' ORDER BY b.line COLLATE "C")
+          FROM (
+            SELECT 'functions that are not in C', pg_get_functiondef(p.oid)
+              FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+             WHERE p.oid < {_FIRST_OBJECT} AND l.lanname NOT IN ('c', 'internal')
+             UNION ALL
+            SELECT 'functions in C', concat_ws(' ', p.oid::regprocedure, p.prosrc, p.probin,
+                   p.prokind, p.provolatile, p.proisstrict, p.prosecdef, p.proconfig,
+                   p.prosupport, p.prorettype::regtype)
+              FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+             WHERE p.oid < {_FIRST_OBJECT} AND l.lanname IN ('c', 'internal')
+             UNION ALL
+            SELECT 'operators', concat_ws(' ', o.oid::regoperator, o.oprcode,
+                   o.oprcom::regoperator, o.oprnegate::regoperator, o.oprresult::regtype)
+              FROM pg_operator o WHERE o.oid < {_FIRST_OBJECT}
+             UNION ALL
+            SELECT 'casts', concat_ws(' ', c.castsource::regtype, c.casttarget::regtype,
+                   c.castfunc::regprocedure, c.castcontext, c.castmethod)
+              FROM pg_cast c WHERE c.oid < {_FIRST_OBJECT}
+             UNION ALL
+            SELECT 'aggregates', concat_ws(' ', a.aggfnoid::regprocedure, a.aggtransfn,
+                   a.aggfinalfn, a.aggmtransfn, a.aggminvtransfn, a.agginitval)
+              FROM pg_aggregate a WHERE a.aggfnoid < {_FIRST_OBJECT}
+             UNION ALL
+            SELECT 'operator classes', concat_ws(' ', f.opfname, m.amopstrategy,
+                   m.amopopr::regoperator, i.amname)
+              FROM pg_amop m
+              JOIN pg_opfamily f ON f.oid = m.amopfamily
+              JOIN pg_am i ON i.oid = m.amopmethod
+             WHERE m.oid < {_FIRST_OBJECT}
+             UNION ALL
+            SELECT 'functions of operator classes', concat_ws(' ', f.opfname, i.amname,
+                   m.amproclefttype::regtype, m.amprocrighttype::regtype, m.amprocnum,
+                   m.amproc::regprocedure)
+              FROM pg_amproc m
+              JOIN pg_opfamily f ON f.oid = m.amprocfamily
+              JOIN pg_am i ON i.oid = f.opfmethod
+             WHERE m.oid < {_FIRST_OBJECT}) AS b (name, line)
+         GROUP BY b.name"""
+
 # A partition is a part of a table that is partitioned by month. It has no rules, no triggers and no
 # row filters. Extensions may have objects in their own schema, except functions that are written in
 # SQL or in a procedural language.
@@ -59,7 +101,10 @@ OBJECTS = rf"""
         SELECT c.*, c.oid::regclass::text AS name FROM pg_class c
          WHERE c.relnamespace = 'public'::regnamespace),
     object AS (
-        SELECT 'pg_class'::regclass AS class, c.oid, c.relnamespace AS schema, true AS is_data,
+        SELECT CASE c.relkind WHEN 'c' THEN 'pg_type'::regclass ELSE 'pg_class'::regclass END
+               AS class,
+               CASE c.relkind WHEN 'c' THEN c.reltype ELSE c.oid END AS oid,
+               c.relnamespace AS schema, true AS is_data,
                CASE c.relkind WHEN 'r' THEN 'table' WHEN 'p' THEN 'partitioned table'
                     WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view'
                     WHEN 'f' THEN 'foreign table' WHEN 'S' THEN 'sequence'
@@ -72,6 +117,15 @@ OBJECTS = rf"""
                    CASE WHEN parent IS NOT NULL AND NOT is_month THEN 'inherits ' || parent END,
                    'partition by ' || CASE c.relkind WHEN 'p' THEN pg_get_partkeydef(c.oid) END,
                    CASE WHEN c.relrowsecurity OR c.relforcerowsecurity THEN 'row filters' END,
+                   CASE WHEN c.relkind IN ('r', 'p') AND (
+                             NOT c.relhasindex AND EXISTS (
+                                 SELECT FROM pg_index x WHERE x.indrelid = c.oid)
+                             OR NOT c.relhastriggers AND EXISTS (
+                                 SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid)
+                             OR c.relchecks <> (
+                                 SELECT count(*) FROM pg_constraint k
+                                  WHERE k.conrelid = c.oid AND k.contype = 'c'))
+                        THEN 'ignores its indexes, triggers or constraints' END,
                    'of ' || nullif(c.reloftype, 0)::regtype,
                    CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END,
                    format_type(s.seqtypid, NULL) || ' increment ' || s.seqincrement
@@ -148,11 +202,9 @@ OBJECTS = rf"""
           FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
          WHERE p.oid >= {_FIRST_OBJECT}
          UNION ALL
-        SELECT 'pg_proc'::regclass, 0, 'pg_catalog'::regnamespace, true, 'function',
-               'the functions of PostgreSQL that are not in C',
-               string_agg(pg_get_functiondef(p.oid), '' ORDER BY p.oid::regprocedure::text)
-          FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-         WHERE p.oid < {_FIRST_OBJECT} AND l.lanname NOT IN ('c', 'internal')
+        SELECT 'pg_proc'::regclass, 0, 'pg_catalog'::regnamespace, true, 'PostgreSQL', b.name,
+               encode(sha256(convert_to(b.definition, 'UTF8')), 'hex')
+          FROM ({_BUILT_IN}) AS b (name, definition)
          UNION ALL
         SELECT 'pg_type'::regclass, t.oid, t.typnamespace, true, 'type', format_type(t.oid, NULL),
                concat_ws(' ', t.typtype, format_type(nullif(t.typbasetype, 0), t.typtypmod),
@@ -173,8 +225,8 @@ OBJECTS = rf"""
            AND NOT EXISTS (SELECT FROM public.merchant_fence f
                             WHERE f.state = 'arriving'
                               AND s.subname = 'manilla_move_' || f.merchant_id))
-    SELECT DISTINCT o.type, o.name, btrim(regexp_replace(o.definition, '\s+', ' ', 'g'))
-           AS definition
+    SELECT DISTINCT o.type COLLATE "C" AS type, o.name COLLATE "C" AS name,
+           btrim(regexp_replace(o.definition, '\s+', ' ', 'g')) COLLATE "C" AS definition
       FROM object o LEFT JOIN schema s ON s.oid = o.schema
      WHERE (o.schema = 0 OR s.oid IS NOT NULL)
        AND (o.oid = 0 OR o.oid >= {_FIRST_OBJECT})
