@@ -10,6 +10,7 @@ from ipaddress import ip_network
 from typing import Any
 
 import pytest
+import structlog
 import uvicorn
 import uvloop
 
@@ -129,7 +130,10 @@ def test_an_ipv6_network_counts_as_one_address(monkeypatch: pytest.MonkeyPatch) 
     connections = ClientConnections()
     assert connections.admit("2001:db8::1")
     assert connections.admit("2001:db8::2")
-    assert not connections.admit("2001:db8::3")
+    with structlog.testing.capture_logs() as logs:
+        assert not connections.admit("2001:db8::3")
+        assert not connections.admit("2001:db8::3")
+    assert [each["event"] for each in logs] == ["connections_limited"]
     connections.release("2001:db8::1")
     assert connections.admit("2001:db8::3")
 

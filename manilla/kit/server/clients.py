@@ -3,9 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 
+import structlog
+
 from manilla.kit import http
 from manilla.kit.http import Network
 from manilla.kit.ratelimit import address_bucket
+
+log = structlog.get_logger(__name__)
 
 CONNECTIONS_MAX = 1000
 
@@ -19,6 +23,7 @@ class ClientConnections:
     def __init__(self, trusted_proxies: Sequence[Network] = ()) -> None:
         self._trusted_proxies = trusted_proxies
         self._open: Counter[str] = Counter()
+        self._limited = set[str]()  # addresses whose limit has been logged
 
     def admit(self, address: str) -> bool:
         """Counts a new connection, unless its address already has as many as it may have."""
@@ -26,6 +31,9 @@ class ClientConnections:
         if bucket is None:
             return True
         if self._open[bucket] >= CONNECTIONS_MAX:
+            if bucket not in self._limited:
+                self._limited.add(bucket)
+                log.warning("connections_limited", address=bucket)
             return False
         self._open[bucket] += 1
         return True
@@ -36,6 +44,7 @@ class ClientConnections:
             self._open[bucket] -= 1
             if not self._open[bucket]:
                 del self._open[bucket]
+                self._limited.discard(bucket)
 
     def _bucket(self, address: str) -> str | None:
         return None if http.is_within(address, self._trusted_proxies) else address_bucket(address)
