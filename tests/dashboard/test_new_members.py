@@ -67,8 +67,8 @@ async def test_a_new_member_cannot_approve_for_24_hours(services: Services, site
     assert f"<li>{invented.email}, from <time" in requester
 
     await _let_a_day_pass(dashboard)
-    # The approval is now allowed, and fails only because the wallet is empty.
-    with pytest.raises(batches.BatchNotCovered):
+    # The approval is now allowed, and fails only because no audit entry has these rows.
+    with pytest.raises(batches.BatchAltered):
         await batches.approve(services.db, tenant, batch_id, by=invented)
     assert "Can approve from" not in (await dashboard.owner.get("/team")).body.decode()
 

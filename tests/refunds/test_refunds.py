@@ -330,7 +330,7 @@ async def test_a_failed_refund_with_commission_returns_each_part_to_its_payer(sh
 async def test_the_commission_is_returned_once_with_the_last_partial_refund(shop: Shop) -> None:
     await shop.set_commission("1.5", CommissionBearer.CUSTOMER)
     started = await _paid(shop)
-    with pytest.raises(Refusal, match=r"only with the full remaining amount: 1,000\.00 NGN"):
+    with pytest.raises(Refusal, match=r"only with the full remaining amount: ₦1,000\.00"):
         await _refund_with_commission(shop, started, "400")
     await _refund(shop, started, "400")
     last = await _refund_with_commission(shop, started)
