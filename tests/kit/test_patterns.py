@@ -27,15 +27,12 @@ ANCHORED = {"match", "fullmatch"}
 SIZES = (6, 12, 24)
 GROWTH_MAX = 3  # twice as many steps for a text of twice the length are linear; four are quadratic
 
-OWN_FUNCTIONS = "reads the functions and triggers of our own migrations"
 OWN_MAPS = "matches a whole line of the operator's map files"
 # Patterns that a text can make slow, and why nobody else chooses the text
 ACCEPTED = {
     "cells/maps.py: (?P<key>\\S+)\\s+(?P<cell>[a-z0-9-]+)": OWN_MAPS,
     "cells/maps.py: \\\\?(?P<key>[^\\s~;]+)\\s+(?P<cell>[a-z0-9-]+);": OWN_MAPS,
     "cells/maps.py: (?:~\\*\\^)?(?P<key>[0-9A-Z]+)\\s+(?P<cell>[a-z0-9-]+);": OWN_MAPS,
-    "proofs/stored_code.py: \\bSET (\\w+) = ([\\w, ]+?)(?= +--| +AS\\b|$)": OWN_FUNCTIONS,
-    "proofs/stored_code.py: ^(CREATE|DROP) TRIGGER (\\w+)\\s.*?\\bON (\\w+)": OWN_FUNCTIONS,
 }
 # Calls whose pattern is not a constant, and the patterns that they use
 COMPUTED: dict[str, Iterable[str]] = {

@@ -17,15 +17,15 @@ def test_the_readme_has_the_tested_program(project: Path, client: str, language:
 
 
 @pytest.mark.parametrize(("client", "language"), [("typescript", "ts"), ("php", "php")])
-def test_the_documentation_page_has_the_programs_of_the_guide(
+def test_the_documentation_page_has_programs_of_the_guide(
     project: Path, client: str, language: str
 ) -> None:
     page = project / "manilla/reference/templates/pages" / f"{client}-client.html"
     shown = re.findall(r"{% raw %}(.*?){% endraw %}", page.read_text(), re.DOTALL)
     guides = (project / "clients" / client / "README.md", project / f"docs/client-{client}.md")
-    written = {text.strip() for guide in guides for text in programs(guide, "[a-z]+")}
+    written = [text for guide in guides for text in programs(guide, "[a-z]+")]
     assert len(shown) == 4
-    assert [text for text in shown if text.strip() not in written] == []
+    assert [text for text in shown if not any(text.strip() in each for each in written)] == []
 
 
 def programs(document: Path, language: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from manilla.beneficiaries import accounts
 from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.providers import draining
 from manilla.providers.port import ResolvedAccount
@@ -48,13 +49,8 @@ async def test_an_unknown_bank_is_rejected_without_a_debit(routed: RoutedPayouts
 
 async def test_a_saved_account_of_any_rail_can_be_used(routed: RoutedPayouts) -> None:
     payer = routed.payer
-    account_id = await payer.services.db.value(
-        "INSERT INTO payout_account (merchant_id, method_code, beneficiary)"
-        " VALUES ($1, $2, $3::jsonb) RETURNING id",
-        payer.merchant.new.id,
-        RAILS["c"],
-        f'{{"bank_code": "C058", "account_number": "{ACCOUNT}"}}',
-    )
+    bank = {"bank_code": "C058", "account_number": ACCOUNT}
+    account_id = await accounts.add(payer.services.db, payer.merchant.new.id, RAILS["c"], bank)
     await routed.pay_out()  # caches the rails' bank lists
     reply = await payer.ask(AUTO, beneficiary=None, withdraw_account_id=account_id)
     assert reply.status == 200, reply.body
