@@ -1,4 +1,7 @@
-"""The operating manual matches the code: tables, metrics, case kinds, commands, links and units."""
+"""The operating manual matches the code: tables, metrics, case kinds, commands and units.
+
+Links in all documents lead somewhere, and the index of decision records is complete.
+"""
 
 import ast
 import json
@@ -32,6 +35,7 @@ QUERY_WORDS = re.compile(
     re.DOTALL,
 )
 OPERATING = "docs/operating"
+DECISIONS = "docs/decisions"
 ELSEWHERE = {"reference", "client"}  # code that merchants run
 
 
@@ -121,13 +125,21 @@ def test_an_absence_alert_fires_even_if_the_event_never_happened(project: Path) 
         assert "absent(" in rule["expr"], rule["alert"]
 
 
-def test_every_link_in_the_manual_resolves(project: Path) -> None:
-    for document in documents(project):
-        for target in re.findall(r"\]\((?!https://)([^)\s]+)\)", document.read_text()):
+def test_every_link_in_a_document_resolves(project: Path) -> None:
+    for document in (*project.glob("*.md"), *project.glob("docs/**/*.md")):
+        for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", document.read_text()):
             file, _, anchor = target.partition("#")
             found = (document.parent / file).resolve() if file else document
             assert found.exists(), f"{document.name}: {target}"
             assert not anchor or anchor in _anchors(found), f"{document.name}: {target}"
+
+
+def test_the_index_of_decision_records_has_every_title(project: Path) -> None:
+    index = (project / DECISIONS / "README.md").read_text()
+    for record in (project / DECISIONS).glob("0*.md"):
+        number, title = record.read_text().splitlines()[0].removeprefix("# ").split(". ", 1)
+        assert record.name.startswith(f"{int(number):04}-")
+        assert f"| [{int(number):04}]({record.name}) | {title} |" in index
 
 
 def _anchors(file: Path) -> set[str]:
