@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from itertools import zip_longest
+from itertools import chain, repeat
 
 import msgspec
 
@@ -92,9 +92,9 @@ def _delimiter(text: str) -> str:
 
     The other lines are ignored, because their amounts may contain commas.
     """
-    first = next((line for line in io.StringIO(text) if line.strip()), "")
+    first = next((line for line in io.StringIO(text, newline="") if line.strip()), "")
     for delimiter in DELIMITERS:
-        if not _missing([_title(cell) for cell in first.split(delimiter)]):
+        if not _missing([_title(cell) for cell in first.split(delimiter, sheet.CELLS_MAX)]):
             return delimiter
     return ","
 
@@ -153,7 +153,8 @@ def _value(cell: str) -> str:
 def is_shifted(titles: list[str], line: list[Cell]) -> bool:
     """Whether the row has a value in a column without a title.
 
-    For example, an unquoted decimal comma shifts later values by one column.
+    For example, an unquoted decimal comma shifts later values by one column. Only the titles of
+    the row's own values are read, because the first line can be very long.
     """
-    pairs = zip_longest(line, titles, fillvalue=None)
-    return any(cell is not None and cell.text and not title for cell, title in pairs)
+    pairs = zip(line, chain(titles, repeat("")), strict=False)
+    return any(cell.text and not title for cell, title in pairs)

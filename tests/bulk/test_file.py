@@ -1,6 +1,10 @@
 """Bulk payout files in the formats that spreadsheet programs use in different countries."""
 
+import contextlib
+import sys
 from collections.abc import Sequence
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -75,6 +79,44 @@ def test_columns_after_the_last_named_one_may_be_empty(methods: dict[str, Method
 def test_tabs_separate_too(methods: dict[str, Method]) -> None:
     content = f"{HEADER}\n1500.50,{TO}".replace(",", "\t")
     assert [row.error for row in _check(methods, content)] == [None]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("delimiter", file.DELIMITERS)
+def test_the_delimiter_is_found_whatever_ends_the_lines(
+    methods: dict[str, Method], delimiter: str, line_end: str
+) -> None:
+    lines = ["bank_code,account_number,amount", "058,0123456789,1500.50"]
+    content = line_end.join(lines).replace(",", delimiter)
+    assert [row.error for row in _check(methods, content)] == [None]
+
+
+def _steps(first: str, size: int) -> int:
+    """Counts the instructions of our code that read a file with a long first line."""
+    content = f"amount,bank_code,account_number{first * size}\n" + "1,2,3\n" * size
+    steps = 0
+
+    def count(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal steps
+        frame.f_trace_opcodes = frame.f_code.co_filename == file.__file__
+        steps += event == "opcode"
+        return count
+
+    traced = sys.gettrace()
+    sys.settrace(count)
+    try:
+        with contextlib.suppress(file.BadFile):
+            file.read(content.encode())
+    finally:
+        sys.settrace(traced)
+    return steps
+
+
+@pytest.mark.parametrize("first", [",", ", ", ',""', ";", "\t", '"', " ", "\ufeff", "1", "\r,"])
+def test_no_first_line_makes_reading_slow(first: str) -> None:
+    steps = [_steps(first, size) for size in (50, 100, 200)]
+    # Twice as many steps for twice the size are linear. Four are quadratic.
+    assert steps[2] - steps[1] < 3 * max(steps[1] - steps[0], 100)
 
 
 def test_a_file_in_windows_encoding_is_rejected_with_what_to_do(methods: dict[str, Method]) -> None:
