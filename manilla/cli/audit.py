@@ -21,7 +21,7 @@ COLUMNS = listing.FIELDS.select("id at actor_kind actor action subject merchant_
 def read_kept(text: str) -> SavedHead:
     known = re.fullmatch(r"([1-9][0-9]{0,17}):([0-9a-f]{64})", text)
     if known is None:
-        raise typer.BadParameter("is last_id:last_hash.")
+        raise typer.BadParameter(f"{text!r} is not last_id:last_hash.")
     return SavedHead(int(known[1]), known[2])
 
 

@@ -1,12 +1,15 @@
 """The root of the command line: the table of commands, and error reporting."""
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 from manilla import __version__
 from manilla.kit.errors import reported_in_one_line
@@ -69,8 +72,52 @@ COMMANDS = {
     "ledger": Command("ledger:app", "The ledger."),
     "prove": Command("proving.prove:prove", "Write a pack of files for an auditor."),
 }
+# Usage errors that Typer describes in terms of Python types, by the name of the error
+_WRONG_VALUES = {
+    "int_parsing": "{value!r} is not a whole number.",
+    "int_parsing_size": "{value!r} has too many digits.",
+    "greater_than_equal": "{value} is less than {ge}.",
+    "less_than_equal": "{value} is greater than {le}.",
+    "value_error": "{error}",
+}
 # The environment variable with which a shell requests completions. Typer derives its name.
 COMPLETION = "_MANILLA_COMPLETE"
+
+
+class _Root(TyperGroup):
+    """Reports wrong arguments in one line."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with _usage_reported_in_one_line():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, *arguments: Any) -> Any:
+        with _usage_reported_in_one_line():
+            return super().invoke(*arguments)
+
+
+@contextlib.contextmanager
+def _usage_reported_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except typer.TyperException as error:
+        _describe_wrong_value(error)
+        text = " ".join(error.format_message().split())
+        if text.startswith("Usage: "):  # the help of a command group, if no command is named
+            raise
+        end = "" if text.endswith((".", "?")) else "."
+        context = getattr(error, "ctx", None)
+        hint = f" See `{context.command_path} --help`." if context else ""
+        print(f"manilla: {text}{end}{hint}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from None
+
+
+def _describe_wrong_value(error: typer.TyperException) -> None:
+    validated: list[Any] = getattr(error.__cause__, "errors", list)()
+    if validated and validated[0]["type"] in _WRONG_VALUES:
+        wrong = validated[0]
+        text = _WRONG_VALUES[wrong["type"]]
+        error.message = text.format(value=wrong["input"], **wrong.get("ctx", {}))
 
 
 def _print_version(wanted: bool) -> None:
@@ -121,6 +168,7 @@ def _nothing() -> None:
 def _empty(*, add_completion: bool = False) -> typer.Typer:
     app = typer.Typer(
         name="manilla",
+        cls=_Root,
         no_args_is_help=True,
         add_completion=add_completion,
         pretty_exceptions_enable=False,

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from manilla.cli.instance import InstanceRefusal
 from manilla.kit.amount_input import parse_amount, parse_number
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money, MoneyError
@@ -42,7 +41,7 @@ def read_money(
     try:
         return parse(amount, currency)
     except MoneyError as error:
-        raise InstanceRefusal(str(error)) from None
+        raise typer.BadParameter(str(error), param_hint="AMOUNT") from None
 
 
 MerchantId = Annotated[

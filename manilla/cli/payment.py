@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.cli.instance import InstanceRefusal, Tools, command
+from manilla.cli.instance import Tools, command
 from manilla.cli.options import InEnvironment, OfMerchant, TrxId
 from manilla.cli.output import as_row, as_rows
 from manilla.cli.providers.rails import configured_rails
@@ -101,7 +101,7 @@ async def refund(
             tools.db, trx_id, amount, reason, on_behalf=True, with_commission=with_commission
         )
     except MoneyError as error:
-        raise InstanceRefusal(str(error)) from None
+        raise typer.BadParameter(str(error), param_hint="--amount") from None
     tools.print_fields(await _refund(tools, await decisions.find(tools.db, started.trx_id)))
 
 

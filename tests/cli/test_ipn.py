@@ -156,10 +156,6 @@ def _let_time_pass(instance: Instance, merchant_id: int) -> None:
         (("ipn", "show", "msg_0"), "There is no notification msg_0."),
         (("ipn", "show", "nonsense"), "There is no notification"),
         (("ipn", "redeliver", "msg_0"), "There is no notification msg_0."),
-        (("ipn", "redeliver", "--failed-since", "soon"), "is not a time"),
-        (("ipn", "redeliver", "--failed-since", "2w"), "is not a time"),
-        (("ipn", "redeliver", "--failed-since", "999999999d"), "is not a time"),
-        (("ipn", "redeliver", "--failed-since", "2999-01-01"), "is in the future"),
         (("ipn", "list", "--trx", "TXN1"), "is not a transaction id"),
     ],
 )
@@ -177,6 +173,9 @@ def test_an_error_is_one_line_and_exit_1(
         ("ipn", "redeliver"),
         ("ipn", "redeliver", "msg_0", "--failed-since", "1h"),
         ("ipn", "redeliver", "msg_0", "--merchant", "1"),
+        ("ipn", "redeliver", "--failed-since", "2w"),
+        ("ipn", "redeliver", "--failed-since", "999999999d"),
+        ("ipn", "redeliver", "--failed-since", "2999-01-01"),
     ],
 )
 def test_bad_usage_is_exit_2(words: tuple[str, ...]) -> None:

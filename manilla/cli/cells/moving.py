@@ -66,7 +66,7 @@ async def move(
     run it again with --continue or --abort.
     """
     if resume and abort:
-        raise InstanceRefusal("Choose one of --continue and --abort.")
+        raise typer.BadParameter("use either --continue or --abort.")
     async with _opened(tools, target_database) as cells:
         if not resume and not abort:
             found = await moves.begin(cells, merchant_id, to, invites=invite)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manilla.cli.instance import Data, InstanceRefusal, Tools, command, run
+from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import Limit, OfMerchant
 from manilla.cli.output import (
     Json,
@@ -91,15 +91,34 @@ async def show(
         _print(found, history)
 
 
+def read_moment(text: str) -> datetime:
+    """Parses an ISO time, by default in UTC, or a duration before now, such as `2h`."""
+    now = datetime.now(UTC)
+    duration = _DURATION.fullmatch(text)
+    try:
+        if duration:
+            return now - timedelta(**{_UNITS[duration[2]]: int(duration[1])})
+        moment = datetime.fromisoformat(text)
+        moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not a time: use 2h, 30m, 1d, or an ISO time such as 2026-01-02T03:04:05Z."
+        ) from None
+    if moment > now:
+        raise typer.BadParameter(f"{text!r} is in the future.")
+    return moment
+
+
 @app.command("redeliver")
 def redeliver_(
     notification_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="A notification id: msg_…")
     ] = None,
     failed_since: Annotated[
-        str | None,
+        datetime | None,
         typer.Option(
             "--failed-since",
+            parser=read_moment,
             metavar="T",
             help="All failed notifications since this time: 2h, 30m, 1d, or an ISO time.",
         ),
@@ -116,8 +135,7 @@ def redeliver_(
             raise typer.BadParameter("--merchant can only be used with --failed-since.")
         run(data, lambda tools: _redeliver_one(tools, notification_id), as_json=as_json)
     elif failed_since is not None:
-        since = read_moment(failed_since)
-        run(data, lambda tools: _redeliver_failed(tools, since, merchant), as_json=as_json)
+        run(data, lambda tools: _redeliver_failed(tools, failed_since, merchant), as_json=as_json)
 
 
 async def _redeliver_one(tools: Tools, notification_id: str) -> None:
@@ -128,24 +146,6 @@ async def _redeliver_one(tools: Tools, notification_id: str) -> None:
 async def _redeliver_failed(tools: Tools, since: datetime, merchant: int | None) -> None:
     sent = await redeliver.redeliver_failed(tools.db, since, merchant)
     tools.print_fields({"since": since, "count": len(sent), "ids": sent})
-
-
-def read_moment(text: str) -> datetime:
-    """Parses an ISO time, by default in UTC, or a duration before now, such as `2h`."""
-    now = datetime.now(UTC)
-    duration = _DURATION.fullmatch(text)
-    try:
-        if duration:
-            return now - timedelta(**{_UNITS[duration[2]]: int(duration[1])})
-        moment = datetime.fromisoformat(text)
-        moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise InstanceRefusal(
-            f"{text!r} is not a time: use 2h, 30m, 1d, or an ISO time such as 2026-01-02T03:04:05Z."
-        ) from None
-    if moment > now:
-        raise InstanceRefusal(f"{text!r} is in the future.")
-    return moment
 
 
 def _merchant_of(trx_id: str, merchant: int | None) -> int:

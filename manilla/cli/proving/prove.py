@@ -5,7 +5,7 @@ import csv
 import os
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ import typer
 from manilla.audit.audit import SavedHead
 from manilla.cli.audit import read_kept
 from manilla.cli.instance import Data, locate
+from manilla.cli.options import read_day
 from manilla.cli.output import Json, Output, csv_cell, plain
 from manilla.kit import strict_json
 from manilla.kit.errors import Refusal, Unavailable
@@ -37,15 +38,26 @@ class NotProved(Refusal):
     message = "The pack cannot be written."
 
 
+def _read_anchor(text: str) -> str:
+    if ANCHOR.fullmatch(text) is None:
+        raise typer.BadParameter(f"{text!r} is not NUMBER:HASH.")
+    return text
+
+
 def prove(
     out: Annotated[Path, typer.Option("--out", help="A new or empty folder for the pack.")],
     day: Annotated[
-        datetime | None,
-        typer.Option("--date", formats=["%Y-%m-%d"], help="The last day of the pack."),
+        date | None,
+        typer.Option("--date", metavar="DAY", parser=read_day, help="The last day of the pack."),
     ] = None,
     expect: Annotated[
         list[str] | None,
-        typer.Option("--expect", metavar="HEAD", help="The chain_head of an earlier pack."),
+        typer.Option(
+            "--expect",
+            parser=_read_anchor,
+            metavar="HEAD",
+            help="The chain_head of an earlier pack.",
+        ),
     ] = None,
     audit_kept: Annotated[
         SavedHead | None,
@@ -87,8 +99,8 @@ def prove(
         database_url, is_development = instance.database_url, instance.is_development
         standby_url = instance.read_url
     options = PackOptions(
-        day=None if day is None else day.date(),
-        expected=tuple(map(_read_anchor, expect or ())),
+        day=day,
+        expected=tuple(expect or ()),
         audit_head=audit_kept,
         seal=None if seal is None else _read_seal(seal),
         archive=archive or _archive_folder(),
@@ -131,12 +143,6 @@ async def _collect(url: str, standby_url: str | None, options: PackOptions) -> P
 def _archive_folder() -> Path | None:
     folder = os.environ.get("MANILLA_ARCHIVE_FOLDER")
     return Path(folder) if folder else None
-
-
-def _read_anchor(text: str) -> str:
-    if ANCHOR.fullmatch(text) is None:
-        raise typer.BadParameter("is NUMBER:HASH.", param_hint="--expect")
-    return text
 
 
 def _read_seal(file: Path) -> Seal:
