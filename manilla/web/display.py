@@ -73,6 +73,8 @@ SYSTEMS = (
 # How the audit log stores amounts, times and days (`audit.entry.plain`).
 _STORED_MONEY = re.compile(rf"(-?\d{{1,17}}(?:\.\d{{1,4}})?) ({'|'.join(DECIMALS)})")
 _STORED_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+# Only checks read digests, such as `sha256:…` of a payout account, or `7:…` of a chain's head.
+_STORED_DIGEST = re.compile(r"(?:[a-z0-9]{1,18}:)?[0-9a-f]{64}")
 _STORED_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -163,11 +165,12 @@ def shown_value(value: Any) -> str:
 def describe_changes(detail: Mapping[str, Any], currency: str = "") -> list[str]:
     """Returns an audit entry's or approval's details as text: `Status: pending → approved`.
 
-    `currency` is that of amounts in minor units, if the details contain no currency.
+    `currency` is that of amounts in minor units, if the details contain no currency. Digests are
+    hidden.
     """
     currency = detail.get("currency") or currency
     texts: list[str] = []
-    for name, value in detail.items():
+    for name, value in _without_digests(detail):
         label, word = _labeled(name, currency)
         match value:
             case {"before": before, "after": after}:
@@ -179,6 +182,21 @@ def describe_changes(detail: Mapping[str, Any], currency: str = "") -> list[str]
             case _:
                 texts.append(f"{label}: {word(value)}")
     return texts
+
+
+def _without_digests(detail: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in detail.items() if not _is_digest(value)]
+
+
+def _is_digest(value: Any) -> bool:
+    match value:
+        case str():
+            return _STORED_DIGEST.fullmatch(value) is not None
+        case {"before": before, "after": after}:
+            return _is_digest(before) or _is_digest(after)
+        case list():
+            return any(map(_is_digest, value))
+    return False
 
 
 def _labeled(name: str, currency: str) -> tuple[str, Callable[[Any], str]]:
@@ -201,7 +219,7 @@ def _word(value: Any, *, currency: str = "") -> str:
         case list():
             return ", ".join(_word(each) for each in value)
         case Mapping():
-            fields = [(*_labeled(name, currency), each) for name, each in value.items()]
+            fields = [(*_labeled(name, currency), each) for name, each in _without_digests(value)]
             return ", ".join(f"{label.lower()} {word(each)}" for label, word, each in fields)
     return shown_value(value)
 

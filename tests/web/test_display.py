@@ -1,5 +1,6 @@
 """How pages display times, statuses and numbers."""
 
+import hashlib
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -47,6 +48,23 @@ def test_stored_amounts_and_times_are_shown_as_on_all_pages() -> None:
     ]
     change = {"min_minor": {"before": 100, "after": 250_050}}
     assert display.describe_changes(change, "NGN") == ["Min: ₦1.00 → ₦2,500.50"]
+
+
+def test_digests_are_hidden_in_the_changes_of_an_entry() -> None:
+    digest = hashlib.sha256(b"account").hexdigest()
+    entry = {
+        "destination": f"sha256:{digest}",
+        "manifest_sha256": digest,
+        "chain_head": f"7:{digest}",
+        "heads": [digest],
+        "changed": {
+            "first": {"before": None, "after": digest},
+            "last": {"before": digest, "after": None},
+            "fee": {"before": {"of": digest, "fixed": "1"}, "after": None},
+        },
+        "label": digest[:40],
+    }
+    assert display.describe_changes(entry) == ["Fee: fixed 1 → none", f"Label: {digest[:40]}"]
 
 
 def test_amounts_in_texts_are_shown_as_amounts_alone() -> None:
