@@ -30,6 +30,10 @@ log = structlog.get_logger(__name__)
 # These settings are for SQL statements that look up a batch of rows by their keys.
 # By default, the planner prefers a sequential scan when it joins a batch with a small table.
 # A session may keep using the sequential scan while the table grows, until the next ANALYZE.
+# These settings do not prevent a join that reads a whole index. Such a join is cheapest if the
+# table was analyzed while it was empty. It needs an index whose first column is compared with `=`.
+# An SQL statement that joins a batch with a table therefore compares this column with an array:
+# `t.merchant_id = ANY (ARRAY[batch.merchant_id])`. PostgreSQL can use this only for a look-up.
 BY_KEY = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 BY_KEY_SESSIONS = 6  # how many statements of `Database.records_by_key` run at the same time
 READ_ONLY = {"default_transaction_read_only": "on"}

@@ -177,7 +177,7 @@ _CHANGE = """
            SET attempts = g.attempts, state = g.state,
                decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
           FROM given g
-         WHERE n.merchant_id = g.merchant_id AND n.id = g.notification_id
+         WHERE n.merchant_id = ANY (ARRAY[g.merchant_id]) AND n.id = g.notification_id
            AND n.state NOT IN ('delivered', 'failed')  -- is 'waiting', without using its index
            -- If it was scheduled again during this attempt, a failure does not count.
            AND (n.attempts = g.attempts - 1 OR g.state = 'delivered')"""

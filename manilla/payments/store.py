@@ -61,7 +61,7 @@ async def change_payment(connection: Connection, after: Payment) -> None:
 SET_OPENED = """
     UPDATE payment AS p SET opened_at = now()
       FROM unnest($1::integer[], $2::bigint[], $3::text[]) AS seen (place, merchant_id, trx_id)
-     WHERE p.merchant_id = seen.merchant_id AND p.trx_id = seen.trx_id
+     WHERE p.merchant_id = ANY (ARRAY[seen.merchant_id]) AND p.trx_id = seen.trx_id
        AND p.opened_at IS NULL AND p.status = 'pending'
     RETURNING seen.place"""
 
@@ -147,7 +147,8 @@ SET_CHECKOUT_URL = f"""
         UPDATE charge AS c SET status = 'open', checkout_url = given.url, updated_at = now()
           FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[])
                AS given (place, merchant, id, url)
-         WHERE c.merchant_id = given.merchant AND c.reference = given.id AND c.status = 'opening'
+         WHERE c.merchant_id = ANY (ARRAY[given.merchant]) AND c.reference = given.id
+           AND c.status = 'opening'
         RETURNING given.place, c.*)
     SELECT place, {columns(Charge)} FROM opened"""
 

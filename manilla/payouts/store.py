@@ -185,7 +185,8 @@ _ACCEPT = f"""
            {", ".join(f"{name} = coalesce(a.{name}, p.{name})" for name in REPORTED_NAMES)}
       FROM unnest($1::bigint[], $2::text[], $3::bigint[], {_each_reported("${1}::text[]", 4)})
            AS a (merchant_id, trx_id, fee_minor, {_each_reported("{0}")})
-     WHERE p.merchant_id = a.merchant_id AND p.trx_id = a.trx_id AND p.status = 'pending'"""
+     WHERE p.merchant_id = ANY (ARRAY[a.merchant_id]) AND p.trx_id = a.trx_id
+       AND p.status = 'pending'"""
 
 
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
@@ -213,7 +214,7 @@ async def index_references(db: Database, payouts_: Sequence[Payout]) -> list[Non
         UPDATE payout AS p
            SET provider_reference = p.accepted_reference, accepted_reference = NULL
           FROM unnest($1::bigint[], $2::text[]) AS a (merchant_id, trx_id)
-         WHERE p.merchant_id = a.merchant_id AND p.trx_id = a.trx_id
+         WHERE p.merchant_id = ANY (ARRAY[a.merchant_id]) AND p.trx_id = a.trx_id
            AND p.accepted_reference IS NOT NULL""",
         [payout_.merchant_id for payout_ in payouts_],
         [payout_.trx_id for payout_ in payouts_],

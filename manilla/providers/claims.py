@@ -87,7 +87,8 @@ class ClaimReader:
             SELECT g.place, {_CLAIMED}
               FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[])
                    AS g (place, merchant_id, reference, provider, kind)
-              JOIN webhook w ON w.merchant_id = g.merchant_id AND w.reference = g.reference
+              JOIN webhook w ON w.merchant_id = ANY (ARRAY[g.merchant_id])
+                            AND w.reference = ANY (ARRAY[g.reference])
                             AND w.provider = g.provider AND w.kind = g.kind
              ORDER BY w.received_at""",
             *(merchant_id, reference, provider, kind),

@@ -168,7 +168,7 @@ class WebhookInbox:
                 UPDATE payout AS p SET session_id = g.session_id
                   FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[])
                        AS g (merchant_id, trx_id, provider, session_id)
-                 WHERE p.merchant_id = g.merchant_id AND p.trx_id = g.trx_id
+                 WHERE p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = g.trx_id
                    AND p.provider = g.provider AND p.session_id IS NULL""",
                 [each.merchant_id for each in webhooks],
                 [each.event.reference for each in webhooks],

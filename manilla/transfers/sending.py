@@ -98,7 +98,8 @@ async def mark(db: Database, table: TransferTable, marks: Sequence[Mark]) -> lis
                 WHERE j.merchant_id = m.merchant_id AND j.kind = $5
                   AND j.subject = m.trx_id AND j.lease = m.fence
                 LIMIT 1) AS held
-         WHERE t.merchant_id = m.merchant_id AND t.trx_id = m.trx_id AND t.status = 'pending'
+         WHERE t.merchant_id = ANY (ARRAY[m.merchant_id]) AND t.trx_id = m.trx_id
+           AND t.status = 'pending'
            AND t.{table.sent_column} IS NOT DISTINCT FROM m.sent_at AND {table.may_send}
            AND t.provider = m.provider AND {table.is_unchanged}
            AND (SELECT reason

@@ -148,7 +148,7 @@ def _mine(first: int = 1, more: str = "", name: str = "") -> str:
     return f"""
       FROM unnest({merchants}::bigint[], {kinds}::text[], {subjects}::text[], {fences}::bigint[]
                   {more}) AS mine (merchant_id, kind, subject, fence{name})
-     WHERE job.merchant_id = mine.merchant_id AND job.kind = mine.kind
+     WHERE job.merchant_id = ANY (ARRAY[mine.merchant_id]) AND job.kind = mine.kind
        AND job.subject = mine.subject AND job.lease = mine.fence"""
 
 
@@ -187,7 +187,7 @@ async def renew(db: Database, held: Sequence[Job]) -> None:
     Skips locked jobs. The SQL statement that has locked a job is about to finish it.
     """
     mine = _MINE.replace("FROM unnest", "FROM job, unnest", 1)
-    await db.execute(
+    await db.records_by_key(
         f"""
         WITH due AS (SELECT job.ctid AS place {mine} FOR UPDATE OF job SKIP LOCKED)
         UPDATE job SET leased_until = now() + $5

@@ -101,7 +101,7 @@ _CHANGED = f"""{queries.STORED},
                SET attempts = g.attempts, state = g.state,
                    decided_at = CASE WHEN g.state <> 'waiting' THEN now() END
               FROM given g
-             WHERE d.merchant_id = g.merchant_id
+             WHERE d.merchant_id = ANY (ARRAY[g.merchant_id])
                AND d.endpoint_id = split_part(g.notification_id, '/', 2)
                AND d.notification_id = split_part(g.notification_id, '/', 1)
                AND d.state = 'waiting'
@@ -114,7 +114,7 @@ _RECORD_DELIVERED = f"""{_CHANGED},
         recovered AS (
         UPDATE webhook_endpoint AS e SET failing_since = NULL
           FROM (SELECT DISTINCT merchant_id, endpoint_id FROM changed WHERE NOT is_test) AS well
-         WHERE e.merchant_id = well.merchant_id AND e.id = well.endpoint_id
+         WHERE e.merchant_id = ANY (ARRAY[well.merchant_id]) AND e.id = well.endpoint_id
            AND e.failing_since IS NOT NULL
         RETURNING true)
         {queries.end_of_jobs("changed", "recovered")}"""

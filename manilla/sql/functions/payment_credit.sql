@@ -62,11 +62,12 @@ BEGIN
                                            WHEN 'customer' THEN p.commission_minor ELSE 0 END
        AND NOT EXISTS (
            SELECT FROM charge other
-            WHERE other.merchant_id = g.merchant_id AND other.trx_id = g.trx_id
+            WHERE other.merchant_id = ANY (ARRAY[g.merchant_id]) AND other.trx_id = g.trx_id
               AND other.credit_minor <> 0)
        AND NOT EXISTS (
            SELECT FROM webhook w
-            WHERE w.merchant_id = g.merchant_id AND w.reference = g.charge
+            WHERE w.merchant_id = ANY (ARRAY[g.merchant_id])
+              AND w.reference = ANY (ARRAY[g.charge])
               AND w.provider = g.provider AND w.kind = 'charge'
               AND (coalesce(w.claimed_status, 'paid') <> 'paid'
                    OR coalesce(w.claimed_amount, g.paid) <> g.paid
@@ -138,7 +139,7 @@ BEGIN
       FROM jsonb_to_recordset(p_items) AS g (
            item integer, merchant_id bigint, trx_id text, charge text, commission_trx_id text)
      WHERE g.item = ANY (credited)
-       AND p.merchant_id = g.merchant_id AND p.trx_id = g.trx_id;
+       AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = g.trx_id;
     GET DIAGNOSTICS number = ROW_COUNT;
     IF number <> cardinality(credited) THEN
         RAISE EXCEPTION 'A payment is twice in the items.';
@@ -152,14 +153,15 @@ BEGIN
            item integer, merchant_id bigint, charge text, paid_minor bigint,
            provider_reference text)
      WHERE g.item = ANY (credited)
-       AND c.merchant_id = g.merchant_id AND c.reference = g.charge;
+       AND c.merchant_id = ANY (ARRAY[g.merchant_id]) AND c.reference = g.charge;
 
     -- The kind is not a constant, so the planner uses the key instead of a kind's partial index.
     DELETE FROM job
      USING jsonb_to_recordset(p_items) AS g (
            item integer, merchant_id bigint, trx_id text, expire_kind text)
      WHERE g.item = ANY (credited)
-       AND job.merchant_id = g.merchant_id AND job.kind = g.expire_kind AND job.subject = g.trx_id;
+       AND job.merchant_id = ANY (ARRAY[g.merchant_id]) AND job.kind = g.expire_kind
+       AND job.subject = g.trx_id;
 
     PERFORM outcomes_write(p_items, credited);
     RETURN QUERY SELECT unnest(credited);

@@ -64,7 +64,8 @@ BEGIN
                                         'session_id', p.session_id)
        AND NOT EXISTS (
            SELECT FROM webhook w
-            WHERE w.merchant_id = g.merchant_id AND w.reference = g.trx_id
+            WHERE w.merchant_id = ANY (ARRAY[g.merchant_id])
+              AND w.reference = ANY (ARRAY[g.trx_id])
               AND w.kind = 'transfer'
               AND CASE WHEN w.provider <> g.provider
                        THEN w.claimed_status IS DISTINCT FROM 'failed'
@@ -85,7 +86,7 @@ BEGIN
                item integer, merchant_id bigint, trx_id text, provider_reference text,
                provider_fee_minor bigint, session_id text)
          WHERE g.item = ANY (undisputed)
-           AND p.merchant_id = g.merchant_id AND p.trx_id = g.trx_id
+           AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = g.trx_id
         RETURNING p.merchant_id, p.trx_id, p.environment::text, p.currency, p.amount_minor, p.provider,
                   coalesce(p.provider_fee_minor, 0) AS fee_minor)
     SELECT array_agg(merchant_id), array_agg(trx_id), array_agg(environment), array_agg(currency),
@@ -114,8 +115,8 @@ BEGIN
     DELETE FROM job
      USING unnest(checked_merchant_ids, array_fill('transfer'::text, ARRAY[number]),
                   checked_trx_ids, checked_fences) AS u (merchant_id, kind, trx_id, fence)
-     WHERE job.merchant_id = u.merchant_id AND job.kind = u.kind AND job.subject = u.trx_id
-       AND job.fence = u.fence;
+     WHERE job.merchant_id = ANY (ARRAY[u.merchant_id]) AND job.kind = u.kind
+       AND job.subject = u.trx_id AND job.fence = u.fence;
 
     PERFORM outcomes_write(p_items, undisputed);
     RETURN QUERY SELECT unnest(undisputed);

@@ -278,7 +278,7 @@ BEGIN
               FROM jsonb_to_recordset(p_items) AS g (
                    item integer, merchant_id bigint, trx_id text, batch_id text, batch_row integer)
              WHERE g.item = ANY (created)
-               AND b.merchant_id = g.merchant_id AND b.batch_id = g.batch_id
+               AND b.merchant_id = ANY (ARRAY[g.merchant_id]) AND b.batch_id = g.batch_id
                AND b.number = g.batch_row;
         END IF;
 
