@@ -217,7 +217,6 @@ async def test_payout_files_count_as_uploads_too(dashboard: MerchantDashboard) -
 
 
 async def test_logos_count_as_uploads_too(dashboard: MerchantDashboard) -> None:
-    form = "/production/checkout/branding"
     for _ in range(5 * UPLOADS_A_MINUTE):
         given = {"accent": "#0b5d4e", "support_email": "", "support_phone": ""}
         reply = await dashboard.owner.upload(
