@@ -109,15 +109,20 @@ def test_input_is_not_interpreted_as_markup(instance: InstanceFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    "amount", first_short(["10.001", "NaN", "1e400", "0", "ten", "1000000000000000"])
+    "amount", first_short(["10.001", "NaN", "1e400", "ten", "1000000000000000"])
 )
 def test_an_invalid_amount_is_rejected(
     instance: InstanceFolder, merchant: Any, amount: str
 ) -> None:
-    refused(
-        instance,
-        *("wallet", "fund", str(merchant["id"]), "NGN", amount, "--environment", "sandbox"),
-    )
+    words = ("wallet", "fund", str(merchant["id"]), "NGN", amount, "--environment", "sandbox")
+    run = manilla(*words, "--data", str(instance.folder))
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "Invalid value for AMOUNT" in run.stderr
+
+
+def test_nothing_is_not_added_to_a_wallet(instance: InstanceFolder, merchant: Any) -> None:
+    words = ("wallet", "fund", str(merchant["id"]), "NGN", "0", "--environment", "sandbox")
+    refused(instance, *words)
 
 
 def test_a_wallet_is_disabled_and_enabled(instance: InstanceFolder, merchant: Any) -> None:
