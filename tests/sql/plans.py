@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import asyncpg
@@ -18,6 +18,7 @@ SETTINGS = {
     "auto_explain.log_format": "json",
     "auto_explain.log_analyze": "on",
     "auto_explain.log_timing": "off",
+    "auto_explain.log_buffers": "on",
     # Use generic plans from the start, as PostgreSQL does later on long-lived connections.
     "plan_cache_mode": "force_generic_plan",
 }
@@ -30,6 +31,14 @@ class Scan(msgspec.Struct, frozen=True):
     condition: str
     query: str
     rows_read: float
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One execution of an SQL statement for a batch of items."""
+
+    query: str
+    pages: int  # the pages that the statement used, whether they were cached or not
+    items: float  # the items that it was given, or the rows that it returned
 
 
 class PlanLog:
@@ -56,10 +65,40 @@ class PlanLog:
         return self._file.stat().st_size
 
     def scans(self, since: int) -> list[Scan]:
+        return [
+            scan for plan in self._plans(since) for scan in _scans(plan["Plan"], plan["Query Text"])
+        ]
+
+    def batches(self, since: int) -> list[Batch]:
+        """Returns the executions of SQL statements that use tables for the items of a batch."""
+        plans = [(plan["Query Text"], list(_nodes(plan["Plan"]))) for plan in self._plans(since)]
+        return [
+            _batch(query, nodes)
+            for query, nodes in plans
+            if any("Relation Name" in node for node in nodes) and any(map(_is_batch, nodes[1:]))
+        ]
+
+    def _plans(self, since: int) -> list[dict[str, Any]]:
         with self._file.open("rb") as log:
             log.seek(since)
-            plans = [json.loads(text) for text in LOGGED.findall(log.read().decode())]
-        return [scan for plan in plans for scan in _scans(plan["Plan"], plan["Query Text"])]
+            return [json.loads(text) for text in LOGGED.findall(log.read().decode())]
+
+
+def _batch(query: str, nodes: Sequence[dict[str, Any]]) -> Batch:
+    root, *others = nodes  # the root's counts include those of the other nodes
+    items = [node["Actual Rows"] for node in others if _is_batch(node)]
+    pages = root["Shared Hit Blocks"] + root["Shared Read Blocks"]
+    return Batch(" ".join(query.split()), pages, max(1, root["Actual Rows"], *items))
+
+
+def _is_batch(node: dict[str, Any]) -> bool:
+    return bool(node["Node Type"] == "Function Scan")  # such as unnest()
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", []):
+        yield from _nodes(below)
 
 
 def _scans(node: dict[str, Any], query: str, table: str = "") -> Iterator[Scan]:

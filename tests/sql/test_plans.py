@@ -10,31 +10,20 @@ import pytest
 
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
-from manilla.kit.jobs.claims import claim_fairly
-from manilla.kit.jobs.runner import Runner
 from manilla.ledger import clearing
 from manilla.ledger.scope import Everyone, Tenant
 from manilla.lookup import search
-from manilla.notify import delivery
-from manilla.notify.delivery import NotificationDelivery
-from manilla.notify.ipn import IpnDestination
 from manilla.proofs import chain, pack, verify
 from manilla.proofs.pack import PackOptions
 from manilla.proofs.verify import Seal
 from manilla.providers.port import EVERY_MOVEMENT
 from manilla.reconciliation import balances, importing
-from manilla.refunds import initiate
 from manilla.settings import Settings
 from manilla.sql import migrate
-from tests.client import new_merchant
-from tests.databases import database, running
-from tests.payments.orders import new_reference
-from tests.payments.shop import Shop, Started
-from tests.payouts.payout_merchant import PayoutMerchant, setting
-from tests.provider_simulator import running_simulator
+from tests.payouts.payout_merchant import setting
+from tests.sql.business import Business, State, business, database_in
 from tests.sql.plans import PlanLog, Scan
 
-NAME = "plans"
 BLOCKS, BLOCK_REQUESTS = 4, 30
 DAY_HISTORY = 2_000  # the number of transactions that a merchant made before today
 POSTING_HISTORY = 50_000  # more postings than one block range of the index contains
@@ -46,78 +35,8 @@ GROWING |= {"api_request", "payment_link"}
 WIDE = {"merchant_id", "environment", "kind", "provider"}
 # Claiming jobs reads the first row of each merchant, one merchant after the other.
 CLAIM = re.compile(r"^\(merchant_id > [^)]*\)$")
-# With each of these filters, fetching a page with one item reads only two rows.
-LISTS = ("payments", "payouts", "refunds")
-LIST_QUERIES = (
-    "limit=1",
-    "limit=1&from=2026-01-01T00:00:00Z&to=2199-01-01T00:00:00Z&status=pending",
-    "limit=1&ref_trx=unknown",
-)
-OTHER_LISTS = ("events?limit=1", "payment-links?limit=1")
-LINK = {"title": "Two chairs", "amount": 1000, "currency_code": "NGN"}
 # Only the tests run this SQL statement.
 BY_TESTS = "UPDATE job SET due_at = 'infinity'"
-
-
-class Business:
-    """One merchant, and all SQL statements that are executed for its payments and payouts."""
-
-    def __init__(self, payer: PayoutMerchant, shop: Shop) -> None:
-        self.payer, self.shop = payer, shop
-        self.db = payer.services.db
-
-    async def initiate(self) -> tuple[Started, str]:
-        return await self.shop.start(), await self.payer.pay_out()
-
-    async def initiate_and_verify(self) -> None:
-        started, payout = await self.initiate()
-        assert (await self.shop.verify(started)).status == 200
-        assert (await self.payer.verify(payout)).status == 200
-
-    async def initiate_and_list(self) -> None:
-        await self.initiate()
-        assert (await self.payer.merchant.post("/api/v1/payment-links", LINK)).status == 200
-        targets = [f"{name}?{query}" for name in LISTS for query in LIST_QUERIES]
-        for target in (*targets, *OTHER_LISTS):
-            reply = await self.payer.merchant.get(f"/api/v1/{target}")
-            assert reply.status == 200, reply.body
-
-    async def take_and_refund_a_payment(self) -> None:
-        started = await self.shop.start()
-        await self.shop.pay(await self.shop.choose(started, "providera-ngn"))
-        await self.shop.until(started, "success")
-        await initiate.start(self.db, started.trx_id, "1", "Returned goods")
-        order = {"trx_id": started.trx_id, "amount": 1, "ref_trx": new_reference()}
-        assert (await self.payer.merchant.post("/api/v1/initiate-refund", order)).status == 200
-        await self.payer.simulator.run_jobs()
-        assert (await self.payer.merchant.get("/api/v1/balance")).status == 200
-
-    async def complete_a_payout(self) -> None:
-        await self.payer.check_until(await self.payer.pay_out(), "completed")
-
-    async def notify(self) -> None:
-        async with delivery.open_client(is_public_only=False, connections=1) as client:
-            works = NotificationDelivery(
-                IpnDestination(self.db, self.payer.services.directory), client
-            ).works()
-            claimed, _ = await claim_fairly(self.db, "notify", 100, -1)
-            for job in claimed:
-                await Runner(self.db, works)._do(job)
-
-
-@contextlib.asynccontextmanager
-async def business(settings: Settings) -> AsyncIterator[Business]:
-    async with running(settings) as (services, site), running_simulator(services) as simulator:
-        merchant = await new_merchant(
-            site, services.db, services.keyring, environment=Environment.PRODUCTION
-        )
-        payer, shop = (
-            PayoutMerchant(services, simulator, merchant),
-            Shop(services, simulator, merchant),
-        )
-        await payer.fund("10000000")
-        async with setting(services, "rate_limit_per_minute", "1000000"):
-            yield Business(payer, shop)
 
 
 async def _leave_new(_owner: asyncpg.Connection) -> None:
@@ -163,7 +82,6 @@ async def _add_history(owner: asyncpg.Connection, *, merchant_id: int, rows: int
     )
 
 
-State = Callable[[asyncpg.Connection], Awaitable[None]]
 STATES = [
     pytest.param(
         _analyze, id="analyzed while empty"
@@ -174,29 +92,11 @@ STATES = [
 ]
 
 
-async def _database(cluster: Cluster, settings: Settings, state: State) -> tuple[Settings, PlanLog]:
-    """Creates a migrated database in this state, and disables updates of its statistics."""
-    on = await database(cluster, settings, NAME, is_migrated=True)
-    owner = await asyncpg.connect(on.migration_url)
-    try:
-        for table in await owner.fetch(
-            "SELECT relname AS name FROM pg_class"
-            " WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
-        ):
-            await owner.execute(f"ALTER TABLE {table['name']} SET (autovacuum_enabled = off)")
-        await state(owner)
-    finally:
-        await owner.close()
-    log = PlanLog(cluster, NAME)
-    await log.turn_on()
-    return on, log
-
-
 @pytest.mark.parametrize("state", STATES)
 async def test_every_statement_of_a_payment_and_a_payout_uses_a_full_key(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
-    on, log = await _database(cluster, settings, state)
+    on, log = await database_in(cluster, settings, state)
     # The operating manual requires this upgrade after a restore.
     await migrate.upgrade(on.migration_url, on.database_url)
     start = log.position()
@@ -221,7 +121,7 @@ def _is_narrow(scan: Scan) -> bool:
 async def test_a_request_reads_as_few_rows_with_a_long_history_as_with_none(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
-    on, log = await _database(cluster, settings, state)
+    on, log = await database_in(cluster, settings, state)
     await migrate.upgrade(on.migration_url, on.database_url)
     rows_read = await _rows_read(on, log, Business.initiate_and_verify)
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
@@ -232,7 +132,7 @@ async def test_a_request_reads_as_few_rows_with_a_long_history_as_with_none(
 async def test_a_page_of_a_list_reads_as_few_rows_with_a_long_history_as_with_none(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
-    on, log = await _database(cluster, settings, state)
+    on, log = await database_in(cluster, settings, state)
     await migrate.upgrade(on.migration_url, on.database_url)
     rows_read = await _rows_read(on, log, Business.initiate_and_list)
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
@@ -244,7 +144,7 @@ async def test_initiating_a_transaction_needs_no_table_statistics(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
     """Each process caches the query plan, so the plan must be good even without statistics."""
-    on, log = await _database(cluster, settings, state)
+    on, log = await database_in(cluster, settings, state)
     rows_read = await _rows_read(on, log, Business.initiate)
     assert max(rows_read) <= rows_read[0] + BLOCK_REQUESTS, rows_read
 
@@ -254,7 +154,7 @@ async def test_initiating_a_transaction_needs_no_table_statistics(
 async def test_a_limit_of_the_day_reads_only_the_transactions_of_the_day(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
-    on, log = await _database(cluster, settings, state)
+    on, log = await database_in(cluster, settings, state)
     async with business(on) as shop:
         await shop.initiate()  # The first call caches the query plans, as in every process.
         owner = await asyncpg.connect(on.migration_url)
@@ -276,7 +176,7 @@ async def test_a_limit_of_the_day_reads_only_the_transactions_of_the_day(
 async def test_a_search_of_all_merchants_reads_only_what_it_finds(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
-    on, log = await _database(cluster, settings, state)
+    on, log = await database_in(cluster, settings, state)
     everyone = Everyone(environment=Environment.PRODUCTION)
     async with business(on) as shop:
         await shop.initiate()
@@ -294,7 +194,7 @@ async def test_a_search_of_all_merchants_reads_only_what_it_finds(
 async def test_a_merchants_search_finds_the_beginning_of_an_email_address_by_an_index(
     cluster: Cluster, settings: Settings, state: State
 ) -> None:
-    on, log = await _database(cluster, settings, state)
+    on, log = await database_in(cluster, settings, state)
     async with business(on) as shop:
         await shop.initiate()
         tenant = Tenant(shop.payer.merchant.new.id, Environment.PRODUCTION)
@@ -317,7 +217,7 @@ async def _day_limits(shop: Business) -> AsyncIterator[None]:
 async def test_a_page_of_the_statement_does_not_read_all_postings_of_the_merchant(
     cluster: Cluster, settings: Settings
 ) -> None:
-    on, log = await _database(cluster, settings, _leave_new)
+    on, log = await database_in(cluster, settings, _leave_new)
     async with business(on) as shop:
         await _add_postings(on, merchant_id=shop.payer.merchant.new.id, rows=POSTING_HISTORY)
         for _ in range(2):
@@ -334,7 +234,7 @@ async def test_a_page_of_the_statement_does_not_read_all_postings_of_the_merchan
 async def test_a_link_of_the_hash_chain_does_not_read_earlier_postings(
     cluster: Cluster, settings: Settings
 ) -> None:
-    on, log = await _database(cluster, settings, _leave_new)
+    on, log = await database_in(cluster, settings, _leave_new)
     async with business(on) as shop:
         await _add_postings(on, merchant_id=shop.payer.merchant.new.id, rows=POSTING_HISTORY)
         await chain.extend(shop.db)
@@ -351,7 +251,7 @@ async def test_a_link_of_the_hash_chain_does_not_read_earlier_postings(
 async def test_comparing_a_statement_does_not_read_earlier_movements(
     cluster: Cluster, settings: Settings
 ) -> None:
-    on, log = await _database(cluster, settings, _leave_new)
+    on, log = await database_in(cluster, settings, _leave_new)
     async with business(on) as shop:
         await _add_movements(on, rows=POSTING_HISTORY)
         await chain.extend(shop.db)
@@ -404,7 +304,7 @@ async def _add_movements(on: Settings, *, rows: int) -> None:
 async def test_a_pack_with_a_seal_does_not_read_earlier_transactions(
     cluster: Cluster, settings: Settings
 ) -> None:
-    on, log = await _database(cluster, settings, _leave_new)
+    on, log = await database_in(cluster, settings, _leave_new)
     async with business(on) as shop:
         await _add_postings(on, merchant_id=shop.payer.merchant.new.id, rows=POSTING_HISTORY)
         await chain.extend(shop.db)
