@@ -24,7 +24,7 @@ ROUNDS = 3
 WARM_UP = 200
 QUICK_BLOCK_SECONDS = 0.5
 
-LIVES = 10
+LIVES, LIVES_QUICK = 10, 3
 CPU_RANGE_MAX, WAIT_MS_MAX = 1.25, 5000
 
 DETAILS = (
@@ -102,14 +102,15 @@ async def payments(stage: Stage) -> AsyncIterator[Row]:
 async def repeated_payouts(stage: Stage) -> AsyncIterator[Row]:
     """The same life on fresh databases, to find costs and delays that occur only by chance."""
     number = _number(stage, PAYOUTS, PAYOUTS_QUICK)
+    lives = _number(stage, LIVES, LIVES_QUICK)
     async with worker.started("bench.life.world", stage.environment()) as world:
 
         async def run(_seconds: float) -> Work:
-            return _range([await _life(stage, world, each, number) for each in range(LIVES)])
+            return _range([await _life(stage, world, each, number) for each in range(lives)])
 
         yield Row(
             name="life-payout-repeated",
-            title=f"{number:,} payouts, {LIVES} times on a fresh database",
+            title=f"{number:,} payouts, {lives} times on a fresh database",
             contenders=[Contender(PRODUCT, run, None)],
             comparisons=[
                 detail("CPU: slowest / median", PRODUCT, Target(CPU_RANGE_MAX, at_most=True)),
