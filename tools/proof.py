@@ -36,27 +36,37 @@ NONE = "No results are stored yet.\n"
 
 
 def simulation_runs() -> str:
-    """Returns the table of all runs, with their sum in the last row."""
+    """Returns the runs of each version with the seeds that failed, and the sum in the last row."""
     runs = _runs()
     if not runs:
         return NONE
-    rows = [_row(f"`{run['seed']}`", [run], run["outcome"]) for run in runs]
-    passed = sum(run["outcome"] == "passed" for run in runs)
-    rows.append(_row(f"{len(runs)} runs", runs, f"{passed} passed"))
-    return table(("Seed", "Version", "Minutes", "Rounds", "Operations", "Faults", "Outcome"), rows)
+    versions: dict[str, list[Any]] = {}
+    for run in runs:
+        versions.setdefault(run["version"], []).append(run)
+    rows = [_row(f"`{version}`", of_version) for version, of_version in versions.items()]
+    rows.append([*_row("all", runs)[:-1], ""])
+    columns = ("Version", "Runs", "Minutes", "Rounds", "Operations", "Faults", "Passed")
+    return table((*columns, "Seeds that failed"), rows)
 
 
-def _row(name: str, runs: Sequence[Any], outcome: str) -> list[str]:
-    versions = {run["version"] for run in runs}
+def _row(name: str, runs: Sequence[Any]) -> list[str]:
+    failed = [run for run in runs if run["outcome"] != "passed"]
     return [
         name,
-        f"`{versions.pop()}`" if len(versions) == 1 else "",
+        f"{len(runs):,}",
         f"{sum(run['seconds'] for run in runs) / 60:,.1f}",
         f"{sum(run['rounds'] for run in runs):,}",
         f"{sum(sum(run['operations'].values()) for run in runs):,}",
         f"{sum(sum(run['faults'].values()) for run in runs):,}",
-        outcome,
+        f"{len(runs) - len(failed):,}",
+        ", ".join(_failure(run) for run in failed),
     ]
+
+
+def _failure(run: Any) -> str:
+    """Returns the seed, without the explanation if Manilla itself failed."""
+    explanation = run["outcome"].removeprefix("failed").removeprefix(", because of ")
+    return f"`{run['seed']}`" + (f" ({explanation})" if explanation else "")
 
 
 def simulation_faults() -> str:
