@@ -87,10 +87,10 @@ class ClaimReader:
             SELECT g.place, {_CLAIMED}
               FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[])
                    AS g (place, merchant_id, reference, provider, kind)
-              JOIN webhook w ON w.merchant_id = ANY (ARRAY[g.merchant_id])
+              JOIN webhook w ON w.merchant_id + 0 = g.merchant_id  -- excludes the primary key
                             AND w.reference = ANY (ARRAY[g.reference])
                             AND w.provider = g.provider AND w.kind = g.kind
-             ORDER BY w.received_at""",
+             ORDER BY w.received_at + interval '0'  -- excludes the index by time""",
             *(merchant_id, reference, provider, kind),
         )
         return [Claimed(*record[1:]) for record in records]

@@ -66,7 +66,7 @@ BEGIN
               AND other.credit_minor <> 0)
        AND NOT EXISTS (
            SELECT FROM webhook w
-            WHERE w.merchant_id = ANY (ARRAY[g.merchant_id])
+            WHERE w.merchant_id + 0 = g.merchant_id  -- excludes the primary key
               AND w.reference = ANY (ARRAY[g.charge])
               AND w.provider = g.provider AND w.kind = 'charge'
               AND (coalesce(w.claimed_status, 'paid') <> 'paid'
