@@ -87,9 +87,10 @@ class ClaimReader:
             SELECT g.place, {_CLAIMED}
               FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[], $5::text[])
                    AS g (place, merchant_id, reference, provider, kind)
-              JOIN webhook w ON w.merchant_id + 0 = g.merchant_id  -- excludes the primary key
+              -- Only the index by reference fits: `+ 0` and `|| ''` exclude the primary key.
+              JOIN webhook w ON w.merchant_id + 0 = g.merchant_id
                             AND w.reference = ANY (ARRAY[g.reference])
-                            AND w.provider = g.provider AND w.kind = g.kind
+                            AND w.provider || '' = g.provider AND w.kind = g.kind
              ORDER BY w.received_at + interval '0'  -- excludes the index by time""",
             *(merchant_id, reference, provider, kind),
         )

@@ -70,8 +70,9 @@ def _store_statement(kind: EventKind) -> str:
                      FROM ({_SUBJECTS[kind]}) AS of) AS subject
              CROSS JOIN LATERAL (
                    SELECT max(w.query_due_at) AS due_at FROM webhook w
-                    WHERE w.merchant_id + 0 = g.merchant_id  -- excludes the primary key
-                      AND w.provider = g.provider
+                    -- Only the index by reference fits: `+ 0` and `|| ''` exclude the primary key.
+                    WHERE w.merchant_id + 0 = g.merchant_id
+                      AND w.provider || '' = g.provider
                       AND w.reference = g.reference) AS latest),
         stored AS (
             INSERT INTO webhook AS w

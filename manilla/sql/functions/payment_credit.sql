@@ -15,6 +15,7 @@ SET plan_cache_mode = force_generic_plan  -- see `ledger_post_locked`
 SET enable_seqscan = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_sort = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -42,12 +43,14 @@ BEGIN
            SELECT payment.environment, payment.status, payment.currency, payment.amount_minor,
                   payment.commission_minor, payment.commission_bearer, payment.customer_email,
                   payment.received_minor, payment.link_id FROM payment
-            WHERE payment.merchant_id = g.merchant_id AND payment.trx_id = g.trx_id
+            WHERE payment.merchant_id = g.merchant_id AND payment.trx_id BETWEEN g.trx_id AND g.trx_id
+            ORDER BY payment.trx_id  -- only the primary key has this order
             LIMIT 1) AS p
      CROSS JOIN LATERAL (
            SELECT charge.trx_id, charge.provider, charge.status, charge.amount_minor,
                   charge.currency FROM charge
-            WHERE charge.merchant_id = g.merchant_id AND charge.reference = g.charge
+            WHERE charge.merchant_id = g.merchant_id AND charge.reference BETWEEN g.charge AND g.charge
+            ORDER BY charge.reference  -- only the primary key has this order
             LIMIT 1) AS c
      CROSS JOIN LATERAL (
            SELECT merchant.name, merchant.sends_receipts FROM merchant
@@ -66,9 +69,9 @@ BEGIN
               AND other.credit_minor <> 0)
        AND NOT EXISTS (
            SELECT FROM webhook w
-            WHERE w.merchant_id + 0 = g.merchant_id  -- excludes the primary key
+            WHERE w.merchant_id + 0 = g.merchant_id  -- with `|| ''`, only the index by reference fits
               AND w.reference = ANY (ARRAY[g.charge])
-              AND w.provider = g.provider AND w.kind = 'charge'
+              AND w.provider || '' = g.provider AND w.kind = 'charge'
               AND (coalesce(w.claimed_status, 'paid') <> 'paid'
                    OR coalesce(w.claimed_amount, g.paid) <> g.paid
                    OR coalesce(w.claimed_currency, g.currency) <> g.currency));

@@ -64,7 +64,7 @@ BEGIN
                                         'session_id', p.session_id)
        AND NOT EXISTS (
            SELECT FROM webhook w
-            WHERE w.merchant_id + 0 = g.merchant_id  -- excludes the primary key
+            WHERE w.merchant_id + 0 = g.merchant_id  -- only the index by reference fits
               AND w.reference = ANY (ARRAY[g.trx_id])
               AND w.kind = 'transfer'
               AND CASE WHEN w.provider <> g.provider
