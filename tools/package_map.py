@@ -1,7 +1,7 @@
 """Draws the packages and their imports into `docs/images/packages.svg`: `make docs`.
 
-The packages in each row of the picture import only packages in lower rows. With `--check`, the
-command fails if the picture is outdated.
+The packages in each row of the picture import only packages in lower rows. Some rows form a layer,
+whose name is at the left. With `--check`, the command fails if the picture is outdated.
 """
 
 import sys
@@ -14,12 +14,27 @@ from tools import structure
 PICTURE = Path("docs/images/packages.svg")
 # The packages that process a payout, in order from the request to the notification.
 PAYOUT = ("api", "payouts", "ledger", "kit", "transfers", "providers", "notify")
+# Maps the first package of a layer to the layer's name in ARCHITECTURE.md.
+LAYERS = {
+    "cli": "Entry points",
+    "dashboard": "Pages, API, worker",
+    "compliance": "Settlements, proofs",
+    "bulk": "Refunds, bulk files",
+    "payments": "Payments, payouts",
+    "routing": "Routing, beneficiaries",
+    "methods": "Transfers, methods",
+    "cases": "Merchants, providers",
+    "banks": "Ledger, records",
+    "job_kinds": "Tools",
+}
 WIDTH, ROW, HEIGHT, GAP, LETTER = 980, 52, 28, 14, 8
 STYLE = """
   text { font: 13px system-ui, sans-serif; fill: #1f2933; text-anchor: middle; }
   rect { fill: #f4f6f8; stroke: #9aa5b1; }
   path { fill: none; stroke: #52606d; stroke-opacity: .13; }
   .payout rect { fill: #d8f3e3; stroke: #0b6b45; }
+  line { stroke: #9aa5b1; stroke-opacity: .4; }
+  .layer { font-size: 12px; font-weight: 600; text-anchor: start; }
   circle { fill: #0b6b45; }
   .payout .step { fill: #fff; font-size: 11px; font-weight: 600; }
   @media (prefers-color-scheme: dark) {
@@ -32,15 +47,15 @@ Place = tuple[float, float]  # the coordinates of the center of a package's box
 
 
 def main() -> None:
-    drawn = draw(floors(), structure.package_imports())
+    drawn = draw(rows(), structure.package_imports())
     if "--check" not in sys.argv:
         PICTURE.write_text(drawn)
     elif PICTURE.read_text() != drawn:
         raise SystemExit(f"{PICTURE} is not current. Run `make docs`.")
 
 
-def floors() -> list[list[str]]:
-    """Returns the packages of each layer in the import contract, highest layer first."""
+def rows() -> list[list[str]]:
+    """Returns the packages of each row of the import contract, highest row first."""
     settings = tomllib.loads(Path("pyproject.toml").read_text())
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(each["layers"] for each in contracts if each["type"] == "layers")
@@ -52,8 +67,9 @@ def draw(rows: Sequence[Sequence[str]], imports: Mapping[str, set[str]]) -> str:
     height = len(rows) * ROW + GAP
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img"'
-        ' aria-label="Packages by floor, and the imports between them">',
+        ' aria-label="Packages by layer, and the imports between them">',
         f"<style>{STYLE}</style>",
+        *_layers(rows),
         *_arrows(places, imports),
         *(_box(name, place) for name, place in places.items()),
         "</svg>\n",
@@ -69,6 +85,14 @@ def _places(rows: Sequence[Sequence[str]]) -> dict[str, Place]:
             places[name] = (left + _width(name) / 2, number * ROW + HEIGHT)
             left += _width(name) + GAP * 2
     return places
+
+
+def _layers(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for number, (first, *_) in enumerate(rows):
+        if first in LAYERS:
+            top, middle = number * ROW + 2, number * ROW + HEIGHT
+            yield f'<line x1="0" y1="{top}" x2="{WIDTH}" y2="{top}"/>'
+            yield f'<text class="layer" x="4" y="{middle + 4.5:g}">{LAYERS[first]}</text>'
 
 
 def _width(name: str) -> int:

@@ -27,6 +27,7 @@ from tests.cells import proxies
 from tests.certificates import Certificate
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
+from tools import package_map
 
 FOREIGN = {"up"}  # Prometheus's own metrics
 NAME = re.compile(r"\b[a-z_]+_[a-z_]+\b|\bup\b")
@@ -271,3 +272,20 @@ def test_the_proxies_redirect_only_pages_to_tls(project: Path) -> None:
     assert "@programs path /api/* /webhooks/*" in plain
     for proxy in (nginx, caddy):
         assert '"max-age=31536000; includeSubDomains"' in proxy
+
+
+def test_the_architecture_has_each_package_in_the_layer_of_the_picture(project: Path) -> None:
+    text = (project / "ARCHITECTURE.md").read_text()
+    [table] = re.findall(
+        r"^\| Layer \| Packages \|\n\|---\|---\|\n((?:\|.*\n)+)", text, re.MULTILINE
+    )
+    described: dict[str, list[str]] = {}
+    name = ""
+    for line in table.splitlines():
+        name, packages = line.strip("| ").split(" | ")
+        described[name] = re.findall(r"`([a-z_]+)(?:/|\.py)`:", packages)
+    drawn: dict[str, list[str]] = {}
+    for first, *others in package_map.rows():
+        name = package_map.LAYERS.get(first, name)
+        drawn.setdefault(name, []).extend((first, *others))
+    assert described == drawn
