@@ -137,8 +137,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         bool | None,
         Meta(
             description="Whether payouts, refunds, production keys, saved accounts, settlement "
-            "accounts and team changes in the dashboard require a second factor. Defaults to "
-            "true in production mode and to false in development mode."
+            "accounts and team changes in the dashboard require a second factor. False by default "
+            "in development mode."
         ),
     ] = None
     settlement_account_wait_hours: Annotated[
@@ -177,56 +177,56 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Text,
         Meta(
             description="Maximum amount of one payment to an unverified merchant, "
-            "per currency in major units, such as NGN:500000. Other currencies have no limit."
+            "in major units per currency, such as NGN:500000."
         ),
     ] = ""
     daily_payment_limits_unverified: Annotated[
         Text,
         Meta(
             description="Maximum daily total of an unverified merchant's payments, "
-            "per currency in major units, such as NGN:500000. Other currencies have no limit."
+            "in major units per currency, such as NGN:500000."
         ),
     ] = ""
     payout_limits_unverified: Annotated[
         Text,
         Meta(
             description="Maximum amount of one payout of an unverified merchant, "
-            "per currency in major units, such as NGN:500000. Other currencies have no limit."
+            "in major units per currency, such as NGN:500000."
         ),
     ] = ""
     daily_payout_limits_unverified: Annotated[
         Text,
         Meta(
             description="Maximum daily total of an unverified merchant's payouts, "
-            "per currency in major units, such as NGN:500000. Other currencies have no limit."
+            "in major units per currency, such as NGN:500000."
         ),
     ] = ""
     payment_limits_verified: Annotated[
         Text,
         Meta(
             description="Maximum amount of one payment to a verified merchant, "
-            "per currency in major units, such as NGN:500000. Other currencies have no limit."
+            "in major units per currency, such as NGN:500000."
         ),
     ] = ""
     daily_payment_limits_verified: Annotated[
         Text,
         Meta(
             description="Maximum daily total of a verified merchant's payments, "
-            "per currency in major units, such as NGN:500000. Other currencies have no limit."
+            "in major units per currency, such as NGN:500000."
         ),
     ] = ""
     payout_limits_verified: Annotated[
         Text,
         Meta(
             description="Maximum amount of one payout of a verified merchant, "
-            "per currency in major units, such as NGN:500000. Other currencies have no limit."
+            "in major units per currency, such as NGN:500000."
         ),
     ] = ""
     daily_payout_limits_verified: Annotated[
         Text,
         Meta(
             description="Maximum daily total of a verified merchant's payouts, "
-            "per currency in major units, such as NGN:500000. Other currencies have no limit."
+            "in major units per currency, such as NGN:500000."
         ),
     ] = ""
     customer_email_fallback: Annotated[
