@@ -11,6 +11,7 @@ from manilla.api.refusals import MethodNotAllowed, NotFound
 from manilla.kit.errors import Refusal
 from manilla.refunds.books import RefundBlocked, RefundNotCovered, RefundRefused
 from manilla.refunds.initiate import PaymentNotFound, RefundedMeanwhile
+from manilla.transfers.refusals import PayoutErrorCode
 
 
 class Repeat(StrEnum):
@@ -187,6 +188,26 @@ OUTCOMES: dict[str, Guidance] = {
     "EXPIRED_SESSION": Guidance(
         "The customer did not pay in time.",
         "Mark the order as expired, but accept a later success: a bank transfer can arrive late.",
+    ),
+}
+
+# Guidance on why a payout failed after the debit: `error_code` in verify-payout and notifications.
+PAYOUT_OUTCOMES: dict[PayoutErrorCode, Guidance] = {
+    PayoutErrorCode.GATEWAY_PAYOUT_FAILED: Guidance(
+        "The transfer was rejected or failed, or it was delivered and then reversed.",
+        "Read the message, check the beneficiary, and send a new payout with a new `ref_trx`.",
+    ),
+    PayoutErrorCode.PROVIDER_INSUFFICIENT_BALANCE: Guidance(
+        "The provider's balance was too low when the transfer was sent.",
+        "Send a new payout later, or use another method.",
+    ),
+    PayoutErrorCode.INVALID_BENEFICIARY: Guidance(
+        "The provider rejected the account when the transfer was sent.", "Check the beneficiary."
+    ),
+    PayoutErrorCode.PAYOUT_FAILED: Guidance(
+        "The provider does not allow the platform to send payouts, or an administrator rejected "
+        "the payout.",
+        "Read the message, and contact the platform's support or use another method.",
     ),
 }
 

@@ -10,11 +10,11 @@ import msgspec
 from markupsafe import Markup
 
 from manilla.kit.time_limits import TimeLimits
-from manilla.ledger import idempotency
 from manilla.merchants import checkout_origins
 from manilla.notify import queries
 from manilla.notify.endpoints import endpoint
 from manilla.notify.events.kinds import EventType
+from manilla.payments import charges
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance, operations, sections, transitions
 from manilla.reference.operations import DocumentedError, Operation
@@ -54,6 +54,7 @@ def _guide(path: str, title: str, group: str) -> DocumentationPage:
 FIRST = (
     _guide("", "Overview", "Start"),
     _guide("/quick-start", "Quick start", "Start"),
+    _guide("/api-basics", "API basics", "Start"),
     _guide("/authentication", "Authentication", "Start"),
     _guide("/sandbox", "Sandbox", "Start"),
     _guide("/payments", "Take payments", "Guides"),
@@ -62,7 +63,6 @@ FIRST = (
     _guide("/refunds", "Refunds", "Guides"),
     _guide("/notifications", "Notifications", "Guides"),
     _guide("/webhook-endpoints", "Webhook endpoints", "Guides"),
-    _guide("/idempotency", "Idempotency and retries", "Guides"),
     _guide("/python-client", "Python client", "Guides"),
     _guide("/typescript-client", "TypeScript client", "Guides"),
     _guide("/php-client", "PHP client", "Guides"),
@@ -72,6 +72,10 @@ LAST = (
     _guide("/errors", "Errors", "API reference"),
     _guide("/changelog", "API changelog", "API reference"),
 )
+# Maps the addresses of former pages to the pages that have their sections now, with the same ids.
+MOVED = {
+    f"{ROOT}/idempotency": f"{ROOT}/api-basics",
+}
 
 
 class Documentation:
@@ -193,6 +197,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "guidance": guidance.GUIDANCE,
         "outcomes": guidance.OUTCOMES,
         "notice": {one.slug: one for one in operations.notices(document)}.__getitem__,
+        "payout_outcomes": guidance.PAYOUT_OUTCOMES,
         "refund_refusals": guidance.REFUNDS,
         "refund_steps": transitions.REFUND_STEPS,
         "payout_steps": transitions.PAYOUT_STEPS,
@@ -204,7 +209,8 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "endpoints": endpoint,
         "event_types": list(EventType),
         "ipn_retry_seconds": queries.RETRY_SECONDS,
-        "idempotency": idempotency,
+        "charges_max": charges.TRIES_MAX,
+        "checkout_seconds": int(TimeLimits().route_seconds),
         "version": document["info"]["version"],
         "script": checkout_script,
         "shop_file": code_samples.shop_file,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manilla.platform.settings import CurrentSettings
-from manilla.reference.pages import ROOT, Documentation, RenderedDocumentation
+from manilla.reference.pages import MOVED, ROOT, Documentation, RenderedDocumentation
 from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import HTML, PageResponse
 from manilla.web.serving.router import PageNotFound, UrlHandler
@@ -43,6 +43,8 @@ class DocumentationRoutes:
         ]
 
     async def show(self, request: WebRequest) -> PageResponse:
+        if request.path in MOVED:
+            return PageResponse.redirect(MOVED[request.path])
         page = (await self._current()).pages.get(request.path)
         if page is None:
             raise PageNotFound

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote, urljoin
 
 import msgspec
+import pytest
 
 from manilla.kit.errors import Refusal
 from manilla.notify.events.kinds import EventType
@@ -23,6 +24,10 @@ from tests.web import markup
 HREF = re.compile(r'href="([^"]+)"')
 ID = re.compile(r'\bid="([^"]+)"')
 TAG = re.compile(r"<[^>]+>")
+# Maps the addresses of former pages to the ids of their sections.
+FORMER = {
+    "/docs/idempotency": "with-an-idempotency-key without-a-key what-to-retry rate-limit",
+}
 
 
 async def test_every_page_renders_under_a_strict_content_security_policy(
@@ -66,6 +71,38 @@ async def test_every_link_and_anchor_resolves(site: Site, documentation: Documen
                 assert anchor in ID.findall(texts[target]), f"{address}: {href}"
 
 
+@pytest.mark.parametrize(("former", "ids"), FORMER.items())
+async def test_a_former_page_redirects_to_a_page_with_its_sections(
+    site: Site, former: str, ids: str
+) -> None:
+    reply = await site.send("GET", former)
+    assert reply.status == 303
+    text = (await site.send("GET", reply.headers["location"])).body.decode()
+    assert set(ids.split()) <= set(ID.findall(text))
+
+
+def test_every_page_that_a_document_names_exists(
+    project: Path, documentation: Documentation
+) -> None:
+    rendered = documentation.render_all(PlatformSettings()).pages
+    ids = {address: set(ID.findall(page.html)) for address, page in rendered.items()}
+    documents = (
+        *project.glob("*.md"),
+        *project.glob("docs/**/*.md"),
+        *project.glob("clients/*/*.md"),
+    )
+    named = {
+        (document.name, *found)
+        for document in documents
+        if document.name != "CHANGELOG.md"
+        for found in re.findall(r"`(/docs(?:/[a-z-]+)*)(?:#([\w-]+))?`", document.read_text())
+    }
+    assert named
+    for document, address, anchor in named:
+        assert address in ids, f"{document}: {address}"
+        assert not anchor or anchor in ids[address], f"{document}: {address}#{anchor}"
+
+
 async def test_every_endpoint_has_a_page_with_all_its_fields_and_errors(
     site: Site, documentation: Documentation
 ) -> None:
@@ -95,16 +132,6 @@ async def test_every_error_code_has_guidance_and_no_guidance_is_unused(
     assert set(guidance.GUIDANCE) == codes
     assert {code.value for code in PayoutErrorCode} <= set(guidance.GUIDANCE)
     assert set(guidance.OUTCOMES) == {code.value for code in PaymentErrorCode}
-
-
-def test_the_documents_name_every_error_code() -> None:
-    folder = Path(__file__).parents[2] / "docs"
-    names = ["authentication", "lists", "notifications", "payments", "payouts", "refunds"]
-    text = "".join((folder / f"{name}.md").read_text() for name in names)
-    missing = [
-        code for code in {**guidance.GUIDANCE, **guidance.OUTCOMES} if f"`{code}`" not in text
-    ]
-    assert missing == []
 
 
 async def test_every_rejection_of_a_refund_has_guidance() -> None:
@@ -235,5 +262,5 @@ async def test_numbers_on_the_pages_follow_the_settings(documentation: Documenta
         PlatformSettings(), rate_limit_per_minute=77, timestamp_tolerance_seconds=41
     )
     rendered = documentation.render_all(settings).pages
-    assert "77 requests" in rendered["/docs/idempotency"].html
+    assert "77 requests" in rendered["/docs/api-basics"].html
     assert "within 41 seconds of our time" in rendered["/docs/authentication"].html

@@ -67,7 +67,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "DuplicateError.status": _field("The status of the transaction that has this reference."),
     # lists
-    "limit": _field("The maximum number of items on a page. Defaults to 20."),
+    "limit": _field("The maximum number of items on a page, at most 100. Defaults to 20."),
     "cursor": _field(
         "`next_cursor` of the previous page. Send it with the same filters. Omit it for the first "
         "page.",
@@ -222,7 +222,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     ),
     "EventsQuery.type": _field("Only events of this type.", enum=EVENT_TYPES),
     "EventsQuery.wait": _field(
-        "If there are no events, wait up to this many seconds for an event. Defaults to 0."
+        "If there are no events, wait up to this many seconds, at most 30. Defaults to 0."
     ),
     "EventItem.id": _field(
         "The event's id: the `webhook-id` of its notification.", pattern=EVENT_ID_PATTERN

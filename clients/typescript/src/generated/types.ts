@@ -1076,7 +1076,7 @@ export interface WithdrawalMethod {
 }
 
 export interface ListPaymentsQuery {
-  /** The maximum number of items on a page. Defaults to 20. */
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
   /**
    * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
@@ -1099,7 +1099,7 @@ export interface ListPaymentsQuery {
 }
 
 export interface ListPaymentLinksQuery {
-  /** The maximum number of items on a page. Defaults to 20. */
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
   /**
    * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
@@ -1120,7 +1120,7 @@ export interface ListPaymentLinksQuery {
 }
 
 export interface ListRefundsQuery {
-  /** The maximum number of items on a page. Defaults to 20. */
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
   /**
    * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
@@ -1143,7 +1143,7 @@ export interface ListRefundsQuery {
 }
 
 export interface ListBalanceTransactionsQuery {
-  /** The maximum number of items on a page. Defaults to 20. */
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
   /**
    * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
@@ -1171,7 +1171,7 @@ export interface PayoutMethodsQuery {
 }
 
 export interface ListPayoutsQuery {
-  /** The maximum number of items on a page. Defaults to 20. */
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
   /**
    * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
@@ -1199,7 +1199,7 @@ export interface PayoutBankListQuery {
 }
 
 export interface EventsQuery {
-  /** The maximum number of items on a page. Defaults to 20. */
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
   /**
    * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
@@ -1212,12 +1212,12 @@ export interface EventsQuery {
   since?: string | null;
   /** Only events of this type. */
   type?: "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | null;
-  /** If there are no events, wait up to this many seconds for an event. Defaults to 0. */
+  /** If there are no events, wait up to this many seconds, at most 30. Defaults to 0. */
   wait?: number | null;
 }
 
 export interface ListWebhookEndpointsQuery {
-  /** The maximum number of items on a page. Defaults to 20. */
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
   /**
    * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
