@@ -63,9 +63,7 @@ FIRST = (
     _guide("/refunds", "Refunds", "Guides"),
     _guide("/notifications", "Notifications", "Guides"),
     _guide("/webhook-endpoints", "Webhook endpoints", "Guides"),
-    _guide("/python-client", "Python client", "Guides"),
-    _guide("/typescript-client", "TypeScript client", "Guides"),
-    _guide("/php-client", "PHP client", "Guides"),
+    _guide("/clients", "Client libraries", "Guides"),
     _guide("/going-live", "Going live", "Guides"),
 )
 LAST = (
@@ -75,6 +73,10 @@ LAST = (
 # Maps the addresses of former pages to the pages that have their sections now, with the same ids.
 MOVED = {
     f"{ROOT}/idempotency": f"{ROOT}/api-basics",
+    **dict.fromkeys(
+        (f"{ROOT}/{language}-client" for language in ("python", "typescript", "php")),
+        f"{ROOT}/clients",
+    ),
 }
 
 

@@ -56,6 +56,12 @@ def readme_programs() -> list[str]:
     return programs(CLIENT / "README.md")
 
 
+def readme_program(words: str) -> str:
+    """Returns the program in the README that contains these words."""
+    [program] = [each for each in readme_programs() if words in each]
+    return program
+
+
 def programs(document: Path) -> list[str]:
     """Returns the PHP code in a document."""
     return re.findall(r"```php\n(.*?)```", document.read_text(), re.DOTALL)

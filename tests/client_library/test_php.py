@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.certificates import Certificate
-from tests.client_library.php import CLIENT, output, programs, readme_programs, skip_without_php
+from tests.client_library.php import CLIENT, output, readme_programs, skip_without_php
 from tests.client_library.test_retries import SITE, good
 from tests.notify.receiver import Receiver, answer, hang, raw, receiving
 
 FILES = sorted(CLIENT.rglob("*.php"))
-GUIDE = CLIENT.parents[1] / "docs" / "client-php.md"
 pytestmark = pytest.mark.long
 PROXY = r"""
 namespace Manilla;
@@ -93,7 +92,7 @@ def _php() -> None:
 
 
 def test_every_file_has_valid_syntax(tmp_path: Path) -> None:
-    for number, program in enumerate([*readme_programs(), *programs(GUIDE)]):
+    for number, program in enumerate(readme_programs()):
         text = program if program.startswith("<?php") else f"<?php\n{program}"
         (tmp_path / f"{number}.php").write_text(text)
     for file in [*FILES, *tmp_path.glob("*.php")]:

@@ -16,7 +16,7 @@ from tests.client import Merchant, Site
 from tests.client_library.php import (
     CLIENT,
     LARAVEL,
-    readme_programs,
+    readme_program,
     send,
     serving,
     skip_without_php,
@@ -55,7 +55,7 @@ def event(key: bytes) -> tuple[bytes, dict[str, str]]:
 def test_the_readmes_receiver_accepts_only_valid_notifications(tmp_path: Path) -> None:
     script = tmp_path / "ipn.php"
     script.write_text(
-        f"<?php require '{CLIENT}/autoload.php';\n{readme_programs()[1]}\necho $ipn->amount;"
+        f"<?php require '{CLIENT}/autoload.php';\n{readme_program('verifyIpn')}\necho $ipn->amount;"
     )
     with serving(script, tmp_path / "log", MANILLA_API_SECRET=SECRET) as url:
         body, headers = ipn()
@@ -72,7 +72,7 @@ def laravel(folder: Path, **variables: str) -> Iterator[str]:
         pytest.skip("Laravel is not installed; Debian's package is php-laravel-framework")
     shutil.copytree(CLIENT / "tests" / "laravel", folder)
     with (folder / "routes.php").open("a") as routes:
-        routes.write(readme_programs()[2].replace("/ipn", "/readme"))
+        routes.write(readme_program("Illuminate").replace("/ipn", "/readme"))
     (folder / "bootstrap" / "cache").mkdir(parents=True)
     (folder / "vendor" / "composer").mkdir(parents=True)
     package: Any = json.loads((CLIENT / "composer.json").read_text())

@@ -62,8 +62,8 @@ def copy_typescript(folder: Path) -> Path:
 
 
 def readme_program(readme: Path, language: str) -> str:
-    """Returns the program in a client's README. It is at most ten lines of code."""
-    (program,) = re.findall(rf"```{language}\n(.*?)```", readme.read_text(), re.DOTALL)
+    """Returns the first program in a client's README. It is at most ten lines of code."""
+    program, *_ = re.findall(rf"```{language}\n(.*?)```", readme.read_text(), re.DOTALL)
     assert len([line for line in program.splitlines() if line]) <= README_LINES_MAX
     return str(program)
 

@@ -127,7 +127,8 @@ def test_an_absence_alert_fires_even_if_the_event_never_happened(project: Path) 
 
 
 def test_every_link_in_a_document_resolves(project: Path) -> None:
-    for document in (*project.glob("*.md"), *project.glob("docs/**/*.md")):
+    folders = ("", "docs/**/", "clients/*/", "manilla/reference/samples/")
+    for document in (file for folder in folders for file in project.glob(f"{folder}*.md")):
         for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", document.read_text()):
             file, _, anchor = target.partition("#")
             found = (document.parent / file).resolve() if file else document

@@ -27,6 +27,9 @@ TAG = re.compile(r"<[^>]+>")
 # Maps the addresses of former pages to the ids of their sections.
 FORMER = {
     "/docs/idempotency": "with-an-idempotency-key without-a-key what-to-retry rate-limit",
+    "/docs/python-client": "errors retries notifications the-command language-models",
+    "/docs/typescript-client": "install get-started methods amounts errors retries notifications",
+    "/docs/php-client": "install get-started methods amounts errors retries notifications laravel",
 }
 
 
@@ -97,7 +100,7 @@ def test_every_page_that_a_document_names_exists(
         if document.name != "CHANGELOG.md"
         for found in re.findall(r"`(/docs(?:/[a-z-]+)*)(?:#([\w-]+))?`", document.read_text())
     }
-    assert named
+    assert len(named) > 20
     for document, address, anchor in named:
         assert address in ids, f"{document}: {address}"
         assert not anchor or anchor in ids[address], f"{document}: {address}#{anchor}"
@@ -239,7 +242,7 @@ async def test_the_search_ranks_titles_before_headings_before_text(site: Site) -
     assert (await found("initiate payment"))[0] == ["Initiate a payment"]
     assert (await found("initiate payout"))[0] == ["Initiate a payout"]
     assert (await found("wrong amount"))[0] == ["Take payments", "Wrong amounts"]
-    assert (await found("python errors"))[0] == ["Python client", "Errors"]
+    assert (await found("client errors"))[0] == ["Client libraries", "Errors"]
     is_heading = [len(title) == 2 for title in await found("payout")]
     assert is_heading == sorted(is_heading)
     named = ["signature" in title[-1].lower() for title in await found("signature")]

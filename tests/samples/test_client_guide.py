@@ -1,4 +1,4 @@
-"""The programs of the client guide work."""
+"""The programs in the clients' READMEs work."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ ORDER = {
 }
 
 
-def test_the_guides_receiver_handles_each_notification_once(project: Path) -> None:
+def test_the_readmes_receiver_handles_each_notification_once(project: Path) -> None:
     program = next(block for block in python_blocks(project) if "def receive(" in block)
     names: dict[str, Any] = {}
     exec(program, names)
@@ -127,7 +127,7 @@ async def test_payouts_survive_lost_responses_and_restarts(project: Path, tmp_pa
 async def test_payouts_survive_in_typescript(project: Path, tmp_path: Path) -> None:
     package = copy_typescript(tmp_path)
     install_compiler(package)
-    guide = project / "docs" / "client-typescript.md"
+    guide = project / "clients/typescript/README.md"
     [program] = [block for block in programs(guide, "ts") if "function sendStored(" in block]
     (package / "pay.ts").write_text(program + TYPESCRIPT)
     # The packages with Node's types are not installed, so the program is only translated.
@@ -150,7 +150,7 @@ async def test_payouts_survive_in_php(project: Path, tmp_path: Path) -> None:
     php.skip_without_php()
     if "pdo_sqlite" not in php.output("-m"):
         pytest.skip("PHP has no SQLite; Debian's package is php-sqlite3")
-    guide = project / "docs" / "client-php.md"
+    guide = project / "clients/php/README.md"
     [program] = [block for block in php.programs(guide) if "function send_stored(" in block]
     (tmp_path / "pay.php").write_text(f"<?php require '{php.CLIENT}/autoload.php';\n{program}{PHP}")
 
@@ -162,7 +162,7 @@ async def test_payouts_survive_in_php(project: Path, tmp_path: Path) -> None:
 
 
 def python_blocks(project: Path) -> list[str]:
-    return programs(project / "docs" / "client.md", "python")
+    return programs(project / "clients/python/README.md", "python")
 
 
 def programs(document: Path, language: str) -> list[str]:
