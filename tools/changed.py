@@ -25,7 +25,7 @@ TESTS = {
     "simulator/src": ("tests/simulator", "tests/providers"),
     "bench": ("tests/bench",),
     "docs/samples": ("tests/samples",),
-    "docs": ("tests/operating",),
+    "docs": ("tests/operating", "tests/reference/test_pages.py"),
     "deploy": ("tests/operating",),
 }
 
