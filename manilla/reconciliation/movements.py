@@ -76,8 +76,10 @@ async def copy(
                    left(coalesce(c.trx_id, p.trx_id), $4) AS trx_id,
                    p.kind AS posting_kind, known.line_kind
               FROM posting p
-              JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
-               AND e.account = $2
+             CROSS JOIN LATERAL (  -- never all entries of earlier postings
+                   SELECT currency, amount_minor FROM entry
+                    WHERE merchant_id = p.merchant_id AND posting_id = p.id AND account = $2
+                   OFFSET 0) AS e
               LEFT JOIN unnest($6::text[], $7::text[]) AS known (kind, line_kind)
                 ON known.kind = {kind_without_suffix("p.kind")}
               LEFT JOIN payment c ON p.kind = 'commission' AND c.merchant_id = p.merchant_id
