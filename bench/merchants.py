@@ -12,6 +12,7 @@ from manilla.ledger.posting import ADJUSTMENT, Line, Posting, PostingOutcome
 from manilla.merchants import credentials, queries
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import NEW_RULES, MerchantStatus
+from manilla.posting_kinds import PostingKind
 
 NAME, EMAIL, CURRENCY = "Bench", "bench@example.com", "NGN"
 BALANCE_MINOR = 1_000_000_000_000
@@ -56,7 +57,7 @@ def _funding(merchant_id: int, environment: Environment) -> Posting:
     return Posting(
         merchant_id=merchant_id,
         trx_id=trx_ids.new(merchant_id),
-        kind="funding",
+        kind=PostingKind.FUNDING,
         environment=environment,
         wallet=Money(CURRENCY, BALANCE_MINOR),
         lines=(Line(ADJUSTMENT, -BALANCE_MINOR),),

@@ -15,6 +15,7 @@ from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate, NewMerchant
 from manilla.merchants.queries import open_wallets
 from manilla.platform import master_key, settings
+from manilla.posting_kinds import PostingKind
 from manilla.providers import credentials as providers
 
 FIRST_WALLET, WALLETS = 1_000_000, 1000  # ids of merchants that only have a wallet
@@ -66,7 +67,7 @@ def _funding(merchant_id: int) -> Posting:
     return Posting(
         merchant_id=merchant_id,
         trx_id=trx_ids.new(merchant_id),
-        kind="funding",
+        kind=PostingKind.FUNDING,
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", BALANCE_MINOR),
         lines=(Line(ADJUSTMENT, -BALANCE_MINOR),),

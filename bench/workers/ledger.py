@@ -24,6 +24,7 @@ from manilla.ledger.posting import (
     Posting,
     PostingOutcome,
 )
+from manilla.posting_kinds import PostingKind
 
 CONNECTIONS = 10  # the number of connections of an API process
 AMOUNT_MINOR, FEE_MINOR = 1000, 10
@@ -68,7 +69,7 @@ def _payout(merchant_id: int) -> Posting:
     return Posting(
         merchant_id=merchant_id,
         trx_id=trx_ids.new(merchant_id),
-        kind="payout",
+        kind=PostingKind.PAYOUT,
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", -(AMOUNT_MINOR + FEE_MINOR)),
         lines=(Line(IN_FLIGHT, AMOUNT_MINOR), Line(PAYOUT_FEE, FEE_MINOR)),

@@ -13,8 +13,17 @@ from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, T
 from manilla.kit.money import Money
 from manilla.kit.sessions.rows import Reads, columns
 from manilla.ledger import trx_ids
-from manilla.ledger.posting import PostingKind, kind_without_suffix
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
+from manilla.posting_kinds import (
+    PostingFlag,
+    PostingKind,
+    PostingSource,
+    in_sql,
+    kind_of,
+    kinds_of,
+    kinds_with,
+    part_of,
+)
 
 LOOK_MAX = 10_000  # maximum number of rows read for one page
 CHUNK_MAX = 1_000
@@ -28,18 +37,11 @@ ASTRAY = timedelta(minutes=5)
 
 # The reason of a payout's posting is the digest of its destination, which only checks read.
 _COLUMNS = f"""
-    {kind_without_suffix("kind")} AS kind, trx_id, posted_at,
-    CASE WHEN kind LIKE 'case%' THEN nullif(split_part(kind, ':', 2), '') END AS rail,
-    CASE WHEN kind <> 'payout' THEN reason END AS reason"""
-# The kinds whose reasons merchants see. The reasons of other kinds are administrators' notes.
-NOTED = frozenset(
-    {
-        PostingKind.REFUND,
-        PostingKind.REFUND_RETURNED,
-        PostingKind.FUNDING,
-        PostingKind.ADJUSTMENT,
-    }
-)
+    {kind_of("kind")} AS kind, trx_id, posted_at,
+    CASE WHEN {kind_of("kind")} IN {in_sql(kinds_of(PostingSource.CASE))}
+         THEN nullif({part_of("kind")}, '') END AS rail,
+    CASE WHEN kind <> '{PostingKind.PAYOUT}' THEN reason END AS reason"""
+NOTED = frozenset(kinds_with(PostingFlag.PUBLIC_REASON))
 ENTRIES = "entry e JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id"
 
 
@@ -192,7 +194,7 @@ async def entries_wanted(
         .add_given("e.posting_id = ANY({}::bigint[])", numbers)
         .add_given("abs(e.amount_minor) >= {}", wanted.min_minor)
         .add_given("abs(e.amount_minor) <= {}", wanted.max_minor)
-        .add_given(f"{kind_without_suffix('p.kind')} = {{}}", wanted.kind)
+        .add_given(f"{kind_of('p.kind')} = {{}}", wanted.kind)
         .add_given("p.posted_at >= {}", wanted.since)
         .add_given("p.posted_at < {}", wanted.until)
     )
@@ -209,7 +211,7 @@ async def postings(
     limit = min(limit, PAGE_ROWS_MAX)
     conditions = (
         scope_conditions(scope)
-        .add_given(f"{kind_without_suffix('kind')} = {{}}", wanted.kind)
+        .add_given(f"{kind_of('kind')} = {{}}", wanted.kind)
         .add_given("currency = {}", wanted.currency)
         .add_given("posted_at >= {}", wanted.since)
         .add_given("posted_at < {}", wanted.until)

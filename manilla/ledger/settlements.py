@@ -11,7 +11,8 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
-from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.posting_kinds import PostingKind
 
 NOBODY = 0  # the merchant id of postings without a merchant
 NOTE_LENGTH_MAX = 200
@@ -22,6 +23,14 @@ class SettlementKind(StrEnum):
     SETTLEMENT = "settlement"  # money transferred from the provider to our bank
     FEE = "fee"  # a fee that the provider has kept
     FEE_RETURNED = "fee_returned"  # a fee that the provider has refunded
+
+
+_POSTING_KINDS = {
+    SettlementKind.TOP_UP: PostingKind.SETTLE_TOP_UP,
+    SettlementKind.SETTLEMENT: PostingKind.SETTLE_SETTLEMENT,
+    SettlementKind.FEE: PostingKind.SETTLE_FEE,
+    SettlementKind.FEE_RETURNED: PostingKind.SETTLE_FEE_RETURNED,
+}
 
 
 class BadSettlement(Refusal):
@@ -58,12 +67,13 @@ async def settle(
     order = Posting(
         merchant_id=NOBODY,
         trx_id=trx_id,
-        kind=PostingKind(f"settle_{kind}"),
+        kind=_POSTING_KINDS[kind],
         environment=Environment.PRODUCTION,
         wallet=Money(amount.currency, 0),
         lines=_lines(kind, provider, amount.minor),
         reason=note,
     )
+    assert order.kind.audit_action is not None
     async with db.transaction() as connection:
         [posted] = await posting.post(connection, [order])
         if posted.outcome is PostingOutcome.DUPLICATE:
@@ -71,7 +81,7 @@ async def settle(
         assert posted.outcome is PostingOutcome.POSTED
         await audit.record(
             connection,
-            f"settle.{kind}",
+            order.kind.audit_action,
             f"provider:{provider}",
             amount=amount,
             note=note,

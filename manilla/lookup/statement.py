@@ -12,8 +12,8 @@ from manilla.kit.listing import INTEGER_MAX, Page, cursor, read_cursor
 from manilla.kit.sessions.rows import Reads
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
-from manilla.ledger.posting import kind_without_suffix
 from manilla.ledger.scope import Tenant
+from manilla.posting_kinds import kind_of
 
 # Pages are read in one SQL statement if their posting ids differ by at most this much.
 TOGETHER_MAX = 5_000
@@ -60,7 +60,7 @@ _POSTINGS = f"""
       FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[])
            AS wanted (place, wanted_merchant, low, high)
      CROSS JOIN LATERAL (
-           SELECT merchant_id AS owner, id, posted_at, {kind_without_suffix("kind")} AS kind,
+           SELECT merchant_id AS owner, id, posted_at, {kind_of("kind")} AS kind,
                   split_part(trx_id, '-', 1) AS trx_id
              FROM (SELECT * FROM posting WHERE id BETWEEN low AND high OFFSET 0) AS near
             WHERE merchant_id = wanted_merchant) AS looked"""

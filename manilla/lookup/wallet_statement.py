@@ -16,8 +16,9 @@ from manilla.kit.money import Money
 from manilla.kit.sessions.rows import Reads
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
-from manilla.ledger.posting import PAYOUT_FEE, PostingKind, kind_without_suffix
+from manilla.ledger.posting import PAYOUT_FEE
 from manilla.ledger.scope import Tenant
+from manilla.posting_kinds import PostingFlag, PostingKind, kind_of, kinds_with
 
 
 class LineSource(StrEnum):
@@ -59,9 +60,8 @@ STATEMENT_COLUMNS = STATEMENT_FIELDS.select(
 )
 # Whether a line's fee is debited or, with a refunded payout, credited.
 FEE_SIGNS: dict[str, int] = {
-    PostingKind.COMMISSION: 1,
-    PostingKind.PAYOUT: 1,
-    PostingKind.PAYOUT_REFUND: -1,
+    **dict.fromkeys(kinds_with(PostingFlag.FEE), 1),
+    **dict.fromkeys(kinds_with(PostingFlag.FEE_RETURNED), -1),
 }
 # BETWEEN and ORDER BY force index scans, as in `ledger/reader.py`.
 _CUSTOMER = "coalesce(nullif(customer_name, ''), customer_email)"
@@ -172,7 +172,7 @@ async def totals(
                                CASE kind WHEN '{PostingKind.COMMISSION}' THEN -amount_minor
                                ELSE ({_FEE}) END AS fee_minor
                           FROM (SELECT e.merchant_id, e.posting_id, e.amount_minor,
-                                       {kind_without_suffix("p.kind")} AS kind
+                                       {kind_of("p.kind")} AS kind
                                   FROM {listing.ENTRIES}
                                  WHERE {about.sql} LIMIT {ROWS_MAX + 1}) AS entry_of_wallet
                        ) AS with_fee) AS line""",

@@ -13,9 +13,10 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
-from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
+from manilla.posting_kinds import PostingKind
 
 # The starting balance of sandbox wallets in major units. New merchants can test payouts with it.
 SANDBOX_START = 1_000_000
@@ -131,10 +132,11 @@ async def _post(db: Database | Connection, order: Posting) -> FundingResult:
                 raise AdjustmentRefused("The wallet's balance is lower than this amount.")
         assert result.outcome is PostingOutcome.POSTED
         assert result.balance_minor is not None
+        assert order.kind.audit_action is not None
         balance = Money(order.wallet.currency, result.balance_minor)
         await audit.record(
             connection,
-            "wallet.fund" if order.kind == PostingKind.FUNDING else "wallet.adjust",
+            order.kind.audit_action,
             _subject(order.merchant_id, order.environment, balance.currency),
             merchant_id=order.merchant_id,
             amount=order.wallet,

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.payment import Charge, Payment
+from manilla.posting_kinds import PostingKind
 
 
 class WalletLimitReached(Exception):
@@ -73,16 +74,9 @@ async def suspend(connection: Connection, payment: Payment, charge: Charge, paid
     if paid.minor:
         clearing = Line(posting.clearing(charge.provider), -paid.minor)
         held = Line(posting.SUSPENSE, paid.minor)
-        nothing, kind = Money(paid.currency, 0), await _next_suspense(connection, charge)
-        await _post(
-            connection, [_posting(payment, charge.reference, kind, nothing, clearing, held)]
-        )
-
-
-async def _next_suspense(connection: Connection, charge: Charge) -> str:
-    return await posting.next_kind(
-        connection, charge.merchant_id, charge.reference, PostingKind.SUSPENSE
-    )
+        nothing, kind = Money(paid.currency, 0), PostingKind.SUSPENSE
+        suspended = _posting(payment, charge.reference, kind, nothing, clearing, held)
+        await _post(connection, [await posting.with_number(connection, suspended)])
 
 
 async def keep_credit(
@@ -90,7 +84,7 @@ async def keep_credit(
 ) -> None:
     """Posts a received partial payment or surplus to customer credit."""
     received = Line(posting.clearing(charge.provider), -amount.minor)
-    await _post_credit(connection, payment, charge, amount.minor, kind, received)
+    await _post(connection, [_credit_posting(payment, charge, amount.minor, kind, received)])
 
 
 async def use_credit(
@@ -98,7 +92,8 @@ async def use_credit(
 ) -> None:
     """Moves a partial payment from customer credit to the clearing account on completion."""
     used = Line(posting.clearing(payer), amount.minor)
-    await _post_credit(connection, payment, charge, -amount.minor, PostingKind.PART_USED, used)
+    kind = PostingKind.PART_USED
+    await _post(connection, [_credit_posting(payment, charge, -amount.minor, kind, used)])
 
 
 async def suspend_credit(
@@ -106,21 +101,16 @@ async def suspend_credit(
 ) -> None:
     """Moves customer credit to the suspense account, because its refund failed."""
     held = Line(posting.SUSPENSE, amount.minor)
-    kind = await _next_suspense(connection, charge)
-    await _post_credit(connection, payment, charge, -amount.minor, kind, held)
+    suspended = _credit_posting(payment, charge, -amount.minor, PostingKind.SUSPENSE, held)
+    await _post(connection, [await posting.with_number(connection, suspended)])
 
 
-async def _post_credit(
-    connection: Connection,
-    payment: Payment,
-    charge: Charge,
-    minor: int,
-    kind: str,
-    other: Line,
-) -> None:
+def _credit_posting(
+    payment: Payment, charge: Charge, minor: int, kind: PostingKind, other: Line
+) -> Posting:
     credit = Line(posting.CUSTOMER_CREDIT, minor)
     nothing = Money(charge.currency, 0)
-    await _post(connection, [_posting(payment, charge.reference, kind, nothing, other, credit)])
+    return _posting(payment, charge.reference, kind, nothing, other, credit)
 
 
 async def keep_provider_fee(
@@ -144,7 +134,7 @@ def provider_fee_postings(payment: Payment, charge: Charge, fee: Money | None) -
 def _posting(
     payment: Payment,
     trx_id: str,
-    kind: str,
+    kind: PostingKind,
     wallet: Money,
     first: Line,
     *others: Line,

@@ -138,7 +138,7 @@ def _posting(place: int, posting: Posting) -> dict[str, object]:
     return {
         "place": place,
         "trx_id": posting.trx_id,
-        "kind": posting.kind,
+        "kind": posting.stored_kind,
         "wallet_minor": posting.wallet.minor,
         "first_account": first.account,
         "first_minor": first.minor,

@@ -2,17 +2,22 @@
 
 from manilla.job_kinds import JobKind
 from manilla.ledger.invariants import Invariant
+from manilla.posting_kinds import PostingKind, in_sql, kind_of
+
+_COMMISSION = PostingKind.PAYMENT, PostingKind.COMMISSION
+_SUSPENSE = PostingKind.SUSPENSE, PostingKind.SUSPENSE_RELEASED
+_REFUND = PostingKind.REFUND, PostingKind.REFUND_RETURNED
 
 PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "paid_payments_are_credited_once",
         "Each successful payment has exactly one credit of its amount. Other payments have none.",
-        """SELECT p.merchant_id, p.trx_id, p.status, p.amount_minor, e.amount_minor AS credited
+        f"""SELECT p.merchant_id, p.trx_id, p.status, p.amount_minor, e.amount_minor AS credited
              FROM payment p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, e.amount_minor
                           FROM posting g
                           JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
-                         WHERE g.kind = 'payment' AND e.account = 'wallet') AS e
+                         WHERE g.kind = '{PostingKind.PAYMENT}' AND e.account = 'wallet') AS e
                   USING (merchant_id, trx_id)
             WHERE CASE WHEN p.status = 'success' THEN p.amount_minor END
                   IS DISTINCT FROM e.amount_minor""",
@@ -20,19 +25,19 @@ PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "commission_follows_its_rule_once",
         "Each successful payment's commission is posted exactly once, according to who pays it.",
-        """WITH booked AS (
+        f"""WITH booked AS (
              SELECT g.merchant_id, g.trx_id, g.kind, sum(e.amount_minor) AS minor
                FROM posting g
                JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
-              WHERE g.kind IN ('payment', 'commission') AND e.account = 'commission'
+              WHERE g.kind IN {in_sql(_COMMISSION)} AND e.account = 'commission'
               GROUP BY g.merchant_id, g.trx_id, g.kind)
            SELECT p.merchant_id, p.trx_id, p.commission_bearer, p.commission_minor,
                   coalesce(w.minor, 0) + coalesce(s.minor, 0) AS booked
              FROM payment p
              LEFT JOIN booked w ON w.merchant_id = p.merchant_id AND w.trx_id = p.trx_id
-                  AND w.kind = 'payment'
+                  AND w.kind = '{PostingKind.PAYMENT}'
              LEFT JOIN booked s ON s.merchant_id = p.merchant_id
-                  AND s.trx_id = p.commission_trx_id AND s.kind = 'commission'
+                  AND s.trx_id = p.commission_trx_id AND s.kind = '{PostingKind.COMMISSION}'
             WHERE coalesce(w.minor, 0) + coalesce(s.minor, 0) <> CASE
                   WHEN p.status <> 'success' THEN 0
                   WHEN p.commission_bearer = 'merchant' AND p.environment = 'sandbox' THEN 0
@@ -69,13 +74,13 @@ PAYMENTS: tuple[Invariant, ...] = (
         "suspense_is_what_charges_left_there",
         "The postings of a charge to the suspense account are its held money, the money that "
         "arrived later, and customer credit that could not be refunded.",
-        """SELECT c.merchant_id, c.reference, c.status, c.paid_minor, c.excess_minor, g.minor
+        f"""SELECT c.merchant_id, c.reference, c.status, c.paid_minor, c.excess_minor, g.minor
              FROM charge c
              LEFT JOIN (SELECT p.merchant_id, p.trx_id, sum(e.amount_minor) AS minor
                           FROM posting p
                           JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
                                AND e.account = 'suspense'
-                         WHERE split_part(p.kind, ':', 1) = 'suspense'
+                         WHERE {kind_of("p.kind")} = '{PostingKind.SUSPENSE}'
                          GROUP BY p.merchant_id, p.trx_id) AS g
                   ON g.merchant_id = c.merchant_id AND g.trx_id = c.reference
              LEFT JOIN (SELECT merchant_id, charge_reference, sum(customer_credit_minor) AS minor
@@ -88,11 +93,11 @@ PAYMENTS: tuple[Invariant, ...] = (
     Invariant(
         "suspense_is_released_once",
         "No more money of a charge left the suspense account than was posted to it.",
-        """SELECT p.merchant_id, p.trx_id, sum(e.amount_minor) AS minor
+        f"""SELECT p.merchant_id, p.trx_id, sum(e.amount_minor) AS minor
              FROM posting p
              JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
                   AND e.account = 'suspense'
-            WHERE split_part(p.kind, ':', 1) IN ('suspense', 'suspense_released')
+            WHERE {kind_of("p.kind")} IN {in_sql(_SUSPENSE)}
             GROUP BY p.merchant_id, p.trx_id HAVING sum(e.amount_minor) < 0""",
     ),
     Invariant(
@@ -171,26 +176,27 @@ PAYMENTS: tuple[Invariant, ...] = (
         "refunds_were_debited_once",
         "Each refund has one debit. A completed refund also has a payment posting, and a failed "
         "refund has a return posting. If the provider paid as well, both can have a write-off.",
-        """SELECT r.merchant_id, r.trx_id, r.status, g.kinds
+        f"""SELECT r.merchant_id, r.trx_id, r.status, g.kinds
              FROM refund r
             CROSS JOIN LATERAL (
                   SELECT array_agg(kind ORDER BY kind) AS kinds FROM posting
                    WHERE posting.merchant_id = r.merchant_id AND posting.trx_id = r.trx_id
-                     AND NOT (kind = 'case_write_off' AND r.status <> 'pending')) AS g
+                     AND NOT (kind = '{PostingKind.CASE_WRITE_OFF}' AND r.status <> 'pending')) AS g
             WHERE g.kinds IS DISTINCT FROM CASE r.status
-                  WHEN 'pending' THEN ARRAY['refund']
-                  WHEN 'completed' THEN ARRAY['refund', 'refund_paid']
-                  WHEN 'failed' THEN ARRAY['refund', 'refund_returned'] END""",
+                  WHEN 'pending' THEN ARRAY['{PostingKind.REFUND}']
+                  WHEN 'completed' THEN ARRAY['{PostingKind.REFUND}', '{PostingKind.REFUND_PAID}']
+                  WHEN 'failed' THEN ARRAY['{PostingKind.REFUND}', '{PostingKind.REFUND_RETURNED}']
+                  END""",
     ),
     Invariant(
         "refunds_are_as_accepted",
         "Each refund has the reason with which it was accepted, and returns a charge of its "
         "payment at the charge's provider.",
-        """SELECT r.merchant_id, r.trx_id, r.status, r.reason, g.reason AS accepted,
+        f"""SELECT r.merchant_id, r.trx_id, r.status, r.reason, g.reason AS accepted,
                   r.charge_reference, c.trx_id AS charged
              FROM refund r
              JOIN posting g ON g.merchant_id = r.merchant_id AND g.trx_id = r.trx_id
-                  AND g.kind = 'refund'
+                  AND g.kind = '{PostingKind.REFUND}'
              LEFT JOIN charge c ON c.merchant_id = r.merchant_id
                   AND c.reference = r.charge_reference
             WHERE g.reason IS DISTINCT FROM r.reason
@@ -217,12 +223,12 @@ PAYMENTS: tuple[Invariant, ...] = (
         "refunds_take_from_wallet_and_commission",
         "A refund debits its parts from the commission account, from customer credit and from "
         "the wallet. If the refund fails, the same amounts are credited back.",
-        """SELECT r.merchant_id, r.trx_id, g.kind, e.account, e.amount_minor
+        f"""SELECT r.merchant_id, r.trx_id, g.kind, e.account, e.amount_minor
              FROM refund r
              JOIN posting g ON g.merchant_id = r.merchant_id AND g.trx_id = r.trx_id
-                  AND g.kind IN ('refund', 'refund_returned')
+                  AND g.kind IN {in_sql(_REFUND)}
              JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
-            WHERE e.amount_minor * CASE g.kind WHEN 'refund' THEN -1 ELSE 1 END
+            WHERE e.amount_minor * CASE g.kind WHEN '{PostingKind.REFUND}' THEN -1 ELSE 1 END
                   IS DISTINCT FROM CASE e.account
                   WHEN 'wallet' THEN r.amount_minor - r.commission_minor
                                      - r.customer_credit_minor

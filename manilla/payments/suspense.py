@@ -10,9 +10,10 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
-from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.payments import store
 from manilla.payments.payment import Charge, ChargeStatus
+from manilla.posting_kinds import PostingKind, kind_of
 
 
 class NothingInSuspense(Refusal):
@@ -66,25 +67,21 @@ async def release(
     found = await find_suspended(connection, merchant_id, reference)
     if found is None:
         raise NothingInSuspense
-    amount, kind = found.amount, PostingKind.SUSPENSE_RELEASED
+    amount = found.amount
     to = {CaseAction.RETURN: found.clearing, CaseAction.KEEP: posting.ADJUSTMENT}.get(action)
-    [posted] = await posting.post(
-        connection,
-        [
-            Posting(
-                merchant_id=merchant_id,
-                trx_id=reference,
-                kind=await posting.next_kind(connection, merchant_id, reference, kind),
-                environment=Environment(found.environment),
-                wallet=amount if to is None else Money(amount.currency, 0),
-                lines=(
-                    Line(posting.SUSPENSE, -amount.minor),
-                    *(() if to is None else (Line(to, amount.minor),)),
-                ),
-                reason=why,
-            )
-        ],
+    released = Posting(
+        merchant_id=merchant_id,
+        trx_id=reference,
+        kind=PostingKind.SUSPENSE_RELEASED,
+        environment=Environment(found.environment),
+        wallet=amount if to is None else Money(amount.currency, 0),
+        lines=(
+            Line(posting.SUSPENSE, -amount.minor),
+            *(() if to is None else (Line(to, amount.minor),)),
+        ),
+        reason=why,
     )
+    [posted] = await posting.post(connection, [await posting.with_number(connection, released)])
     if posted.outcome is PostingOutcome.BALANCE_LIMIT:
         raise WalletTooFull
     if posted.outcome is not PostingOutcome.POSTED:
@@ -102,8 +99,9 @@ async def release_action(
     If money arrived several times, this is about the latest money.
     """
     account: str | None = await db.value(
-        """
-        SELECT CASE WHEN p.kind NOT LIKE 'suspense_released%' THEN NULL ELSE e.account END
+        f"""
+        SELECT CASE WHEN {kind_of("p.kind")} = '{PostingKind.SUSPENSE_RELEASED}'
+                    THEN e.account END
           FROM posting p
           JOIN entry s ON s.merchant_id = p.merchant_id AND s.posting_id = p.id
                AND s.account = 'suspense'
@@ -144,8 +142,8 @@ async def amount_in_ledger(connection: Connection, charge: Charge) -> Money | No
         return Money(charge.currency, charge.accepted.minor + charge.excess_minor)
     # The money in the suspense account may be in another currency than was requested.
     currency: str | None = await connection.value(
-        "SELECT currency FROM posting WHERE merchant_id = $1 AND trx_id = $2 AND kind = 'suspense'",
-        *(charge.merchant_id, charge.reference),
+        "SELECT currency FROM posting WHERE merchant_id = $1 AND trx_id = $2 AND kind = $3",
+        *(charge.merchant_id, charge.reference, PostingKind.SUSPENSE),
     )
     return None if currency is None else Money(currency, charge.paid.minor + charge.excess_minor)
 

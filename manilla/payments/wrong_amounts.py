@@ -16,12 +16,12 @@ from manilla.kit import jobs
 from manilla.kit.db import Connection
 from manilla.kit.money import Money
 from manilla.ledger import timeline
-from manilla.ledger.posting import PostingKind
 from manilla.merchants import queries as merchants
 from manilla.merchants.merchants import OverpaidRule, UnderpaidRule
 from manilla.merchants.queries import WrongAmountRules
 from manilla.payments import books, store, suspense
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
+from manilla.posting_kinds import PostingKind
 
 
 class ReceivedAmount(msgspec.Struct, frozen=True):

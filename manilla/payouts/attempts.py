@@ -21,6 +21,7 @@ from manilla.kit.sessions.rows import columns
 from manilla.ledger import timeline
 from manilla.payouts import store
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.posting_kinds import PostingFlag, kinds_with, stored_kind
 from manilla.providers.port import (
     EventKind,
     KnownAs,
@@ -78,6 +79,7 @@ async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -
 
     Omits transfers for which an administrator has already decided who bears the loss.
     """
+    kinds = [stored_kind(kind, provider) for kind in kinds_with(PostingFlag.LOSS)]
     return await db.rows(
         Attempt,
         f"""
@@ -87,9 +89,9 @@ async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -
            AND NOT EXISTS (SELECT FROM posting g
                             WHERE g.merchant_id = payout_attempt.merchant_id
                               AND g.trx_id = payout_attempt.trx_id
-                              AND g.kind IN ('case_write_off:' || $1, 'case_debit:' || $1))
+                              AND g.kind = ANY ($4::text[]))
          ORDER BY dead_at DESC LIMIT $3""",
-        *(provider, age, limit),
+        *(provider, age, limit, kinds),
     )
 
 

@@ -7,8 +7,9 @@ from manilla.kit.db import Connection
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.payouts.payout import Payout
+from manilla.posting_kinds import PostingKind
 
 SANDBOX = "sandbox"
 
@@ -73,9 +74,9 @@ async def _check_debited(connection: Connection, payout: Payout) -> None:
         """
         SELECT -e.amount_minor FROM posting p
           JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
-         WHERE p.merchant_id = $1 AND p.trx_id = $2 AND p.kind = 'payout'
+         WHERE p.merchant_id = $1 AND p.trx_id = $2 AND p.kind = $3
            AND e.account = 'wallet'""",
-        *(payout.merchant_id, payout.trx_id),
+        *(payout.merchant_id, payout.trx_id, PostingKind.PAYOUT),
     )
     if debited != payout.payable.minor:
         raise NotAsAccepted

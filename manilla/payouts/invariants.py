@@ -2,6 +2,7 @@
 
 from manilla.job_kinds import JobKind
 from manilla.ledger.invariants import Invariant
+from manilla.posting_kinds import PostingKind
 
 DESTINATION = """payout_destination(
                   p.environment::text, p.currency, p.amount_minor, p.provider,
@@ -11,12 +12,12 @@ PAYOUTS: tuple[Invariant, ...] = (
     Invariant(
         "payouts_were_debited_once",
         "Each payout has exactly one wallet debit, of its amount plus its fee.",
-        """SELECT p.merchant_id, p.trx_id, p.amount_minor, p.fee_minor, d.debited
+        f"""SELECT p.merchant_id, p.trx_id, p.amount_minor, p.fee_minor, d.debited
              FROM payout p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, -sum(e.amount_minor) AS debited
                           FROM posting g
                           JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
-                         WHERE g.kind = 'payout' AND e.account = 'wallet'
+                         WHERE g.kind = '{PostingKind.PAYOUT}' AND e.account = 'wallet'
                          GROUP BY g.merchant_id, g.trx_id) AS d
                   USING (merchant_id, trx_id)
             WHERE p.amount_minor + p.fee_minor IS DISTINCT FROM d.debited""",
@@ -29,7 +30,7 @@ PAYOUTS: tuple[Invariant, ...] = (
                   {DESTINATION} AS stored
              FROM payout p
              JOIN posting g ON g.merchant_id = p.merchant_id AND g.trx_id = p.trx_id
-                  AND g.kind = 'payout'
+                  AND g.kind = '{PostingKind.PAYOUT}'
             WHERE g.reason IS DISTINCT FROM {DESTINATION}
               AND NOT (g.reason IS NULL AND (
                        g.posted_at < coalesce((SELECT since FROM destination_epoch), '-infinity')
@@ -41,12 +42,12 @@ PAYOUTS: tuple[Invariant, ...] = (
     Invariant(
         "ended_payouts_were_refunded_once",
         "Each failed or canceled payout has one refund of the debited amount. Others have none.",
-        """SELECT p.merchant_id, p.trx_id, p.status, r.refunded
+        f"""SELECT p.merchant_id, p.trx_id, p.status, r.refunded
              FROM payout p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, sum(e.amount_minor) AS refunded
                           FROM posting g
                           JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
-                         WHERE g.kind = 'payout_refund' AND e.account = 'wallet'
+                         WHERE g.kind = '{PostingKind.PAYOUT_REFUND}' AND e.account = 'wallet'
                          GROUP BY g.merchant_id, g.trx_id) AS r
                   USING (merchant_id, trx_id)
             WHERE CASE WHEN p.status IN ('failed', 'canceled')
@@ -55,10 +56,10 @@ PAYOUTS: tuple[Invariant, ...] = (
     Invariant(
         "payouts_were_delivered_as_they_say",
         "A completed payout has a delivery posting; a pending or canceled payout has none.",
-        """SELECT p.merchant_id, p.trx_id, p.status, g.kind
+        f"""SELECT p.merchant_id, p.trx_id, p.status, g.kind
              FROM payout p
              LEFT JOIN posting g ON g.merchant_id = p.merchant_id AND g.trx_id = p.trx_id
-                  AND g.kind = 'payout_delivered'
+                  AND g.kind = '{PostingKind.PAYOUT_DELIVERED}'
             WHERE (p.status = 'completed' AND g.kind IS NULL)
                OR (p.status IN ('pending', 'canceled') AND g.kind IS NOT NULL)
                OR (p.status = 'failed' AND NOT p.is_reversed AND g.kind IS NOT NULL)""",

@@ -11,6 +11,7 @@ from manilla.kit.jobs import Job, claims
 from manilla.kit.money import Money
 from manilla.kit.sessions.rows import RowSource, columns
 from manilla.payouts.payout import REPORTED_COLUMNS, REPORTED_NAMES, Payout
+from manilla.posting_kinds import PostingFlag, kinds_with
 from manilla.providers.port import TransferState
 
 # A new acceptance's reference is in `accepted_reference`, see migration 0082.
@@ -78,9 +79,9 @@ async def decided_lately(db: Database, provider: str, age: timedelta, limit: int
            AND NOT lives_elsewhere(merchant_id)
            AND NOT EXISTS (SELECT FROM posting g
                             WHERE g.merchant_id = payout.merchant_id AND g.trx_id = payout.trx_id
-                              AND g.kind IN ('case_write_off', 'case_debit'))
+                              AND g.kind = ANY ($4::text[]))
          ORDER BY asked_at NULLS FIRST, updated_at DESC LIMIT $3""",
-        *(provider, age, limit),
+        *(provider, age, limit, kinds_with(PostingFlag.LOSS)),
     )
     return [read(record) for record in records]
 

@@ -11,8 +11,15 @@ import msgspec
 from manilla.audit.decided import SAVED_ACCOUNTS, SETTLEMENT_ACCOUNTS, DecidedRows
 from manilla.bulk.store import PAYOUT_FILES
 from manilla.ledger.invariants import Invariant
-from manilla.ledger.posting import SOURCES, PostingSource, kind_without_suffix
 from manilla.platform import settings
+from manilla.posting_kinds import (
+    PostingKind,
+    PostingSource,
+    in_sql,
+    kind_of,
+    kinds_of,
+    part_of,
+)
 from manilla.proofs.verify import NUMBERED_HERE
 
 
@@ -25,9 +32,9 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 _KEY = "s.merchant_id = p.merchant_id AND s.trx_id = p.trx_id"
-_AUDIT_ACTION = """CASE p.kind WHEN 'funding' THEN 'wallet.fund'
-                        WHEN 'adjustment' THEN 'wallet.adjust'
-                        ELSE 'settle.' || substr(p.kind, 8) END"""
+# The audit action of each kind of an administrator's posting.
+_ACTIONS = {kind: kind.audit_action for kind in kinds_of(PostingSource.ADMINISTRATOR)}
+_ACTION = " ".join(f"WHEN '{kind}' THEN '{action}'" for kind, action in _ACTIONS.items())
 
 # The condition that a posting's record exists, for each source.
 _EXISTS = {
@@ -43,13 +50,14 @@ _EXISTS = {
     PostingSource.CASE: """EXISTS (
                     SELECT FROM operator_case s
                      WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)""",
-    PostingSource.ARCHIVE: """p.kind LIKE '%:%' AND p.id <= (
+    PostingSource.ARCHIVE: f"""{part_of("p.kind")} <> '' AND p.id <= (
                     SELECT coalesce(max(m.last_id), 0) FROM archive_month m)""",
     # An audit entry records each posting of an administrator. If the posting arrived with its
     # merchant, the entry is in the cell that made it.
     PostingSource.ADMINISTRATOR: f"""p.environment <> 'production' OR EXISTS (
                     SELECT FROM audit s
-                     WHERE s.action = {_AUDIT_ACTION} AND s.detail ->> 'trx_id' = p.trx_id)
+                     WHERE s.action = CASE p.kind {_ACTION} END
+                       AND s.detail ->> 'trx_id' = p.trx_id)
                     OR EXISTS (
                     SELECT FROM public.posting_chain a
                      WHERE a.merchant_id = p.merchant_id
@@ -60,9 +68,9 @@ _EXISTS = {
 def _has_record() -> str:
     """Returns the condition that a posting's record exists. It is false for an unknown kind."""
     cases = []
-    for source, exists in _EXISTS.items():
-        kinds = ", ".join(f"'{kind}'" for kind in SOURCES if SOURCES[kind] is source)
-        cases.append(f"WHEN {kind_without_suffix('p.kind')} IN ({kinds}) THEN {exists}")
+    for source in PostingSource:
+        kinds = in_sql(kinds_of(source))
+        cases.append(f"WHEN {kind_of('p.kind')} IN {kinds} THEN {_EXISTS[source]}")
     return f"CASE {' '.join(cases)} ELSE false END"
 
 
@@ -90,9 +98,9 @@ COMPLETENESS: tuple[Invariant, ...] = (
     Invariant(
         "administrators_movements_were_posted",
         "Each audit entry of a funding, an adjustment or a provider settlement has its posting.",
-        """
+        f"""
         SELECT a.id, a.action, a.subject, a.detail ->> 'trx_id' AS trx_id FROM audit a
-         WHERE (a.action IN ('wallet.fund', 'wallet.adjust') OR a.action LIKE 'settle.%')
+         WHERE a.action IN ({", ".join(f"'{action}'" for action in _ACTIONS.values())})
            AND NOT EXISTS (SELECT FROM posting p
                             WHERE p.trx_id = a.detail ->> 'trx_id'
                               AND p.merchant_id = coalesce(a.merchant_id, 0))""",
@@ -190,7 +198,7 @@ EXCUSES: tuple[Invariant, ...] = (
         f"""SELECT first.since, first.id AS first_posting_with_digest, c.linked_at
              FROM (SELECT (SELECT since FROM destination_epoch) AS since, min(p.id) AS id
                      FROM posting p
-                    WHERE p.kind = 'payout' AND p.reason LIKE 'sha256:%'
+                    WHERE p.kind = '{PostingKind.PAYOUT}' AND p.reason LIKE 'sha256:%'
                       AND {NUMBERED_HERE.format(row="p", id="id")}) AS first
              LEFT JOIN posting_chain c
                   ON first.id BETWEEN c.first_id AND c.last_id AND c.merchant_id IS NULL
@@ -423,6 +431,9 @@ def cover(until: datetime, term_days: int, *, is_now: bool) -> tuple[Invariant, 
     )
 
 
+_SUSPENSE = PostingKind.SUSPENSE, PostingKind.SUSPENSE_RELEASED
+
+
 def terms(until: datetime, term_days: int) -> tuple[Invariant, ...]:
     """Returns the rules about open transactions at this time."""
     moment = f"timestamptz '{until.isoformat()}'"
@@ -449,7 +460,7 @@ def terms(until: datetime, term_days: int) -> tuple[Invariant, ...]:
           FROM posting p
           JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
                AND e.account = 'suspense'
-         WHERE split_part(p.kind, ':', 1) IN ('suspense', 'suspense_released')
+         WHERE {kind_of("p.kind")} IN {in_sql(_SUSPENSE)}
            AND p.posted_at <= {moment}
          GROUP BY 1, 2, 3
         HAVING sum(e.amount_minor) <> 0 AND min(p.posted_at) < {moment} - {term}""",

@@ -5,40 +5,13 @@ from datetime import datetime, timedelta
 
 from manilla.kit.db import Connection
 from manilla.ledger import posting
-from manilla.ledger.posting import PostingKind, kind_without_suffix
+from manilla.posting_kinds import PostingKind, kind_of
 from manilla.providers.port import LineKind
 from manilla.reconciliation.lines import TRX_ID_LENGTH
 
-# The movement of each kind of posting in a provider's clearing account. None: no such posting
-# changes a clearing account.
-LINE_KINDS: Mapping[PostingKind, LineKind | None] = {
-    PostingKind.PAYMENT: LineKind.CHARGE,
-    PostingKind.COMMISSION: LineKind.CHARGE,
-    PostingKind.PROVIDER_FEE: LineKind.CHARGE,
-    PostingKind.SURPLUS: LineKind.CHARGE,
-    PostingKind.PART: LineKind.CHARGE,
-    PostingKind.PART_USED: LineKind.CHARGE,
-    PostingKind.SUSPENSE: LineKind.CHARGE,
-    PostingKind.SUSPENSE_RELEASED: LineKind.CHARGE,
-    PostingKind.PAYOUT: None,
-    PostingKind.PAYOUT_DELIVERED: LineKind.TRANSFER,
-    PostingKind.PAYOUT_REFUND: LineKind.TRANSFER,
-    PostingKind.PAYOUT_PROVIDER_FEE: LineKind.TRANSFER,
-    PostingKind.PAYOUT_PROVIDER_FEE_RETURNED: LineKind.TRANSFER,
-    PostingKind.REFUND: None,
-    PostingKind.REFUND_PAID: LineKind.REFUND,
-    PostingKind.REFUND_RETURNED: None,
-    PostingKind.FUNDING: None,
-    PostingKind.ADJUSTMENT: None,
-    PostingKind.CASE_DEBIT: LineKind.OTHER,
-    PostingKind.CASE_REVERSE: LineKind.OTHER,
-    PostingKind.CASE_WRITE_OFF: LineKind.OTHER,
-    PostingKind.CASE_PROVIDER_FEE: LineKind.OTHER,
-    PostingKind.SETTLE_TOP_UP: LineKind.SETTLEMENT,
-    PostingKind.SETTLE_SETTLEMENT: LineKind.SETTLEMENT,
-    PostingKind.SETTLE_FEE: LineKind.FEE,
-    PostingKind.SETTLE_FEE_RETURNED: LineKind.FEE,
-    PostingKind.CARRIED_FORWARD: None,
+# The movement of each kind of posting that changes a provider's clearing account.
+LINE_KINDS: Mapping[PostingKind, LineKind] = {
+    kind: LineKind(kind.statement_line) for kind in PostingKind if kind.statement_line is not None
 }
 
 # Recent postings are copied again, because a posting may commit later than its timestamp.
@@ -68,7 +41,6 @@ async def copy(
     )
     is_known = copied["first"] is not None and copied["first"] <= since
     start = max(since, copied["last"] - OVERLAP) if is_known else since
-    known = {kind: line_kind for kind, line_kind in LINE_KINDS.items() if line_kind is not None}
     unknown = await connection.record(
         f"""
         WITH moved AS (
@@ -81,8 +53,9 @@ async def copy(
                     WHERE merchant_id = p.merchant_id AND posting_id = p.id AND account = $2
                    OFFSET 0) AS e
               LEFT JOIN unnest($6::text[], $7::text[]) AS known (kind, line_kind)
-                ON known.kind = {kind_without_suffix("p.kind")}
-              LEFT JOIN payment c ON p.kind = 'commission' AND c.merchant_id = p.merchant_id
+                ON known.kind = {kind_of("p.kind")}
+              LEFT JOIN payment c
+                ON p.kind = '{PostingKind.COMMISSION}' AND c.merchant_id = p.merchant_id
                AND c.commission_trx_id = p.trx_id
              WHERE p.posted_at >= $3 AND p.environment = 'production'
                AND p.trx_id <> 'carried_forward'
@@ -108,7 +81,7 @@ async def copy(
                 ON CONFLICT DO NOTHING)
         SELECT merchant_id, id, posting_kind FROM moved WHERE line_kind IS NULL LIMIT 1""",
         *(provider, posting.clearing(provider), start, TRX_ID_LENGTH, list(kinds)),
-        *(list(known), list(known.values())),
+        *(list(LINE_KINDS), list(LINE_KINDS.values())),
     )
     if unknown is not None:
         raise UnknownMovement(

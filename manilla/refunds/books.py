@@ -5,8 +5,9 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.sessions.rows import RowSource
 from manilla.ledger import posting
-from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.merchants.outgoing import OutgoingHold
+from manilla.posting_kinds import PostingKind
 from manilla.refunds.refund import Refund
 
 WALLET_INACTIVE = "wallet_inactive"  # a result of the SQL function `refund_withdraw`
@@ -56,9 +57,9 @@ async def is_from_bank(db: RowSource, refund: Refund) -> bool:
         """
         SELECT true FROM posting g
           JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
-         WHERE g.merchant_id = $1 AND g.trx_id = $2 AND g.kind = 'refund_paid'
+         WHERE g.merchant_id = $1 AND g.trx_id = $2 AND g.kind = $4
            AND e.account = $3""",
-        *(refund.merchant_id, refund.trx_id, posting.BANK),
+        *(refund.merchant_id, refund.trx_id, posting.BANK, PostingKind.REFUND_PAID),
     )
 
 

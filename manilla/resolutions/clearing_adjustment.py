@@ -15,15 +15,17 @@ from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting, timeline
-from manilla.ledger.posting import Line, Posting, PostingKind, PostingOutcome
+from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.payments import store as payments
 from manilla.payments import suspense
 from manilla.payments.payment import ChargeStatus
 from manilla.payouts import attempts
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.posting_kinds import PostingFlag, PostingKind, kind_of, kinds_with, part_of
 
 Options = dict[CaseAction, str]
+PostedKinds = frozenset[tuple[str, str]]  # the kinds of a transaction's postings, with their parts
 
 
 class LossNotCovered(Refusal):
@@ -65,9 +67,10 @@ class PaidTransfer(msgspec.Struct, frozen=True):
     def is_at_left_rail(self) -> bool:
         return self.provider != self.payout.provider
 
-    def kind(self, name: PostingKind) -> str:
-        """Returns the posting's kind. A payout may have a posting for each rail that paid it."""
-        return f"{name}:{self.provider}" if self.is_at_left_rail else name
+    @property
+    def part(self) -> str:
+        """The part of the postings' kinds. Each earlier rail that paid the payout has postings."""
+        return self.provider if self.is_at_left_rail else ""
 
 
 async def options(db: Database | Connection, case: Case) -> Options:
@@ -75,7 +78,7 @@ async def options(db: Database | Connection, case: Case) -> Options:
     if transfer is not None:
         return await _options_of_payout(db, transfer)
     posted = await _posted(db, case)
-    if PostingKind.CASE_WRITE_OFF in posted:
+    if (PostingKind.CASE_WRITE_OFF, "") in posted:
         return {}
     if await _is_unposted_refund(db, case, posted):
         return REFUND_PAID_AFTER_ALL
@@ -86,15 +89,13 @@ async def options(db: Database | Connection, case: Case) -> Options:
 async def _options_of_payout(db: Database | Connection, transfer: PaidTransfer) -> Options:
     key = transfer.payout.merchant_id, transfer.payout.trx_id
     posted = await _kinds(db, *key)
-    if {
-        transfer.kind(each) for each in (PostingKind.CASE_WRITE_OFF, PostingKind.CASE_DEBIT)
-    } & posted:
+    if {(kind, transfer.part) for kind in kinds_with(PostingFlag.LOSS)} & posted:
         return {}
     match transfer.payout.status:
         case PayoutStatus.COMPLETED:
             return PAID_TWICE if transfer.is_at_left_rail else CAME_BACK
         case PayoutStatus.FAILED | PayoutStatus.CANCELED:
-            was_debited = any(kind.startswith(PostingKind.CASE_DEBIT) for kind in posted)
+            was_debited = any(kind == PostingKind.CASE_DEBIT for kind, _ in posted)
             return PAID_TWICE if was_debited else DELIVERED_AFTER_ALL
     return {}
 
@@ -137,7 +138,8 @@ def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str
     is_debit = action is CaseAction.DEBIT
     other = Line(posting.PAYOUT_FEE, fee) if is_debit else Line(posting.ADJUSTMENT, -amount)
     return Posting(
-        kind=transfer.kind(PostingKind(f"case_{action}")),
+        kind=PostingKind.CASE_DEBIT if is_debit else PostingKind.CASE_WRITE_OFF,
+        part=transfer.part,
         environment=payout.environment,
         wallet=Money(payout.currency, -(amount + fee) if is_debit else 0),
         lines=(Line(posting.clearing(transfer.provider), amount), *posting.nonzero(other)),
@@ -147,7 +149,8 @@ def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str
 
 def _fee_posting(transfer: PaidTransfer, common: dict[str, Any]) -> Posting:
     return Posting(
-        kind=transfer.kind(PostingKind.CASE_PROVIDER_FEE),
+        kind=PostingKind.CASE_PROVIDER_FEE,
+        part=transfer.part,
         environment=transfer.payout.environment,
         wallet=Money(transfer.payout.currency, 0),
         lines=(
@@ -170,19 +173,19 @@ async def _write_off_charge(
     await suspense.add_to_timeline(connection, *key, "case_write_off", why)
 
 
-async def _is_unposted_refund(
-    db: Database | Connection, case: Case, posted: frozenset[str]
-) -> bool:
+async def _is_unposted_refund(db: Database | Connection, case: Case, posted: PostedKinds) -> bool:
     """Whether the case is about a refund that our ledger does not show as paid by this provider."""
-    if not posted & {PostingKind.REFUND_PAID, PostingKind.REFUND_RETURNED} or case.provider is None:
+    ends = {(PostingKind.REFUND_PAID, ""), (PostingKind.REFUND_RETURNED, "")}
+    if not posted & ends or case.provider is None:
         return False
     return not await db.has_row(
         """
         SELECT true FROM posting g
           JOIN entry e ON e.merchant_id = g.merchant_id AND e.posting_id = g.id
-         WHERE g.merchant_id = $1 AND g.trx_id = $2 AND g.kind = 'refund_paid'
+         WHERE g.merchant_id = $1 AND g.trx_id = $2 AND g.kind = $4
            AND e.account = $3""",
         *(case.merchant_id, case.reference, posting.clearing(case.provider)),
+        PostingKind.REFUND_PAID,
     )
 
 
@@ -234,16 +237,18 @@ async def _post(connection: Connection, postings: list[Posting]) -> None:
         assert posted.outcome is PostingOutcome.POSTED, posted.outcome
 
 
-async def _posted(db: Database | Connection, case: Case) -> frozenset[str]:
+async def _posted(db: Database | Connection, case: Case) -> PostedKinds:
     return await _kinds(db, case.merchant_id, case.reference)
 
 
-async def _kinds(db: Database | Connection, merchant_id: int, reference: str) -> frozenset[str]:
+async def _kinds(db: Database | Connection, merchant_id: int, reference: str) -> PostedKinds:
     records = await db.records(
-        "SELECT kind FROM posting WHERE merchant_id = $1 AND trx_id = $2",
+        f"""
+        SELECT {kind_of("kind")} AS kind, {part_of("kind")} AS part FROM posting
+         WHERE merchant_id = $1 AND trx_id = $2""",
         *(merchant_id, reference),
     )
-    return frozenset(record["kind"] for record in records)
+    return frozenset((record["kind"], record["part"]) for record in records)
 
 
 async def _transfer(db: Database | Connection, case: Case) -> PaidTransfer | None:

@@ -8,7 +8,6 @@ import msgspec
 from manilla.kit.display import money, with_symbols
 from manilla.kit.money import DECIMALS, Money, claimed_text
 from manilla.ledger.listing import EntryLine, PostingLine
-from manilla.ledger.posting import PostingKind
 from manilla.ledger.timeline import TimelineEvent
 from manilla.lookup.story import PaymentStory, PayoutStory
 from manilla.merchants.requests.stored import Request
@@ -16,8 +15,10 @@ from manilla.notify.listing import NotificationWithAttempts
 from manilla.notify.queries import Notification
 from manilla.payments.charges import CUSTOMER_SENT
 from manilla.payments.payment import Charge
+from manilla.posting_kinds import kind_named
 from manilla.providers.kinds import title_of
 from manilla.providers.listing import ReceivedWebhook
+from manilla.web import display
 from manilla.web import plain_events as plain
 
 GOOD = frozenset(
@@ -28,19 +29,6 @@ BAD = frozenset(
     | {"charge_declined"}
 )
 WARNING = frozenset({"charge_not_created"})
-POSTINGS: dict[str, str] = {
-    PostingKind.PAYMENT: "Payment credited to the wallet",
-    PostingKind.COMMISSION: "Commission recorded",
-    PostingKind.REFUND: "Refund debited",
-    PostingKind.REFUND_PAID: "Refund paid",
-    PostingKind.REFUND_RETURNED: "Refund returned",
-    PostingKind.SURPLUS: "Surplus received",
-    PostingKind.PART: "Partial amount received",
-    PostingKind.PART_USED: "Partial amount used for the payment",
-    PostingKind.PAYOUT: "Wallet debited",
-    PostingKind.PAYOUT_DELIVERED: "Money sent to the bank",
-    PostingKind.PAYOUT_REFUND: "Money returned to the wallet",
-}
 # Events with the same time are sorted in this order, so that a cause precedes its effect.
 REQUEST, CHARGE, STEP, WEBHOOK, POSTING, NOTIFICATION, ATTEMPT = range(7)
 
@@ -184,11 +172,12 @@ def _posting(
             line += f", balance {money(Money(posting.currency, entry.balance_minor))}"
         lines.append(line)
     number = f" Posting {posting.id}." if is_internal else ""
+    kind = kind_named(posting.kind)
     return TimelineEntry(
         at=posting.posted_at,
         place=POSTING,
         source="Ledger",
-        title=POSTINGS.get(posting.kind, posting.kind.replace("_", " ").capitalize()),
+        title=kind.heading if kind else display.title(posting.kind),
         detail=_sentence(f"{' · '.join(lines)}.{number}"),
     )
 

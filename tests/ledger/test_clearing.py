@@ -9,6 +9,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import clearing, posting, trx_ids
 from manilla.ledger.posting import Line, Posting
+from manilla.posting_kinds import PostingKind
 from manilla.proofs import chain
 from tests.invariants import ALL
 
@@ -23,7 +24,7 @@ def _credit(merchant_id: int, environment: Environment, minor: int = 700) -> Pos
     return Posting(
         merchant_id=merchant_id,
         trx_id=trx_ids.new(merchant_id),
-        kind="test",
+        kind=PostingKind.ADJUSTMENT,
         environment=environment,
         wallet=Money("NGN", minor),
         lines=(Line(ACCOUNT, -minor),),

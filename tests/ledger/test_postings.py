@@ -18,6 +18,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, trx_ids
 from manilla.ledger.posting import Line, Posted, Posting, PostingOutcome
+from manilla.posting_kinds import PostingKind
 from tests.waiting import until
 
 _merchants = iter(range(1_000_000, 2_000_000))
@@ -54,7 +55,7 @@ def move(
     return Posting(
         merchant_id=merchant_id,
         trx_id=trx_id or trx_ids.new(merchant_id),
-        kind="test",
+        kind=PostingKind.ADJUSTMENT,
         environment=environment,
         wallet=Money("NGN", minor),
         lines=posting.nonzero(
@@ -111,7 +112,7 @@ async def test_a_posting_between_platform_accounts_needs_no_wallet(db: Database)
     settled = Posting(
         merchant_id=merchant,
         trx_id=trx_ids.new(merchant),
-        kind="settlement",
+        kind=PostingKind.SETTLE_SETTLEMENT,
         environment=Environment.PRODUCTION,
         wallet=Money("NGN", 0),
         lines=(Line(posting.BANK, -500), Line(posting.clearing("providera"), 500)),
@@ -144,7 +145,7 @@ async def test_an_unknown_account_is_rejected(db: Database) -> None:
     stray = Posting(
         merchant_id=merchant,
         trx_id=trx_ids.new(merchant),
-        kind="test",
+        kind=PostingKind.ADJUSTMENT,
         environment=Environment.SANDBOX,
         wallet=Money("NGN", 1),
         lines=(Line("petty cash", -1),),

@@ -8,6 +8,7 @@ from manilla.ledger import balances, posting, trx_ids
 from manilla.ledger.posting import Line, Posting
 from manilla.payments.suspense import WalletTooFull
 from manilla.payouts import decisions
+from manilla.posting_kinds import PostingKind
 from manilla.resolutions import resolutions
 from tests.client import Merchant
 from tests.payments import steps
@@ -36,7 +37,7 @@ async def _fund(shop: Shop, minor: int) -> None:
             Posting(
                 merchant_id=merchant.new.id,
                 trx_id=trx_ids.new(merchant.new.id),
-                kind="funding",
+                kind=PostingKind.FUNDING,
                 environment=merchant.environment,
                 wallet=Money("NGN", minor),
                 lines=(Line(posting.ADJUSTMENT, -minor),),

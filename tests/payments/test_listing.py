@@ -13,13 +13,13 @@ from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import BadCursor, Page, in_pages
 from manilla.ledger import trx_ids
-from manilla.ledger.posting import WALLET_KINDS
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.lookup.story import payment_story
 from manilla.merchants import merchants
 from manilla.payments import figures, listing, store
 from manilla.payments.listing import ListedPayment, PaymentFilter
 from manilla.payments.payment import PaymentErrorCode, PaymentStatus
+from manilla.posting_kinds import PostingFlag, kinds_with
 from manilla.refunds import initiate, states
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
@@ -281,7 +281,7 @@ async def test_refunds_are_listed_and_a_payment_shows_its_full_history(
         "refund_returned",
         "refund",
     ]
-    assert {each.kind for each in story.postings} <= set(WALLET_KINDS)
+    assert {each.kind for each in story.postings} <= set(kinds_with(PostingFlag.WALLET))
     assert all(sum(entry.amount_minor for entry in p.entries) == 0 for p in story.postings)
     assert story.steps[0].to_status == "success"
     notified = [(each.notification.event, each.notification.state) for each in story.notifications]

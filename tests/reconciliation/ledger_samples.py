@@ -11,6 +11,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, trx_ids
 from manilla.ledger.posting import Line, Posting
+from manilla.posting_kinds import PostingKind
 from manilla.providers.port import EVERY_MOVEMENT, LineKind, StatementLine
 from manilla.reconciliation import importing, lines, unmatched
 from manilla.reconciliation.unmatched import Unmatched
@@ -39,7 +40,12 @@ class Account:
         self.name = f"account{secrets.token_hex(6)}"
 
     async def post(
-        self, minor: int, ago: int = 3, *, kind: str = "settle_top_up", trx_id: str | None = None
+        self,
+        minor: int,
+        ago: int = 3,
+        *,
+        kind: PostingKind = PostingKind.SETTLE_TOP_UP,
+        trx_id: str | None = None,
     ) -> str:
         """Posts a movement of our balance, dated `ago` days ago, and returns its transaction id."""
         trx_id = trx_id or trx_ids.new(0)

@@ -10,17 +10,19 @@ from manilla.kit.display import money
 from manilla.kit.fields import Columns
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter
-from manilla.ledger.posting import WALLET_KINDS
 from manilla.ledger.scope import Tenant
 from manilla.lookup import wallet_statement
 from manilla.lookup.wallet_statement import LineSource, WalletLine
 from manilla.people.roles import Realm
+from manilla.posting_kinds import PostingFlag, kinds_with
 from manilla.web import cells, display, exports
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
 from manilla.web.serving.response import PageResponse
 
-KIND = ListFilter("kind", "Type", [(kind, display.title(kind)) for kind in WALLET_KINDS])
+KIND = ListFilter(
+    "kind", "Type", [(kind, display.title(kind)) for kind in kinds_with(PostingFlag.WALLET)]
+)
 # The parts of the dashboard and of the console that have the pages of a line's source.
 _DASHBOARD = {
     LineSource.PAYMENT: "~/payments",
