@@ -41,6 +41,8 @@ SMALL = frozenset(
     | {"statement_day", "reported_balance"}
     # These tables have one row per provider and currency.
     | {"clearing_difference", "clearing_total"}
+    # This table has one row per kind of posting.
+    | {"posting_kind"}
     # This table has one row per month.
     | {"archive_month"}
     # This table has one row per restore.

@@ -9,6 +9,7 @@ from manilla.kit import time_limits
 from manilla.kit.db import session
 from manilla.kit.errors import Refusal
 from manilla.kit.sessions.away import unavailable_when_away
+from manilla.posting_kinds import PostingFlag, PostingKind, kinds_with
 from manilla.sql import epochs, rights, runner, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
@@ -38,6 +39,7 @@ async def upgrade(owner_url: str, application_url: str) -> None:
             session(owner_url, statement_seconds=FUNCTIONS_SECONDS) as connection,
             connection.transaction(),
         ):
+            await _store_posting_kinds(connection)
             await _replace_functions(connection, role)
             await connection.execute(epochs.BEGIN_AFTER_RESTORE)
             await connection.execute(epochs.BEGIN_DESTINATIONS)
@@ -45,20 +47,23 @@ async def upgrade(owner_url: str, application_url: str) -> None:
 
 
 async def check_ready(url: str) -> None:
-    """Raises NotMigrated if the database is too old for this version. Accepts newer databases.
+    """Raises NotMigrated if the database is too old for this version, or lacks a posting kind.
 
-    Consecutive versions can run at the same time, so that an upgrade needs no downtime.
+    Accepts newer databases. Consecutive versions can run at the same time, so that an upgrade
+    needs no downtime.
     """
     async with session(url, statement_seconds=_start_seconds()) as connection:
         revision = None
         if await connection.fetchval("SELECT to_regclass('alembic_version')") is not None:
             revision = await connection.fetchval("SELECT version_num FROM alembic_version")
-    if revision is None or revision < newest_revision():
-        raise NotMigrated
+        if revision is None or revision < newest_revision():
+            raise NotMigrated
+        if not await _has_posting_kinds(connection):
+            raise NotMigrated
 
 
 async def is_current(url: str) -> bool:
-    """Whether the database's tables, functions and grants match this version of the code."""
+    """Whether the database's tables, functions, kinds and grants match this version's code."""
     async with session(url, statement_seconds=_start_seconds()) as connection:
         if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
             return False
@@ -66,6 +71,31 @@ async def is_current(url: str) -> bool:
         role = await connection.fetchval("SELECT quote_ident(current_user)")
         digest = await connection.fetchval("SELECT digest FROM function_set")
         return bool(revision == newest_revision() and digest == _digest(role))
+
+
+async def _has_posting_kinds(connection: Any) -> bool:
+    # `upgrade` adds the kinds and the role's privileges after the migrations, in one transaction.
+    if not await connection.fetchval("SELECT has_table_privilege('posting_kind', 'SELECT')"):
+        return False
+    stored = await connection.fetch("SELECT kind FROM posting_kind")
+    return {row["kind"] for row in stored} >= set(PostingKind)
+
+
+def _posting_kinds() -> list[tuple[str, bool]]:
+    """Returns the rows of the table `posting_kind`."""
+    unlimited = kinds_with(PostingFlag.UNLIMITED)
+    return sorted((kind.value, kind in unlimited) for kind in PostingKind)
+
+
+async def _store_posting_kinds(connection: Any) -> None:
+    """Adds or changes kinds. It deletes none, because the previous version may still post them."""
+    await connection.executemany(
+        """
+        INSERT INTO posting_kind (kind, may_exceed_limit) VALUES ($1, $2)
+            ON CONFLICT (kind) DO UPDATE SET may_exceed_limit = excluded.may_exceed_limit
+         WHERE posting_kind.may_exceed_limit <> excluded.may_exceed_limit""",
+        _posting_kinds(),
+    )
 
 
 async def _replace_functions(connection: Any, role: str) -> None:
@@ -87,9 +117,10 @@ def _functions() -> list[str]:
 
 
 def _digest(role: str) -> str:
-    """Returns a hash of the schema revision, the functions, and the role with its grants."""
+    """Returns a hash of the schema revision, the functions, the kinds, and the role's grants."""
     granted = *map(" ".join, rights.RIGHTS.items()), repr(rights.FIXED)
-    parts = [newest_revision(), role, *_functions(), *granted]
+    kinds = map(repr, _posting_kinds())
+    parts = [newest_revision(), role, *_functions(), *granted, *kinds]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
 
 

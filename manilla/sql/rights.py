@@ -76,6 +76,7 @@ RIGHTS = {
     "posting": APPEND,
     "posting_chain": APPEND,
     "posting_chain_head": CHANGE,
+    "posting_kind": READ,
     "proof": CHANGE,
     "provider_account": APPEND,
     "provider_bank": ALL,

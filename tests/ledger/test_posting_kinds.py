@@ -1,8 +1,9 @@
-"""Every list of posting kinds contains all of them."""
+"""Every list of posting kinds contains all of them, and the database rejects all others."""
 
 import re
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from manilla.kit.db import Database
@@ -18,6 +19,7 @@ from manilla.posting_kinds import (
     PostingSource,
     kind_named,
     kinds_of,
+    kinds_with,
     stored_kind,
 )
 from manilla.proofs.checks import COMPLETENESS
@@ -63,6 +65,35 @@ async def test_the_ledger_posts_every_kind_with_and_without_a_part(
             stored_kinds = [name for kind in PostingKind for name in (kind.value, f"{kind}:2")]
             assert [record["kind"] for record in kinds] == stored_kinds
             raise _RolledBack
+
+
+@pytest.mark.parametrize("kind", ["dispute", "", "payments", "pay", "case", "dispute:2", ":2"])
+async def test_the_ledger_rejects_an_unknown_kind(
+    db: Database, merchant_id: int, kind: str
+) -> None:
+    with pytest.raises(asyncpg.RaiseError, match=f"The posting kind {kind} is unknown"):
+        await db.records(
+            posting.POST,
+            *([0], [merchant_id], [trx_ids.new(merchant_id)], [kind], ["sandbox"], ["NGN"]),
+            *([None], [0], [posting.ADJUSTMENT], [5], [posting.BANK], [-5]),
+        )
+
+
+async def test_the_database_has_every_kind(db: Database) -> None:
+    records = await db.records("SELECT kind, may_exceed_limit FROM posting_kind")
+    limits = {record["kind"]: record["may_exceed_limit"] for record in records}
+    unlimited = kinds_with(PostingFlag.UNLIMITED)
+    assert limits == {kind: kind in unlimited for kind in PostingKind}
+
+
+async def test_the_application_cannot_change_the_kinds(db: Database) -> None:
+    for statement in (
+        "INSERT INTO posting_kind VALUES ('dispute', true)",
+        "UPDATE posting_kind SET may_exceed_limit = true",
+        "DELETE FROM posting_kind",
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await db.execute(statement)
 
 
 @pytest.mark.parametrize("kind", PostingKind)

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from manilla.kit.embedded.postgres import Cluster
+from manilla.posting_kinds import PostingKind
 from manilla.settings import Settings
 from manilla.sql import migrate, runner
 from manilla.sql.runner import MigrationFailed
@@ -57,6 +58,46 @@ async def test_a_database_that_an_earlier_version_migrated_is_continued(
     assert await _versions(owner) == [migrate.newest_revision()]
     await migrate.check_ready(on.database_url)
     assert await migrate.is_current(on.database_url)
+
+
+async def test_a_database_without_a_posting_kind_is_not_ready(on: Settings, owner: Any) -> None:
+    await migrate.upgrade(on.migration_url, on.database_url)
+    await owner.execute("INSERT INTO posting_kind VALUES ('of_a_newer_version', false)")
+    await migrate.check_ready(on.database_url)
+    await owner.execute("DELETE FROM posting_kind WHERE kind = 'case_debit'")
+    with pytest.raises(migrate.NotMigrated):
+        await migrate.check_ready(on.database_url)
+    await migrate.upgrade(on.migration_url, on.database_url)
+    await migrate.check_ready(on.database_url)
+    kinds = {row["kind"] for row in await owner.fetch("SELECT kind FROM posting_kind")}
+    assert kinds == {*PostingKind, "of_a_newer_version"}
+
+
+async def test_a_database_that_is_being_migrated_is_not_ready(on: Settings, owner: Any) -> None:
+    """A process starts after the migrations have run, and before the privileges are granted."""
+    await migrate.upgrade(on.migration_url, on.database_url)
+    await owner.execute(
+        "REVOKE SELECT ON posting_kind FROM manilla_app; TRUNCATE posting_kind;"
+        " UPDATE function_set SET digest = 'of the previous version'"
+    )
+    with pytest.raises(migrate.NotMigrated):
+        await migrate.check_ready(on.database_url)
+    await migrate.upgrade(on.migration_url, on.database_url)
+    await migrate.check_ready(on.database_url)
+
+
+async def test_a_changed_limit_of_a_posting_kind_is_migrated(
+    on: Settings, owner: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate.upgrade(on.migration_url, on.database_url)
+    monkeypatch.setattr(migrate, "_posting_kinds", lambda: [("refund", True), ("tax", False)])
+    assert not await migrate.is_current(on.database_url)
+    await migrate.upgrade(on.migration_url, on.database_url)
+    assert await migrate.is_current(on.database_url)
+    found = await owner.fetch(
+        "SELECT may_exceed_limit FROM posting_kind WHERE kind IN ('refund', 'tax') ORDER BY kind"
+    )
+    assert [row[0] for row in found] == [True, False]
 
 
 async def test_a_migration_that_fails_changes_nothing(on: Settings, owner: Any) -> None:

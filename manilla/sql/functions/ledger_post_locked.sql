@@ -25,7 +25,6 @@ AS $$
 DECLARE
     balance_max constant bigint := 9000000000000000000;
     bigint_max constant bigint := 9223372036854775807;
-    returns constant text[] := '{payout_refund,refund_returned}';
     number constant integer := cardinality(p_items);
     outcomes text[] := array_fill(NULL::text, ARRAY[number]);
     ids bigint[] := array_fill(NULL::bigint, ARRAY[number]);  -- posting ids of the posted items
@@ -38,7 +37,8 @@ DECLARE
 BEGIN
     FOR i IN
         SELECT u.*, w.ctid AS wallet, w.balance_minor AS balance, p.found,
-               CASE WHEN u.kind = ANY (returns) THEN bigint_max ELSE balance_max END AS most
+               k.may_exceed_limit,
+               CASE WHEN k.may_exceed_limit THEN bigint_max ELSE balance_max END AS most
           FROM unnest(p_merchant_ids, p_trx_ids, p_kinds, p_environments, p_currencies,
                       p_wallet_minors, p_first_minors, p_second_minors)
                WITH ORDINALITY AS u (merchant_id, trx_id, kind, environment, currency,
@@ -53,8 +53,15 @@ BEGIN
                 WHERE posting.merchant_id = u.merchant_id
                   AND posting.trx_id = u.trx_id AND posting.kind = u.kind
                 LIMIT 1) AS p ON true
+          LEFT JOIN LATERAL (
+               SELECT posting_kind.may_exceed_limit FROM posting_kind
+                WHERE posting_kind.kind = split_part(u.kind, ':', 1)
+                LIMIT 1) AS k ON true
          ORDER BY u.place
     LOOP
+        IF i.may_exceed_limit IS NULL THEN
+            RAISE EXCEPTION 'The posting kind % is unknown.', i.kind;
+        END IF;
         IF i.minor + i.first_minor + coalesce(i.second_minor, 0) <> 0 THEN
             RAISE EXCEPTION 'A posting must sum to zero.';
         END IF;
