@@ -24,8 +24,8 @@ SELECT 1 / (outcome = 'posted')::integer
        ARRAY[1], ARRAY[:merchant]::bigint[], ARRAY[uuidv7()::text], ARRAY['payout'],
        ARRAY['production'], ARRAY['NGN'], ARRAY[NULL]::text[],
        ARRAY[{-(AMOUNT_MINOR + FEE_MINOR)}]::bigint[],
-       ARRAY['{IN_FLIGHT}'], ARRAY[{AMOUNT_MINOR}]::bigint[],
-       ARRAY['{PAYOUT_FEE}'], ARRAY[{FEE_MINOR}]::bigint[]);
+       ARRAY[1, 1], ARRAY['{IN_FLIGHT}', '{PAYOUT_FEE}'],
+       ARRAY[{AMOUNT_MINOR}, {FEE_MINOR}]::bigint[]);
 """
 
 

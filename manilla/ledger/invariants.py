@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.db import Connection, Database
+from manilla.ledger.posting import ACCOUNTS
 
 EXAMPLES_MAX = 5
 # PostgreSQL's `work_mem`, for joining the postings and entries of a long history.
@@ -50,6 +51,13 @@ LEDGER: tuple[Invariant, ...] = (
         """SELECT e.merchant_id, e.posting_id, e.line FROM entry e
              LEFT JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id
             WHERE p.id IS NULL""",
+    ),
+    Invariant(
+        "accounts_are_known",
+        "Each entry is in an account that this version knows.",
+        f"""SELECT merchant_id, posting_id, line, account FROM entry
+            WHERE account <> ALL ('{{{",".join(sorted(ACCOUNTS))}}}')
+              AND NOT (account ^@ 'clearing:' OR account ^@ 'provider_fee:')""",
     ),
     Invariant(
         "postings_keep_to_one_environment",

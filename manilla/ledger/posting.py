@@ -10,7 +10,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.posting_kinds import PostingFlag, PostingKind, kind_of, kinds_with, stored_kind
 
-LINES_MAX = 2  # the maximum number of lines that the SQL function `ledger_post` accepts
+LINES_MAX = 8
 
 
 _WALLET_KINDS = frozenset(kinds_with(PostingFlag.WALLET))
@@ -37,7 +37,7 @@ def nonzero(*lines: Line) -> tuple[Line, ...]:
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """A money movement: a change to a wallet, balanced by one or two platform accounts."""
+    """A money movement: a change to a wallet, balanced by changes to platform accounts."""
 
     merchant_id: int
     trx_id: str
@@ -56,14 +56,47 @@ class Posting(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         assert 1 <= len(self.lines) <= LINES_MAX
+        assert all(_is_platform_account(line.account) for line in self.lines), "unknown account"
         assert not self.wallet.minor or self.kind in _WALLET_KINDS, "must not change a wallet"
         assert self.wallet.minor + sum(line.minor for line in self.lines) == 0, "must sum to zero"
+
+    def reversed(self, kind: PostingKind, *, reason: str | None = None) -> "Posting":
+        """Returns the posting that undoes this one."""
+        return msgspec.structs.replace(
+            self,
+            kind=kind,
+            wallet=Money(self.wallet.currency, -self.wallet.minor),
+            lines=tuple(Line(line.account, -line.minor) for line in self.lines),
+            reason=reason,
+        )
+
+    def with_account(self, before: str, after: str) -> "Posting":
+        """Returns the posting with the lines of one account posted to another account."""
+        lines = tuple(
+            Line(after, line.minor) if line.account == before else line for line in self.lines
+        )
+        return msgspec.structs.replace(self, lines=lines)
 
 
 class Posted(msgspec.Struct, frozen=True):
     outcome: PostingOutcome
     # The wallet's balance after the posting, or None if the posting did not change the wallet.
     balance_minor: int | None
+
+
+# The accounts. The database checks only how a name is written, so a new account needs no migration.
+WALLET = "wallet"
+COMMISSION = "commission"
+PAYOUT_FEE = "payout_fee"
+IN_FLIGHT = "in_flight"
+SUSPENSE = "suspense"
+ADJUSTMENT = "adjustment"
+# Money from customers that is not credited to a wallet, such as a surplus or a partial payment.
+CUSTOMER_CREDIT = "customer_credit"
+BANK = "bank"
+ACCOUNTS = frozenset(
+    (WALLET, COMMISSION, PAYOUT_FEE, IN_FLIGHT, SUSPENSE, ADJUSTMENT, CUSTOMER_CREDIT, BANK)
+)
 
 
 def clearing(provider: str) -> str:
@@ -76,14 +109,9 @@ def provider_fee(provider: str) -> str:
     return f"provider_fee:{provider}"
 
 
-COMMISSION = "commission"
-PAYOUT_FEE = "payout_fee"
-IN_FLIGHT = "in_flight"
-SUSPENSE = "suspense"
-ADJUSTMENT = "adjustment"
-# Money from customers that is not credited to a wallet, such as a surplus or a partial payment.
-CUSTOMER_CREDIT = "customer_credit"
-BANK = "bank"
+def _is_platform_account(name: str) -> bool:
+    is_common = name in ACCOUNTS and name != WALLET
+    return is_common or name.startswith(("clearing:", "provider_fee:"))
 
 
 async def with_number(connection: Connection, posting: Posting) -> Posting:
@@ -100,6 +128,40 @@ async def with_number(connection: Connection, posting: Posting) -> Posting:
     return posting if number == 1 else msgspec.structs.replace(posting, part=str(number))
 
 
+class _Entry(msgspec.Struct, frozen=True):
+    environment: Environment
+    currency: str
+    account: str
+    minor: int
+
+
+async def stored(
+    connection: Connection, merchant_id: int, trx_id: str, kind: PostingKind
+) -> Posting | None:
+    """Returns the transaction's posting of this kind, without its reason, to be reversed."""
+    entries = await connection.rows(
+        _Entry,
+        """
+        SELECT e.environment, e.currency, e.account, e.amount_minor AS minor FROM posting p
+          JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+         WHERE p.merchant_id = $1 AND p.trx_id = $2 AND p.kind = $3
+         ORDER BY e.line""",
+        *(merchant_id, trx_id, kind),
+    )
+    if not entries:
+        return None
+    first = entries[0]
+    wallet_minor = sum(entry.minor for entry in entries if entry.account == WALLET)
+    return Posting(
+        merchant_id=merchant_id,
+        trx_id=trx_id,
+        kind=kind,
+        environment=first.environment,
+        wallet=Money(first.currency, wallet_minor),
+        lines=tuple(Line(each.account, each.minor) for each in entries if each.account != WALLET),
+    )
+
+
 class _PostedRow(msgspec.Struct, frozen=True):
     item: int
     outcome: str
@@ -108,7 +170,7 @@ class _PostedRow(msgspec.Struct, frozen=True):
 
 POST = """
     SELECT item, outcome, balance_minor
-      FROM ledger_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"""
+      FROM ledger_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"""
 
 
 async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[Posted]:
@@ -124,18 +186,10 @@ async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[P
         [posting.wallet.currency for posting in postings],
         [posting.reason for posting in postings],
         [posting.wallet.minor for posting in postings],
-        *_line_columns(postings),
+        [number for number, posting in enumerate(postings, 1) for _ in posting.lines],
+        [line.account for posting in postings for line in posting.lines],
+        [line.minor for posting in postings for line in posting.lines],
     )
     rows.sort(key=lambda row: row.item)
     assert len(rows) == len(postings)
     return [Posted(PostingOutcome(row.outcome), row.balance_minor) for row in rows]
-
-
-def _line_columns(postings: Sequence[Posting]) -> list[list[str | int | None]]:
-    """Returns the accounts and amounts of all postings' first lines, then of their second lines."""
-    columns: list[list[str | int | None]] = []
-    for number in range(LINES_MAX):
-        lines = [posting.lines[number : number + 1] for posting in postings]
-        columns.append([line[0].account if line else None for line in lines])
-        columns.append([line[0].minor if line else None for line in lines])
-    return columns

@@ -133,15 +133,10 @@ def _item(number: int, paid: PaidCharge, payment: Payment, merchant_name: str) -
 
 
 def _posting(place: int, posting: Posting) -> dict[str, object]:
-    first, second = (*posting.lines, None)[:2]
-    assert first is not None
     return {
         "place": place,
         "trx_id": posting.trx_id,
         "kind": posting.stored_kind,
         "wallet_minor": posting.wallet.minor,
-        "first_account": first.account,
-        "first_minor": first.minor,
-        "second_account": None if second is None else second.account,
-        "second_minor": None if second is None else second.minor,
+        "lines": posting.lines,
     }

@@ -55,31 +55,17 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
 
     `payout` is the payout before the change, so its provider fee is the fee that was posted.
     """
-    await _check_debited(connection, payout)
-    account = _payer(payout) if was_delivered else posting.IN_FLIGHT
-    fee = Line(posting.PAYOUT_FEE, -payout.fee_minor)
-    refund = _posting(
-        payout,
-        PostingKind.PAYOUT_REFUND,
-        payout.payable.minor,
-        Line(account, -payout.amount_minor),
-        fee,
-    )
-    await _post(connection, [refund, *(_fee_returned(payout) if was_delivered else ())])
-
-
-async def _check_debited(connection: Connection, payout: Payout) -> None:
-    """Raises an error if the payout's amount was changed in the database after it was accepted."""
-    debited = await connection.value(
-        """
-        SELECT -e.amount_minor FROM posting p
-          JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
-         WHERE p.merchant_id = $1 AND p.trx_id = $2 AND p.kind = $3
-           AND e.account = 'wallet'""",
-        *(payout.merchant_id, payout.trx_id, PostingKind.PAYOUT),
-    )
-    if debited != payout.payable.minor:
+    debit = await posting.stored(connection, payout.merchant_id, payout.trx_id, PostingKind.PAYOUT)
+    if debit is None or -debit.wallet.minor != payout.payable.minor:
         raise NotAsAccepted
+    refund = debit.reversed(PostingKind.PAYOUT_REFUND)
+    if was_delivered:
+        await _post(
+            connection,
+            [refund.with_account(posting.IN_FLIGHT, _payer(payout)), *_fee_returned(payout)],
+        )
+    else:
+        await _post(connection, [refund])
 
 
 def _fee_returned(payout: Payout) -> list[Posting]:

@@ -47,8 +47,19 @@ async def debit(connection: Connection, refund: Refund) -> None:
 async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> None:
     """Posts the refund's payment from the provider's clearing account, or from our own bank."""
     account = posting.BANK if from_bank else posting.clearing(refund.payer)
-    paid_by = Line(account, refund.amount_minor)
-    await _post(connection, refund, PostingKind.REFUND_PAID, 0, paid_by)
+    paid = Posting(
+        merchant_id=refund.merchant_id,
+        trx_id=refund.trx_id,
+        kind=PostingKind.REFUND_PAID,
+        environment=refund.environment,
+        wallet=Money(refund.currency, 0),
+        lines=(
+            Line(posting.IN_FLIGHT, -refund.amount_minor),
+            Line(account, refund.amount_minor),
+        ),
+        reason=refund.reason,
+    )
+    await _post(connection, paid)
 
 
 async def is_from_bank(db: RowSource, refund: Refund) -> bool:
@@ -64,25 +75,13 @@ async def is_from_bank(db: RowSource, refund: Refund) -> bool:
 
 
 async def give_back(connection: Connection, refund: Refund) -> None:
-    """Posts the exact reverse of the refund's debit."""
-    other = Line(posting.COMMISSION, refund.commission_minor)
-    if refund.is_of_customer_credit:
-        other = Line(posting.CUSTOMER_CREDIT, refund.customer_credit_minor)
-    await _post(connection, refund, PostingKind.REFUND_RETURNED, refund.from_wallet_minor, other)
+    """Reverses the refund's debit."""
+    debit = await posting.stored(connection, refund.merchant_id, refund.trx_id, PostingKind.REFUND)
+    assert debit is not None, "every refund was debited"
+    await _post(connection, debit.reversed(PostingKind.REFUND_RETURNED, reason=refund.reason))
 
 
-async def _post(
-    connection: Connection, refund: Refund, kind: PostingKind, wallet_minor: int, other: Line
-) -> None:
-    new = Posting(
-        merchant_id=refund.merchant_id,
-        trx_id=refund.trx_id,
-        kind=kind,
-        environment=refund.environment,
-        wallet=Money(refund.currency, wallet_minor),
-        lines=(Line(posting.IN_FLIGHT, -refund.amount_minor), *posting.nonzero(other)),
-        reason=refund.reason,
-    )
+async def _post(connection: Connection, new: Posting) -> None:
     [posted] = await posting.post(connection, [new])
     # The payment is locked, and the refund's status shows that this posting was not written before.
     assert posted.outcome is PostingOutcome.POSTED, posted.outcome

@@ -75,7 +75,7 @@ async def test_the_ledger_rejects_an_unknown_kind(
         await db.records(
             posting.POST,
             *([0], [merchant_id], [trx_ids.new(merchant_id)], [kind], ["sandbox"], ["NGN"]),
-            *([None], [0], [posting.ADJUSTMENT], [5], [posting.BANK], [-5]),
+            *([None], [0], [1, 1], [posting.ADJUSTMENT, posting.BANK], [5, -5]),
         )
 
 

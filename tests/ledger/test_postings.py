@@ -139,21 +139,6 @@ async def test_the_database_rejects_a_posting_that_does_not_sum_to_zero(db: Data
         await posting.post(db, [crooked])
 
 
-async def test_an_unknown_account_is_rejected(db: Database) -> None:
-    merchant = next(_merchants)
-    await open_wallets(db, merchant)
-    stray = Posting(
-        merchant_id=merchant,
-        trx_id=trx_ids.new(merchant),
-        kind=PostingKind.ADJUSTMENT,
-        environment=Environment.SANDBOX,
-        wallet=Money("NGN", 1),
-        lines=(Line("petty cash", -1),),
-    )
-    with pytest.raises(asyncpg.CheckViolationError):
-        await posting.post(db, [stray])
-
-
 async def test_parallel_debits_never_overdraw_and_sum_exactly(db: Database) -> None:
     """Of 200 concurrent debits of 7 from a wallet of 1000, over 20 connections, 142 succeed."""
     merchant = next(_merchants)
@@ -347,10 +332,77 @@ async def test_a_posting_to_a_wallet_that_changed_without_its_lock_is_retried(
             "SELECT ledger_write("
             " ARRAY[nextval('posting_id_seq')], ARRAY[$1::bigint], ARRAY[$2], ARRAY['test'],"
             " ARRAY['sandbox'], ARRAY['NGN'], ARRAY[NULL::text], ARRAY[$3::tid], ARRAY[7::bigint],"
-            " ARRAY[7::bigint], ARRAY['adjustment'], ARRAY[-7::bigint], ARRAY[NULL::text],"
-            " ARRAY[NULL::bigint])",
+            " ARRAY[7::bigint], ARRAY[1], ARRAY['adjustment'], ARRAY[-7::bigint])",
             merchant_id,
             trx_ids.new(merchant_id),
             earlier,
         )
     assert await balance(db, merchant_id, Environment.SANDBOX) == 5
+
+
+def _withdrawal(merchant_id: int, accounts: Sequence[str]) -> Posting:
+    """Debits the wallet by 1, 2 and so on for each account."""
+    lines = tuple(Line(account, minor) for minor, account in enumerate(accounts, 1))
+    return Posting(
+        merchant_id=merchant_id,
+        trx_id=trx_ids.new(merchant_id),
+        kind=PostingKind.ADJUSTMENT,
+        environment=Environment.SANDBOX,
+        wallet=Money("NGN", -sum(line.minor for line in lines)),
+        lines=lines,
+    )
+
+
+EIGHT = (
+    *(posting.IN_FLIGHT, posting.PAYOUT_FEE, posting.COMMISSION, posting.SUSPENSE, posting.BANK),
+    *(posting.CUSTOMER_CREDIT, posting.clearing("providera"), posting.provider_fee("providera")),
+)
+
+
+async def test_a_posting_has_up_to_eight_lines_and_is_reversed_from_what_is_stored(
+    db: Database,
+) -> None:
+    merchant_id = next(_merchants)
+    await open_wallets(db, merchant_id, 100)
+    withdrawal = _withdrawal(merchant_id, EIGHT)
+    async with db.transaction() as connection:
+        await posting.post(connection, [move(merchant_id, 1), withdrawal, move(merchant_id, 2)])
+        key = merchant_id, withdrawal.trx_id
+        stored = await posting.stored(connection, *key, PostingKind.ADJUSTMENT)
+        assert stored == withdrawal
+        await posting.post(connection, [stored.reversed(PostingKind.FUNDING)])
+    assert await balance(db, merchant_id, Environment.SANDBOX) == 103
+    sums = await db.records(
+        """
+        SELECT e.account, sum(e.amount_minor) AS minor, array_agg(e.line ORDER BY p.id) AS lines
+          FROM posting p
+          JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+         WHERE p.merchant_id = $1 AND p.trx_id = $2
+         GROUP BY e.account ORDER BY min(e.line)""",
+        *key,
+    )
+    assert [tuple(each) for each in sums] == [
+        (account, 0, [line, line]) for line, account in enumerate(("wallet", *EIGHT), 1)
+    ]
+
+
+@pytest.mark.parametrize("accounts", [(*EIGHT, posting.ADJUSTMENT), (), ("savings",), ("wallet",)])
+def test_a_posting_has_one_to_eight_lines_in_known_accounts(accounts: tuple[str, ...]) -> None:
+    with pytest.raises(AssertionError):
+        _withdrawal(1, accounts)
+
+
+async def test_the_previous_version_can_post(db: Database) -> None:
+    merchant_id = next(_merchants)
+    await open_wallets(db, merchant_id, 100)
+    trx_id = trx_ids.new(merchant_id)
+    [posted] = await db.records(
+        "SELECT * FROM ledger_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        *([7], [merchant_id], [trx_id], ["adjustment"], ["sandbox"], ["NGN"], ["why"], [-30]),
+        *(["suspense"], [30], [None], [None]),
+    )
+    assert tuple(posted) == (7, "posted", 70)
+    async with db.transaction() as connection:
+        stored = await posting.stored(connection, merchant_id, trx_id, PostingKind.ADJUSTMENT)
+    assert stored is not None
+    assert (stored.wallet.minor, stored.lines) == (-30, (Line(posting.SUSPENSE, 30),))

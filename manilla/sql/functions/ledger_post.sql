@@ -7,8 +7,8 @@
 --   balance_limit         the balance would come too close to the 64-bit maximum; a refund to the
 --                         wallet that was debited before may exceed this limit
 --
--- An item adds `wallet_minor`, which can be 0, to the wallet, and the other amounts to one or two
--- platform accounts. An item's amounts sum to zero. All statements lock wallets in sorted order, so
+-- An item adds `wallet_minor`, which can be 0, to the wallet, and the amounts of its lines to platform
+-- accounts. An item's amounts sum to zero. All statements lock wallets in sorted order, so
 -- they cannot deadlock.
 CREATE OR REPLACE FUNCTION ledger_post(
     p_items           integer[],  -- the caller's number for each item, returned with its outcome
@@ -19,10 +19,9 @@ CREATE OR REPLACE FUNCTION ledger_post(
     p_currencies      text[],
     p_reasons         text[],
     p_wallet_minors   bigint[],
-    p_first_accounts  text[],
-    p_first_minors    bigint[],
-    p_second_accounts text[],     -- null: the item has no third entry
-    p_second_minors   bigint[]
+    p_line_items      integer[],  -- the number of the line's item: its index in the arrays above
+    p_line_accounts   text[],
+    p_line_minors     bigint[]
 ) RETURNS TABLE (item integer, outcome text, balance_minor bigint)
 LANGUAGE plpgsql
 SET search_path = public, pg_temp
@@ -43,5 +42,5 @@ BEGIN
 
     RETURN QUERY SELECT * FROM ledger_post_locked(
         p_items, p_merchant_ids, p_trx_ids, p_kinds, p_environments, p_currencies, p_reasons,
-        p_wallet_minors, p_first_accounts, p_first_minors, p_second_accounts, p_second_minors);
+        p_wallet_minors, p_line_items, p_line_accounts, p_line_minors);
 END $$;

@@ -9,10 +9,9 @@ CREATE OR REPLACE FUNCTION ledger_post_locked(
     p_currencies      text[],
     p_reasons         text[],
     p_wallet_minors   bigint[],
-    p_first_accounts  text[],
-    p_first_minors    bigint[],
-    p_second_accounts text[],     -- null: the item has no third entry
-    p_second_minors   bigint[]
+    p_line_items      integer[],  -- the number of the line's item: its index in the arrays above
+    p_line_accounts   text[],
+    p_line_minors     bigint[]
 ) RETURNS TABLE (item integer, outcome text, balance_minor bigint)
 LANGUAGE plpgsql
 SET search_path = public, pg_temp
@@ -35,14 +34,22 @@ DECLARE
     this integer;  -- index of the item's wallet in `wallets`
     i record;
 BEGIN
+    IF EXISTS (
+        SELECT FROM (SELECT w.place, w.minor
+                       FROM unnest(p_wallet_minors) WITH ORDINALITY AS w (minor, place)
+                      UNION ALL
+                     SELECT * FROM unnest(p_line_items, p_line_minors)) AS amount (place, minor)
+         GROUP BY amount.place HAVING sum(amount.minor) <> 0)
+    THEN
+        RAISE EXCEPTION 'A posting must sum to zero.';
+    END IF;
     FOR i IN
         SELECT u.*, w.ctid AS wallet, w.balance_minor AS balance, p.found,
                k.may_exceed_limit,
                CASE WHEN k.may_exceed_limit THEN bigint_max ELSE balance_max END AS most
           FROM unnest(p_merchant_ids, p_trx_ids, p_kinds, p_environments, p_currencies,
-                      p_wallet_minors, p_first_minors, p_second_minors)
-               WITH ORDINALITY AS u (merchant_id, trx_id, kind, environment, currency,
-                                     minor, first_minor, second_minor, place)
+                      p_wallet_minors)
+               WITH ORDINALITY AS u (merchant_id, trx_id, kind, environment, currency, minor, place)
           LEFT JOIN LATERAL (
                SELECT wallet.ctid, wallet.balance_minor FROM wallet
                 WHERE wallet.merchant_id = u.merchant_id
@@ -61,9 +68,6 @@ BEGIN
     LOOP
         IF i.may_exceed_limit IS NULL THEN
             RAISE EXCEPTION 'The posting kind % is unknown.', i.kind;
-        END IF;
-        IF i.minor + i.first_minor + coalesce(i.second_minor, 0) <> 0 THEN
-            RAISE EXCEPTION 'A posting must sum to zero.';
         END IF;
         this := array_position(wallets, i.wallet);
         IF this IS NULL THEN
@@ -98,8 +102,7 @@ BEGIN
 
     PERFORM ledger_write(
         ids, p_merchant_ids, p_trx_ids, p_kinds, p_environments, p_currencies, p_reasons, changed,
-        p_wallet_minors, balances, p_first_accounts, p_first_minors, p_second_accounts,
-        p_second_minors);
+        p_wallet_minors, balances, p_line_items, p_line_accounts, p_line_minors);
 
     RETURN QUERY SELECT * FROM unnest(p_items, outcomes, balances);
 END $$;

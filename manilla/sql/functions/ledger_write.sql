@@ -11,10 +11,9 @@ CREATE OR REPLACE FUNCTION ledger_write(
     p_wallets         tid[],     -- null: the item changes no wallet
     p_wallet_minors   bigint[],
     p_balances        bigint[],  -- the wallet's balance after the item
-    p_first_accounts  text[],
-    p_first_minors    bigint[],
-    p_second_accounts text[],
-    p_second_minors   bigint[]   -- null or 0: the item has no third entry
+    p_line_items      integer[], -- the number of the line's item: its index in the arrays above
+    p_line_accounts   text[],
+    p_line_minors     bigint[]   -- 0: the line is not written
 ) RETURNS void
 LANGUAGE plpgsql
 SET search_path = public, pg_temp
@@ -47,15 +46,16 @@ BEGIN
 
     INSERT INTO entry
            (merchant_id, posting_id, line, environment, currency, account, amount_minor, balance_minor)
-    SELECT u.merchant_id, u.id, line.line, u.environment, u.currency,
-           line.account, line.minor, line.balance
-      FROM unnest(p_merchant_ids, p_ids, p_environments, p_currencies, p_wallet_minors, p_balances,
-                  p_first_accounts, p_first_minors, p_second_accounts, p_second_minors)
-           AS u (merchant_id, id, environment, currency, wallet_minor, balance_minor,
-                 first_account, first_minor, second_account, second_minor)
-     CROSS JOIN LATERAL (VALUES
-           (1, 'wallet', u.wallet_minor, u.balance_minor),
-           (2, u.first_account, u.first_minor, NULL),
-           (3, u.second_account, u.second_minor, NULL)) AS line (line, account, minor, balance)
-     WHERE u.id IS NOT NULL AND line.minor <> 0;
+    SELECT u.merchant_id, u.id, 1, u.environment, u.currency, 'wallet', u.minor, u.balance
+      FROM unnest(p_merchant_ids, p_ids, p_environments, p_currencies, p_wallet_minors, p_balances)
+           AS u (merchant_id, id, environment, currency, minor, balance)
+     WHERE u.id IS NOT NULL AND u.minor <> 0
+     UNION ALL
+    SELECT p_merchant_ids[l.item], p_ids[l.item], 1 + l.number, p_environments[l.item],
+           p_currencies[l.item], l.account, l.minor, NULL
+      FROM (SELECT u.*, row_number() OVER (PARTITION BY u.item ORDER BY u.place) AS number
+              FROM unnest(p_line_items, p_line_accounts, p_line_minors)
+                   WITH ORDINALITY AS u (item, account, minor, place)
+             WHERE u.minor <> 0) AS l
+     WHERE p_ids[l.item] IS NOT NULL;
 END $$;

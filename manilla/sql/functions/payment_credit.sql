@@ -107,30 +107,41 @@ BEGIN
         RETURN;
     END IF;
 
+    WITH new_posting AS (
+        SELECT row_number() OVER (ORDER BY g.item, p.place)::integer AS number,
+               g.merchant_id, g.currency, p.*
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, currency text, postings jsonb)
+         CROSS JOIN LATERAL jsonb_to_recordset(g.postings) AS p (
+               place integer, trx_id text, kind text, wallet_minor bigint, lines jsonb,
+               -- The previous version sends these columns instead of `lines`.
+               first_account text, first_minor bigint, second_account text, second_minor bigint)
+         WHERE g.item = ANY (credited))
     SELECT count(*) INTO unposted
-      FROM (SELECT array_agg(line.item) AS items, array_agg(line.merchant_id) AS merchant_ids,
-                   array_agg(line.trx_id) AS trx_ids, array_agg(line.kind) AS kinds,
+      FROM (SELECT array_agg(number ORDER BY number) AS numbers,
+                   array_agg(merchant_id ORDER BY number) AS merchant_ids,
+                   array_agg(trx_id ORDER BY number) AS trx_ids,
+                   array_agg(kind ORDER BY number) AS kinds,
                    array_agg('production'::text) AS environments,
-                   array_agg(line.currency) AS currencies, array_agg(NULL::text) AS reasons,
-                   array_agg(line.wallet_minor) AS wallet_minors,
-                   array_agg(line.first_account) AS first_accounts,
-                   array_agg(line.first_minor) AS first_minors,
-                   array_agg(line.second_account) AS second_accounts,
-                   array_agg(line.second_minor) AS second_minors
-              FROM (SELECT g.item, g.merchant_id, g.currency, p.*
-                      FROM jsonb_to_recordset(p_items) AS g (
-                           item integer, merchant_id bigint, currency text, postings jsonb)
-                     CROSS JOIN LATERAL jsonb_to_recordset(g.postings) AS p (
-                           place integer, trx_id text, kind text, wallet_minor bigint,
-                           first_account text, first_minor bigint, second_account text,
-                           second_minor bigint)
-                     WHERE g.item = ANY (credited)
-                     ORDER BY g.item, p.place) AS line) AS all_lines
+                   array_agg(currency ORDER BY number) AS currencies,
+                   array_agg(NULL::text) AS reasons,
+                   array_agg(wallet_minor ORDER BY number) AS wallet_minors
+              FROM new_posting) AS p
+     CROSS JOIN (
+           SELECT array_agg(n.number ORDER BY n.number, line.place) AS items,
+                  array_agg(line.account ORDER BY n.number, line.place) AS accounts,
+                  array_agg(line.minor ORDER BY n.number, line.place) AS minors
+             FROM new_posting AS n
+            CROSS JOIN LATERAL ROWS FROM (
+                  jsonb_to_recordset(coalesce(n.lines, jsonb_build_array(
+                      jsonb_build_object('account', n.first_account, 'minor', n.first_minor),
+                      jsonb_build_object('account', n.second_account,
+                                         'minor', coalesce(n.second_minor, 0)))))
+                  AS (account text, minor bigint)) WITH ORDINALITY AS line (account, minor, place)
+           ) AS l
      CROSS JOIN LATERAL ledger_post_locked(
-           all_lines.items, all_lines.merchant_ids, all_lines.trx_ids, all_lines.kinds,
-           all_lines.environments, all_lines.currencies, all_lines.reasons,
-           all_lines.wallet_minors, all_lines.first_accounts, all_lines.first_minors,
-           all_lines.second_accounts, all_lines.second_minors) AS posted
+           p.numbers, p.merchant_ids, p.trx_ids, p.kinds, p.environments, p.currencies, p.reasons,
+           p.wallet_minors, l.items, l.accounts, l.minors) AS posted
      WHERE posted.outcome <> 'posted';
     IF unposted > 0 THEN
         RAISE EXCEPTION 'A posting of a locked payment was refused.';

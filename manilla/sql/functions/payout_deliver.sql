@@ -98,19 +98,20 @@ BEGIN
     END IF;
 
     PERFORM ledger_write(
-        array_agg(nextval('posting_id_seq')), array_agg(u.merchant_id), array_agg(u.trx_id),
-        array_agg(line.kind), array_agg(u.environment), array_agg(u.currency),
+        array_agg(nextval('posting_id_seq')), array_agg(g.merchant_id), array_agg(g.trx_id),
+        array_agg(g.kind), array_agg(g.environment), array_agg(g.currency),
         array_agg(NULL::text), array_agg(NULL::tid), array_agg(0::bigint), array_agg(NULL::bigint),
-        array_agg(line.first_account), array_agg(line.first_minor),
-        array_agg(line.second_account), array_agg(-line.first_minor))
-      FROM unnest(merchant_ids, trx_ids, environments, currencies, amounts, providers, fees)
-           AS u (merchant_id, trx_id, environment, currency, minor, provider, fee_minor)
-     CROSS JOIN LATERAL (VALUES
-           ('payout_delivered', 'in_flight', -u.minor, 'clearing:' || u.provider),
-           ('payout_provider_fee', 'clearing:' || u.provider, u.fee_minor,
-            'provider_fee:' || u.provider))
-           AS line (kind, first_account, first_minor, second_account)
-     WHERE line.first_minor <> 0;
+        array_agg(g.item) || array_agg(g.item), array_agg(g.account) || array_agg(g.other),
+        array_agg(g.minor) || array_agg(-g.minor))
+      FROM (SELECT u.*, line.*, row_number() OVER ()::integer AS item
+              FROM unnest(merchant_ids, trx_ids, environments, currencies, amounts, providers, fees)
+                   AS u (merchant_id, trx_id, environment, currency, amount_minor, provider,
+                         fee_minor)
+             CROSS JOIN LATERAL (VALUES
+                   ('payout_delivered', 'in_flight', -u.amount_minor, 'clearing:' || u.provider),
+                   ('payout_provider_fee', 'clearing:' || u.provider, u.fee_minor,
+                    'provider_fee:' || u.provider)) AS line (kind, account, minor, other)
+             WHERE line.minor <> 0) AS g;
 
     DELETE FROM job
      USING unnest(checked_merchant_ids, array_fill('transfer'::text, ARRAY[number]),

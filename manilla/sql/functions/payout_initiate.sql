@@ -38,6 +38,7 @@ DECLARE
     running bigint;  -- the wallet's balance so far
     -- The items to write, as arrays in the same order.
     number integer := 0;
+    places integer[];  -- 1 to `number`
     created integer[];
     posting_ids bigint[];
     merchant_ids bigint[];
@@ -226,11 +227,14 @@ BEGIN
     END LOOP;
 
     IF number > 0 THEN
+        places := ARRAY(SELECT generate_series(1, number));
         PERFORM ledger_write(
             posting_ids, merchant_ids, trx_ids, array_fill('payout'::text, ARRAY[number]),
             environments, currencies, destinations, wallets,
-            wallet_minors, balances, array_fill('in_flight'::text, ARRAY[number]), amounts,
-            array_fill('payout_fee'::text, ARRAY[number]), fees);
+            wallet_minors, balances, places || places,
+            array_fill('in_flight'::text, ARRAY[number])
+            || array_fill('payout_fee'::text, ARRAY[number]),
+            amounts || fees);
 
         INSERT INTO payout (
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,

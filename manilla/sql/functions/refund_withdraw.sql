@@ -40,8 +40,6 @@ BEGIN
                ARRAY[0], ARRAY[p_merchant_id], ARRAY[p_trx_id], ARRAY['refund'],
                ARRAY[p_environment::text], ARRAY[p_currency], ARRAY[p_reason],
                ARRAY[p_commission_minor + p_credit_minor - p_amount_minor],
-               ARRAY['in_flight'], ARRAY[p_amount_minor],
-               ARRAY[CASE WHEN p_commission_minor > 0 THEN 'commission'
-                          WHEN p_credit_minor > 0 THEN 'customer_credit' END],
-               ARRAY[nullif(-(p_commission_minor + p_credit_minor), 0)]));
+               ARRAY[1, 1, 1], ARRAY['in_flight', 'commission', 'customer_credit'],
+               ARRAY[p_amount_minor, -p_commission_minor, -p_credit_minor]));
 END $$;
