@@ -135,7 +135,7 @@ class _Entry(msgspec.Struct, frozen=True):
     minor: int
 
 
-async def stored(
+async def find(
     connection: Connection, merchant_id: int, trx_id: str, kind: PostingKind
 ) -> Posting | None:
     """Returns the transaction's posting of this kind, without its reason, to be reversed."""

@@ -55,7 +55,7 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
 
     `payout` is the payout before the change, so its provider fee is the fee that was posted.
     """
-    debit = await posting.stored(connection, payout.merchant_id, payout.trx_id, PostingKind.PAYOUT)
+    debit = await posting.find(connection, payout.merchant_id, payout.trx_id, PostingKind.PAYOUT)
     if debit is None or -debit.wallet.minor != payout.payable.minor:
         raise NotAsAccepted
     refund = debit.reversed(PostingKind.PAYOUT_REFUND)

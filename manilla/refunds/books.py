@@ -76,7 +76,7 @@ async def is_from_bank(db: RowSource, refund: Refund) -> bool:
 
 async def give_back(connection: Connection, refund: Refund) -> None:
     """Reverses the refund's debit."""
-    debit = await posting.stored(connection, refund.merchant_id, refund.trx_id, PostingKind.REFUND)
+    debit = await posting.find(connection, refund.merchant_id, refund.trx_id, PostingKind.REFUND)
     assert debit is not None, "every refund was debited"
     await _post(connection, debit.reversed(PostingKind.REFUND_RETURNED, reason=refund.reason))
 

@@ -368,7 +368,7 @@ async def test_a_posting_has_up_to_eight_lines_and_is_reversed_from_what_is_stor
     async with db.transaction() as connection:
         await posting.post(connection, [move(merchant_id, 1), withdrawal, move(merchant_id, 2)])
         key = merchant_id, withdrawal.trx_id
-        stored = await posting.stored(connection, *key, PostingKind.ADJUSTMENT)
+        stored = await posting.find(connection, *key, PostingKind.ADJUSTMENT)
         assert stored == withdrawal
         await posting.post(connection, [stored.reversed(PostingKind.FUNDING)])
     assert await balance(db, merchant_id, Environment.SANDBOX) == 103
@@ -403,6 +403,6 @@ async def test_the_previous_version_can_post(db: Database) -> None:
     )
     assert tuple(posted) == (7, "posted", 70)
     async with db.transaction() as connection:
-        stored = await posting.stored(connection, merchant_id, trx_id, PostingKind.ADJUSTMENT)
+        stored = await posting.find(connection, merchant_id, trx_id, PostingKind.ADJUSTMENT)
     assert stored is not None
     assert (stored.wallet.minor, stored.lines) == (-30, (Line(posting.SUSPENSE, 30),))

@@ -105,7 +105,7 @@ async def test_a_currency_has_three_capital_letters(
         *((name, False) for name in ("", "Wallet", "wallet ", "clearing:A", "clearing:a\n")),
     ],
 )
-async def test_the_name_of_an_account_is_written_in_small_letters(
+async def test_the_name_of_an_account_is_in_lower_case(
     owner: Database, value: str, is_valid: bool
 ) -> None:
     assert await _is_of_domain(owner, "ledger_account", value) is is_valid
