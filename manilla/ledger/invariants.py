@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit.db import Connection, Database
 from manilla.ledger.posting import ACCOUNTS
+from manilla.posting_kinds import PostingFlag, PostingKind, in_sql, kinds_with
 
 EXAMPLES_MAX = 5
 # PostgreSQL's `work_mem`, for joining the postings and entries of a long history.
@@ -58,6 +59,13 @@ LEDGER: tuple[Invariant, ...] = (
         f"""SELECT merchant_id, posting_id, line, account FROM entry
             WHERE account <> ALL ('{{{",".join(sorted(ACCOUNTS))}}}')
               AND NOT (account ^@ 'clearing:' OR account ^@ 'provider_fee:')""",
+    ),
+    Invariant(
+        "only_returns_exceed_the_limit",
+        "Only the kinds of postings that return money may exceed a wallet's maximum balance.",
+        f"""SELECT kind, may_exceed_limit FROM posting_kind
+            WHERE kind IN {in_sql(PostingKind)}
+              AND may_exceed_limit <> (kind IN {in_sql(kinds_with(PostingFlag.UNLIMITED))})""",
     ),
     Invariant(
         "postings_keep_to_one_environment",

@@ -13,6 +13,10 @@ DAMAGE = {
     "postings_sum_to_zero": "DELETE FROM entry WHERE account = 'adjustment' AND {here}",
     "entries_have_their_posting": "DELETE FROM posting WHERE merchant_id = {merchant}"
     " AND id = {posting}",
+    "accounts_are_known": "UPDATE entry SET account = 'savings'"
+    " WHERE account = 'adjustment' AND {here}",
+    "only_returns_exceed_the_limit": "UPDATE posting_kind SET may_exceed_limit = true"
+    " WHERE kind = 'payment'",
     "postings_keep_to_one_environment": "UPDATE entry SET environment = 'production' WHERE {here}",
     "wallets_equal_their_entries": "UPDATE wallet SET balance_minor = balance_minor + 1"
     " WHERE merchant_id = {merchant} AND environment = 'sandbox'",
