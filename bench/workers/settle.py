@@ -25,11 +25,11 @@ from manilla.providers.port import ChargeState, ReportedChargeStatus
 from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.settlements import plans
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.worker import CONNECTIONS
 
 CHECK_SECONDS = 3600
-DELIVERED = SettlementEvent(TransferEvent.DELIVERED, Source.STATUS_QUERY)
+DELIVERED = TransferResult(TransferEvent.DELIVERED, Source.STATUS_QUERY)
 
 
 class Order(msgspec.Struct, frozen=True):

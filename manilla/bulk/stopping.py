@@ -18,7 +18,7 @@ from manilla.payouts import store as payouts
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.providers.port import RefusalCode
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 
 PAYOUTS_A_STEP = 50
 RETRY_SECONDS = 2
@@ -60,7 +60,7 @@ async def _cancel_within(connection: Connection, batch: Batch, payout: Payout, j
     assert current is not None
     if current.status is not PayoutStatus.PENDING or current.began_at is not None:
         return True
-    event = SettlementEvent(TransferEvent.REJECTED, Source.MERCHANT, RefusalCode.PAYOUT_FAILED, WHY)
+    event = TransferResult(TransferEvent.REJECTED, Source.MERCHANT, RefusalCode.PAYOUT_FAILED, WHY)
     key = payout.merchant_id, payout.trx_id
     if not await states.settle_within(connection, *key, event, holder=job):
         return False

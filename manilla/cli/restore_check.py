@@ -11,7 +11,7 @@ from manilla.cli.output import Json, print_json, print_table
 from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.proofs import restored
 from manilla.proofs.restored import FoundTransfer, LostTransfer
-from manilla.providers.port import EventKind
+from manilla.providers.port import WebhookSubject
 from manilla.transfers.events import ProviderState, is_known
 
 REFERENCES_MAX = 100_000
@@ -72,8 +72,8 @@ def _read(file: Path) -> list[str]:
 
 
 def _print(report: RestoreReport, as_json: bool) -> None:
-    payouts = [_payout_row(each) for each in report.open if each.kind is EventKind.TRANSFER]
-    refunds = [_refund_row(each) for each in report.open if each.kind is EventKind.REFUND]
+    payouts = [_payout_row(each) for each in report.open if each.kind is WebhookSubject.TRANSFER]
+    refunds = [_refund_row(each) for each in report.open if each.kind is WebhookSubject.REFUND]
     lost = [_lost_row(each) for each in report.lost]
     if as_json:
         is_clear = report.is_clear

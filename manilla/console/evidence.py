@@ -14,7 +14,7 @@ from manilla.payouts.payout import Payout
 from manilla.payouts.queue import Progress
 from manilla.providers import accounts as provider_accounts
 from manilla.providers import listing as providers
-from manilla.providers.port import EventKind
+from manilla.providers.port import WebhookSubject
 from manilla.providers.status_query import StatusQuery
 from manilla.refunds.refund import Refund
 from manilla.web import timeline
@@ -55,7 +55,7 @@ async def gather(db: Database, case: Case, method_names: Mapping[str, str] = NO_
     provider = heard[0].provider if heard else ""
     question = None
     if case.kind == CaseKind.UNKNOWN_REFERENCE and provider in await provider_accounts.load(db):
-        question = StatusQuery(provider, EventKind(heard[0].kind), case.reference)
+        question = StatusQuery(provider, WebhookSubject(heard[0].kind), case.reference)
     return Evidence(ours=[], theirs=timeline.of_webhooks(heard), question=question)
 
 
@@ -64,7 +64,7 @@ def _of_payout(history: PayoutStory, progress: Progress | None, case: Case) -> E
     question = None
     if payout.provider is not None and not payout.is_sandbox:
         provider = case.provider or payout.provider
-        question = StatusQuery(provider, EventKind.TRANSFER, payout.trx_id)
+        question = StatusQuery(provider, WebhookSubject.TRANSFER, payout.trx_id)
     timeline_events = timeline.of_payout(history, is_internal=True)
     return Evidence(
         ours=_from(timeline_events, OURS),
@@ -80,9 +80,9 @@ def _of_payment(history: PaymentStory, case: Case, method_names: Mapping[str, st
     refund = next((each for each in history.refunds if each.trx_id == case.reference), None)
     question = None
     if charge is not None:
-        question = StatusQuery(charge.provider, EventKind.CHARGE, charge.reference)
+        question = StatusQuery(charge.provider, WebhookSubject.CHARGE, charge.reference)
     elif refund is not None and refund.provider is not None:
-        question = StatusQuery(refund.provider, EventKind.REFUND, refund.trx_id)
+        question = StatusQuery(refund.provider, WebhookSubject.REFUND, refund.trx_id)
     timeline_events = timeline.of_payment(history, method_names, is_internal=True)
     return Evidence(
         ours=_from(timeline_events, OURS),

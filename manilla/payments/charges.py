@@ -36,11 +36,11 @@ from manilla.providers.port import (
     ChargeOrder,
     ChargeState,
     Done,
-    EventKind,
     HostedCheckout,
     Refused,
     Unknown,
     VirtualAccount,
+    WebhookSubject,
 )
 from manilla.providers.rails import Rails
 
@@ -301,7 +301,7 @@ class ChargeService:
         Returns the provider's answer, and whether the payment was credited.
         """
         provider = charge.provider
-        answer = await self._rails.state(EventKind.CHARGE, provider, charge.reference)
+        answer = await self._rails.state(WebhookSubject.CHARGE, provider, charge.reference)
         if not isinstance(answer, Done):
             return answer, False
         is_credited = await self._credited.credit(charge, answer.value)

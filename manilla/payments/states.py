@@ -32,7 +32,7 @@ from manilla.payments.payment_links.earnings import LinkAlreadyPaid
 from manilla.payments.wrong_amounts import ReceivedAmount
 from manilla.providers import claims, port
 from manilla.providers.claims import Claimed
-from manilla.providers.port import ChargeState, EventKind
+from manilla.providers.port import ChargeState, WebhookSubject
 
 
 class PaymentState(StrEnum):
@@ -219,7 +219,13 @@ async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
         current = await store.charge(connection, charge.merchant_id, charge.reference)
         assert current is not None
         said = await claims.claims_of(
-            *(connection, EventKind.CHARGE, charge.merchant_id, charge.reference, charge.provider)
+            *(
+                connection,
+                WebhookSubject.CHARGE,
+                charge.merchant_id,
+                charge.reference,
+                charge.provider,
+            )
         )
         match state.status:
             case port.ReportedChargeStatus.PAID:

@@ -23,10 +23,10 @@ from manilla.payouts import store
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.posting_kinds import PostingFlag, kinds_with, stored_kind
 from manilla.providers.port import (
-    EventKind,
     KnownAs,
     TransferState,
     TransferStatus,
+    WebhookSubject,
 )
 from manilla.routing.router import PayoutRoute
 from manilla.transfers import conclusive, reports
@@ -195,7 +195,7 @@ async def _evidence(
     assert now is not None
     # `is_held` locks the job. Webhooks wait for this lock, so the query below sees all of them.
     is_job_held = await jobs.is_held(connection, holder)
-    said = await reports.claims_about(connection, EventKind.TRANSFER, seen)
+    said = await reports.claims_about(connection, WebhookSubject.TRANSFER, seen)
     reported = frozenset(claim.status for claim in said)
     has_it = await conclusive.left_rail_that_has_it(connection, seen.merchant_id, seen.trx_id)
     return AttemptEvidence(seen, death, now, is_job_held, reported, has_it)

@@ -9,7 +9,7 @@ from manilla.payouts import attempts, store
 from manilla.payouts.attempts import Attempt
 from manilla.payouts.payout import Payout
 from manilla.providers import claims
-from manilla.providers.port import Done, EventKind, TransferState, TransferStatus
+from manilla.providers.port import Done, TransferState, TransferStatus, WebhookSubject
 from manilla.providers.rails import Rails
 from manilla.transfers import reports
 
@@ -75,7 +75,7 @@ async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -
 async def _state(rails: Rails, attempt: Attempt) -> TransferState | None:
     """Queries the transfer's status. Returns None if the rail's response is not usable."""
     answer = await rails.state(
-        EventKind.TRANSFER, attempt.provider, attempt.trx_id, attempt.known_as
+        WebhookSubject.TRANSFER, attempt.provider, attempt.trx_id, attempt.known_as
     )
     return answer.value if isinstance(answer, Done) else None
 
@@ -88,4 +88,4 @@ async def _reported(db: Database, payout: Payout) -> list[Attempt]:
 
 async def _claims(db: Database, attempt: Attempt) -> list[claims.Claimed]:
     key = attempt.merchant_id, attempt.trx_id, attempt.provider
-    return await claims.claims_of(db, EventKind.TRANSFER, *key)
+    return await claims.claims_of(db, WebhookSubject.TRANSFER, *key)

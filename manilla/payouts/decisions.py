@@ -30,16 +30,16 @@ from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.states import NEXT
 from manilla.providers.port import (
     Done,
-    EventKind,
     RefusalCode,
     Refused,
     TransferState,
     TransferStatus,
     Unknown,
+    WebhookSubject,
 )
 from manilla.providers.rails import Rails
 from manilla.transfers import reports, sending
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.sending import PAYOUTS
 
 # A transfer that has not reached the provider within this time will never reach it.
@@ -97,7 +97,7 @@ async def complete(
         )
     if payout.is_manual and not (already_paid or await is_as_accepted(db, payout)):
         raise NotToDecide(CHANGED)
-    event = SettlementEvent(
+    event = TransferResult(
         TransferEvent.DELIVERED, Source.ADMINISTRATOR, bank_reference=bank_reference
     )
     return await _decide(db, payout, event, may_decide=payout.is_manual)
@@ -145,7 +145,7 @@ async def _check_quiet(db: Database, payout: Payout) -> None:
     await _check_not_just_sent(db, payout)
     said = {
         claim.status
-        for claim in await reports.claims_about(db, EventKind.TRANSFER, payout)
+        for claim in await reports.claims_about(db, WebhookSubject.TRANSFER, payout)
         if claim.status
     }
     if not said <= {TransferStatus.FAILED}:
@@ -163,7 +163,7 @@ async def _check_not_just_sent(db: RowSource, payout: Payout) -> None:
         )
 
 
-async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> SettlementEvent:
+async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> TransferResult:
     """Returns the event that ends a payout that is unsent, failed, or unknown to its provider.
 
     Raises `NotToDecide` if the provider has the transfer or returns no usable response.
@@ -177,7 +177,7 @@ async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> Se
         return _rejection(reason, event, "; it was never sent")
     state = await _ask(rails, payout)
     if state.status is TransferStatus.FAILED and state.amount in (None, payout.amount):
-        return SettlementEvent(
+        return TransferResult(
             TransferEvent.FAILED,
             Source.STATUS_QUERY,
             RefusalCode.GATEWAY_PAYOUT_FAILED,
@@ -192,8 +192,8 @@ async def _ending(db: Database, rails: Rails, payout: Payout, reason: str) -> Se
 
 def _rejection(
     reason: str, event: TransferEvent = TransferEvent.REJECTED, circumstance: str = ""
-) -> SettlementEvent:
-    return SettlementEvent(
+) -> TransferResult:
+    return TransferResult(
         event,
         Source.ADMINISTRATOR,
         RefusalCode.PAYOUT_FAILED,
@@ -204,14 +204,14 @@ def _rejection(
 
 async def _ask(rails: Rails, payout: Payout) -> TransferState:
     provider = payout.provider or ""
-    match await rails.state(EventKind.TRANSFER, provider, payout.trx_id, payout.known_as):
+    match await rails.state(WebhookSubject.TRANSFER, provider, payout.trx_id, payout.known_as):
         case Done(state):
             return state
         case Refused(_, reason) | Unknown(reason):
             raise NotToDecide(f"{provider} gave no usable answer: {reason}.")
 
 
-async def _end(db: Database, payout: Payout, job: Job, event: SettlementEvent) -> None:
+async def _end(db: Database, payout: Payout, job: Job, event: TransferResult) -> None:
     merchant_id, trx_id = payout.merchant_id, payout.trx_id
     async with db.transaction() as connection:
         await store.payout(connection, merchant_id, trx_id, lock=True)
@@ -281,7 +281,7 @@ async def decision(db: Database, payout: Payout) -> str | None:
 
 
 async def _decide(
-    db: Database, payout: Payout, event: SettlementEvent, *, may_decide: bool
+    db: Database, payout: Payout, event: TransferResult, *, may_decide: bool
 ) -> Payout:
     if not may_decide:
         raise NotToDecide("The provider decides the outcome of this payout.")
@@ -296,7 +296,7 @@ async def _decide(
 
 
 async def _record(
-    connection: Connection, before: Payout, event: SettlementEvent, **more: str | None
+    connection: Connection, before: Payout, event: TransferResult, **more: str | None
 ) -> None:
     is_paid = event.event is TransferEvent.DELIVERED
     await audit.record(

@@ -17,14 +17,14 @@ from manilla.notify.events.kinds import EventType
 from manilla.payouts import states
 from manilla.payouts.fields import EVENT, describe_notice
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
-from manilla.transfers.events import SettlementEvent, TransferEvent
+from manilla.transfers.events import TransferEvent, TransferResult
 
 
 class ReportedDelivery(msgspec.Struct, frozen=True):
     """A payout, as loaded before the provider's response, and the provider's report."""
 
     payout: Payout
-    event: SettlementEvent
+    event: TransferResult
 
 
 class DeliveredPayouts:
@@ -34,7 +34,7 @@ class DeliveredPayouts:
             self._complete, delay_seconds=RESULT_DELAY_SECONDS
         )
 
-    async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
+    async def complete(self, payout: Payout, event: TransferResult) -> bool:
         """Completes the payout. Returns False if the payout needs `states.settle` instead."""
         if event.event is not TransferEvent.DELIVERED or not payout.is_open or payout.is_sandbox:
             return False

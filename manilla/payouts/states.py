@@ -19,9 +19,9 @@ from manilla.payouts import attempts, books, notices, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.providers.claims import Claimed
-from manilla.providers.port import EventKind, RefusalCode, TransferStatus
+from manilla.providers.port import RefusalCode, TransferStatus, WebhookSubject
 from manilla.transfers import conclusive, reports
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.refusals import PayoutErrorCode
 
 # Unlisted transitions move no money. If an event contradicts the current status, a case is opened.
@@ -81,7 +81,7 @@ async def settle(
     db: Database,
     merchant_id: int,
     trx_id: str,
-    event: SettlementEvent,
+    event: TransferResult,
     *,
     holder: Job | None = None,
     provider: str | None = None,
@@ -109,7 +109,7 @@ async def settle_within(
     connection: Connection,
     merchant_id: int,
     trx_id: str,
-    event: SettlementEvent,
+    event: TransferResult,
     *,
     holder: Job | None = None,
     provider: str | None = None,
@@ -141,12 +141,12 @@ async def settle_within(
     return status is not None
 
 
-async def _is_doubtful(connection: Connection, payout: Payout, event: SettlementEvent) -> bool:
+async def _is_doubtful(connection: Connection, payout: Payout, event: TransferResult) -> bool:
     """Whether a rail may have paid the payout although the event reports a failure.
 
     A doubtful payout stays open, on the rail that may have it.
     """
-    said = await reports.claims_about(connection, EventKind.TRANSFER, payout)
+    said = await reports.claims_about(connection, WebhookSubject.TRANSFER, payout)
     if doubts := conclusive.doubts(event, said):
         await _note_doubt(connection, payout, event, doubts)
         return True
@@ -162,7 +162,7 @@ async def _is_doubtful(connection: Connection, payout: Payout, event: Settlement
 
 
 async def _note_doubt(
-    connection: Connection, payout: Payout, event: SettlementEvent, doubts: Sequence[Claimed]
+    connection: Connection, payout: Payout, event: TransferResult, doubts: Sequence[Claimed]
 ) -> None:
     if event.source is not Source.PROVIDER:
         return
@@ -175,9 +175,7 @@ async def _note_doubt(
     )
 
 
-async def _judged(
-    connection: Connection, payout: Payout, event: SettlementEvent
-) -> SettlementEvent:
+async def _judged(connection: Connection, payout: Payout, event: TransferResult) -> TransferResult:
     """Decides what RETURNED means: REVERSED if we know of a delivery, FAILED otherwise.
 
     Some providers use the same status for a transfer that was returned after delivery and for a
@@ -187,7 +185,7 @@ async def _judged(
         return event
     was_delivered = payout.status is PayoutStatus.COMPLETED or payout.is_reversed
     if not was_delivered:
-        said = await reports.claims_about(connection, EventKind.TRANSFER, payout)
+        said = await reports.claims_about(connection, WebhookSubject.TRANSFER, payout)
         was_delivered = any(claim.status == TransferStatus.DELIVERED for claim in said)
     judged = TransferEvent.REVERSED if was_delivered else TransferEvent.FAILED
     return msgspec.structs.replace(event, event=judged)
@@ -195,7 +193,7 @@ async def _judged(
 
 async def report_contradicting_webhooks(db: Database | Connection, payout: Payout) -> None:
     """Opens a case for each signed webhook that contradicts the payout's status. Moves no money."""
-    said = await reports.claims_about(db, EventKind.TRANSFER, payout)
+    said = await reports.claims_about(db, WebhookSubject.TRANSFER, payout)
     for status in sorted({claim.status for claim in said if claim.status}):
         if not fits(payout, TransferStatus(status)):
             detail = f"The payout is {payout.status}; a signed webhook says {status}."
@@ -204,7 +202,7 @@ async def report_contradicting_webhooks(db: Database | Connection, payout: Payou
 
 
 async def _change(
-    connection: Connection, before: Payout, status: PayoutStatus, event: SettlementEvent
+    connection: Connection, before: Payout, status: PayoutStatus, event: TransferResult
 ) -> Payout:
     is_done = status is PayoutStatus.COMPLETED
     after = msgspec.structs.replace(
@@ -241,25 +239,25 @@ async def _change(
     return after
 
 
-def _fee_minor(before: Payout, event: SettlementEvent) -> int | None:
+def _fee_minor(before: Payout, event: TransferResult) -> int | None:
     return before.provider_fee_minor if event.provider_fee is None else event.provider_fee.minor
 
 
-def references_after(before: Payout, event: SettlementEvent) -> dict[str, Any]:
+def references_after(before: Payout, event: TransferResult) -> dict[str, Any]:
     """Returns the references that the provider has reported, now or before."""
     if event.state is None:
         return {}
     return {name: getattr(event.state, name) or getattr(before, name) for name in REPORTED_COLUMNS}
 
 
-def code_of(event: SettlementEvent) -> PayoutErrorCode | None:
+def code_of(event: TransferResult) -> PayoutErrorCode | None:
     """Returns the error code for merchants that corresponds to the provider's code."""
     if event.error_code is None:
         return None
     return CODES.get(event.error_code, PayoutErrorCode.GATEWAY_PAYOUT_FAILED)
 
 
-def detail_of(event: SettlementEvent) -> str:
+def detail_of(event: TransferResult) -> str:
     """Returns the text of the event in the payout's timeline."""
     parts = [event.source_text, code_of(event), event.guidance, event.bank_reference]
     return ": ".join(part for part in parts if part)

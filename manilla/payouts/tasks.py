@@ -23,12 +23,12 @@ from manilla.providers.claims import ClaimReader
 from manilla.providers.port import (
     Direction,
     Done,
-    EventKind,
     RefusalCode,
     Refused,
     TransferOrder,
     TransferState,
     Unknown,
+    WebhookSubject,
 )
 from manilla.providers.rails import Rails, Schedule
 from manilla.routing.deliveries import Deliveries
@@ -37,9 +37,9 @@ from manilla.transfers import reports, sending
 from manilla.transfers.events import (
     ProviderAnswer,
     ProviderState,
-    SettlementEvent,
     Source,
     TransferEvent,
+    TransferResult,
     is_unsent,
     rejection,
 )
@@ -118,10 +118,10 @@ class PayoutTasks:
         fails = payout.scenario == Scenario.FAILED or (
             payout.scenario is None and payout.beneficiary.get("account_number") == sandbox.FAILS
         )
-        event = SettlementEvent(TransferEvent.DELIVERED, Source.SANDBOX)
+        event = TransferResult(TransferEvent.DELIVERED, Source.SANDBOX)
         if fails:
             guidance = "The sandbox was instructed to fail this payout."
-            event = SettlementEvent(
+            event = TransferResult(
                 TransferEvent.FAILED, Source.SANDBOX, RefusalCode.GATEWAY_PAYOUT_FAILED, guidance
             )
         await self.settle(payout, event)
@@ -143,7 +143,7 @@ class PayoutTasks:
         """Performs the payout's next step: sends the payout, or queries its status."""
         payout = await self.find(job)
         if payout is None:
-            await reports.report_unknown(self._db, EventKind.TRANSFER, job)
+            await reports.report_unknown(self._db, WebhookSubject.TRANSFER, job)
             return None
         if not await self.check_left(payout) and is_unsent(payout):
             return await self._wait(payout, self.machine.wait(payout, LEFT_RAIL_MAY_PAY))
@@ -196,7 +196,7 @@ class PayoutTasks:
         # If this worker has lost the job, the worker that now holds it continues.
         return 0
 
-    async def _decide(self, payout: Payout, event: SettlementEvent) -> NextRun:
+    async def _decide(self, payout: Payout, event: TransferResult) -> NextRun:
         is_paid = event.event is TransferEvent.DELIVERED
         if payout.is_open and not is_paid and await self.may_be_elsewhere(payout):
             return await self._wait(payout, self.machine.wait(payout, ON_HOLD, HELD_SECONDS))
@@ -216,7 +216,7 @@ class PayoutTasks:
         assert isinstance(state, TransferState)
         await self._accept.submit(Accepted(job, state, SCHEDULE.first_seconds))
 
-    async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
+    async def complete(self, payout: Payout, event: TransferResult) -> bool:
         """Completes a delivered payout together with others, and deletes its job.
 
         Returns False if the payout needs `settle` instead.
@@ -227,7 +227,7 @@ class PayoutTasks:
         return is_completed
 
     async def settle(
-        self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
+        self, payout: Payout, event: TransferResult, *, holder: Job | None = None
     ) -> bool:
         key = payout.merchant_id, payout.trx_id
         is_changed = await states.settle(
@@ -263,7 +263,7 @@ class PayoutTasks:
                     self._record_failure(payout, None, reason)
         return is_moved
 
-    def _record_result(self, payout: Payout, event: SettlementEvent) -> None:
+    def _record_result(self, payout: Payout, event: TransferResult) -> None:
         """Records an open payout's result in the statistics, after the commit."""
         if event.event is not TransferEvent.DELIVERED:
             self._record_failure(payout, event.error_code, event.guidance or "")

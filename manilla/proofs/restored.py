@@ -24,12 +24,12 @@ from manilla.payouts import attempts
 from manilla.platform import settings
 from manilla.providers.port import (
     Done,
-    EventKind,
     RefusalCode,
     Refused,
     TransferState,
     TransferStatus,
     Unknown,
+    WebhookSubject,
 )
 from manilla.providers.rails import Rails
 from manilla.refunds import store
@@ -68,7 +68,7 @@ class OpenTransfer(msgspec.Struct, frozen=True):
 class FoundTransfer(msgspec.Struct, frozen=True):
     """An open transfer, and its status at the provider."""
 
-    kind: EventKind
+    kind: WebhookSubject
     transfer: OpenTransfer
     # The transfer's status at the provider, or None if the response was not usable.
     said: ProviderState | None
@@ -83,7 +83,7 @@ class FoundTransfer(msgspec.Struct, frozen=True):
         """
         if self.other_providers_doubt:
             return True
-        is_payout = self.kind is EventKind.TRANSFER
+        is_payout = self.kind is WebhookSubject.TRANSFER
         return is_payout and self.transfer.sent_at is None and self.said is None
 
 
@@ -140,7 +140,7 @@ async def _look_at_payout(db: Database, rails: Rails, payout: OpenTransfer) -> F
     said, problem = await _state(rails, payout.provider, payout.trx_id)
     if said is not None and is_known(said):
         await sending.note_sent(db, PAYOUTS, payout.merchant_id, payout.trx_id)
-    return FoundTransfer(EventKind.TRANSFER, payout, said, problem)
+    return FoundTransfer(WebhookSubject.TRANSFER, payout, said, problem)
 
 
 async def _look_everywhere(db: Database, rails: Rails, payout: OpenTransfer) -> FoundTransfer:
@@ -156,13 +156,15 @@ async def _look_everywhere(db: Database, rails: Rails, payout: OpenTransfer) -> 
     paying = [each for each, said in states.items() if said is not None and _may_pay(said)]
     if silent or len(paying) > 1:
         problem = f"no usable answer from {', '.join(silent)}" if silent else "more than one has it"
-        return FoundTransfer(EventKind.TRANSFER, payout, own, problem, other_providers_doubt=True)
+        return FoundTransfer(
+            WebhookSubject.TRANSFER, payout, own, problem, other_providers_doubt=True
+        )
     if paying and paying[0] != payout.provider:
         await attempts.adopt(db, payout.merchant_id, payout.trx_id, paying[0])
         own = states[paying[0]]
     elif own is not None and is_known(own):
         await sending.note_sent(db, PAYOUTS, payout.merchant_id, payout.trx_id)
-    return FoundTransfer(EventKind.TRANSFER, payout, own)
+    return FoundTransfer(WebhookSubject.TRANSFER, payout, own)
 
 
 def _may_pay(said: TransferState) -> bool:
@@ -175,7 +177,7 @@ async def _look_at_refund(db: Database, rails: Rails, refund: OpenTransfer) -> F
     From then on the refund's status is queried. The refund is sent only if the provider reports
     that it does not know it. If the provider has no status query, an administrator must decide.
     """
-    answer = await rails.state(EventKind.REFUND, refund.provider, refund.trx_id)
+    answer = await rails.state(WebhookSubject.REFUND, refund.provider, refund.trx_id)
     said, problem = (answer.value, "") if isinstance(answer, Done) else (None, "no usable answer")
     if isinstance(answer, Refused) and answer.code is RefusalCode.NOT_SUPPORTED:
         problem = "left to an administrator"
@@ -183,7 +185,7 @@ async def _look_at_refund(db: Database, rails: Rails, refund: OpenTransfer) -> F
         await store.leave_to_administrator(db, *key, CANNOT_BE_QUERIED)
     if said is None or is_known(said):
         await sending.note_sent(db, REFUNDS, refund.merchant_id, refund.trx_id)
-    return FoundTransfer(EventKind.REFUND, refund, said, problem)
+    return FoundTransfer(WebhookSubject.REFUND, refund, said, problem)
 
 
 async def missing(
@@ -212,7 +214,7 @@ async def _ask_lost(rails: Rails, provider: str, reference: str) -> LostTransfer
 
 
 async def _state(rails: Rails, provider: str, reference: str) -> tuple[TransferState | None, str]:
-    match await rails.state(EventKind.TRANSFER, provider, reference):
+    match await rails.state(WebhookSubject.TRANSFER, provider, reference):
         case Done(state):
             return state, ""
         case Refused(_, reason) | Unknown(reason):

@@ -14,7 +14,7 @@ from manilla.kit.batch import SharedReads
 from manilla.kit.db import BY_KEY, Connection, Database
 from manilla.kit.money import Money, claimed_text
 from manilla.kit.sessions.rows import columns
-from manilla.providers.port import Claim, EventKind
+from manilla.providers.port import Claim, WebhookSubject
 
 # If a signed webhook contradicts our amount or a status response, wait this long before acting.
 # After this time, a status response is used even if it contradicts the webhook.
@@ -60,7 +60,7 @@ _CLAIMED = columns(
 
 
 async def claims_of(
-    db: Database | Connection, kind: EventKind, merchant_id: int, reference: str, provider: str
+    db: Database | Connection, kind: WebhookSubject, merchant_id: int, reference: str, provider: str
 ) -> list[Claimed]:
     """Returns the contents of this provider's webhooks about the transaction."""
     return await db.rows(
@@ -80,7 +80,7 @@ class ClaimReader:
         self._reads = SharedReads(db.keep_connection(BY_KEY))
 
     async def claims_of(
-        self, kind: EventKind, merchant_id: int, reference: str, provider: str
+        self, kind: WebhookSubject, merchant_id: int, reference: str, provider: str
     ) -> list[Claimed]:
         records = await self._reads.records(
             f"""

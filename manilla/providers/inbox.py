@@ -9,14 +9,14 @@ from manilla.job_kinds import JobKind
 from manilla.kit.batch import Batcher
 from manilla.kit.db import BY_KEY, Database
 from manilla.ledger import trx_ids
-from manilla.providers.port import Claim, EventKind, WebhookEvent
+from manilla.providers.port import Claim, WebhookEvent, WebhookSubject
 
 # The jobs that query a provider for a transaction's status.
 JOBS = {
-    EventKind.CHARGE: JobKind.CHARGE,
-    EventKind.TRANSFER: JobKind.TRANSFER,
-    EventKind.REFUND: JobKind.REFUND,
-    EventKind.CHARGE_REFUNDS: JobKind.REFUND,
+    WebhookSubject.CHARGE: JobKind.CHARGE,
+    WebhookSubject.TRANSFER: JobKind.TRANSFER,
+    WebhookSubject.REFUND: JobKind.REFUND,
+    WebhookSubject.CHARGE_REFUNDS: JobKind.REFUND,
 }
 
 # The minimum time between two status queries for a transaction, however many webhooks arrive.
@@ -26,36 +26,36 @@ FORGET_BATCH = 1000
 
 # SQL that returns the providers of the transaction in the webhook `g`.
 _SUBJECTS = {
-    EventKind.CHARGE: (
+    WebhookSubject.CHARGE: (
         "SELECT c.provider FROM charge c"
         " WHERE c.merchant_id = g.merchant_id AND c.reference = g.reference"
     ),
     # A payout that was moved to another provider also belongs to the providers that rejected it.
-    EventKind.TRANSFER: (
+    WebhookSubject.TRANSFER: (
         "SELECT p.provider FROM payout p"
         " WHERE p.merchant_id = g.merchant_id AND p.trx_id = g.reference"
         " UNION ALL"
         " SELECT a.provider FROM payout_attempt a"
         " WHERE a.merchant_id = g.merchant_id AND a.trx_id = g.reference"
     ),
-    EventKind.REFUND: (
+    WebhookSubject.REFUND: (
         "SELECT r.provider FROM refund r"
         " WHERE r.merchant_id = g.merchant_id AND r.trx_id = g.reference"
     ),
 }
-_SUBJECTS[EventKind.CHARGE_REFUNDS] = _SUBJECTS[EventKind.CHARGE]
+_SUBJECTS[WebhookSubject.CHARGE_REFUNDS] = _SUBJECTS[WebhookSubject.CHARGE]
 
 # SQL that returns the transactions whose status is queried because of the stored webhook `s`.
 # Some providers' refund webhooks do not identify the refund, so the charge's refunds are queried.
 _QUERIED = {
-    EventKind.CHARGE_REFUNDS: (
+    WebhookSubject.CHARGE_REFUNDS: (
         "SELECT r.trx_id FROM refund r"
         " WHERE r.merchant_id = s.merchant_id AND r.charge_reference = s.reference"
     )
 }
 
 
-def _store_statement(kind: EventKind) -> str:
+def _store_statement(kind: WebhookSubject) -> str:
     """Returns SQL that stores webhooks, and adds or advances the jobs for status queries."""
     return f"""
         WITH given AS (
@@ -103,7 +103,7 @@ def _store_statement(kind: EventKind) -> str:
           FROM stored"""
 
 
-_STORE = {kind: _store_statement(kind) for kind in EventKind}
+_STORE = {kind: _store_statement(kind) for kind in WebhookSubject}
 
 
 class StoredWebhook(msgspec.Struct, frozen=True):

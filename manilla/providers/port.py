@@ -233,7 +233,7 @@ class StatementPage(msgspec.Struct, frozen=True):
     next: str | None  # the start of the next page, or None on the last page
 
 
-class EventKind(StrEnum):
+class WebhookSubject(StrEnum):
     CHARGE = "charge"
     TRANSFER = "transfer"
     REFUND = "refund"
@@ -261,7 +261,7 @@ class WebhookEvent(msgspec.Struct, frozen=True):
     We query the provider before we act on the webhook.
     """
 
-    kind: EventKind
+    kind: WebhookSubject
     reference: str
     # The webhook's contents, which must not contradict the provider's response to a query.
     claim: Claim | None = None

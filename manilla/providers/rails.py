@@ -22,13 +22,13 @@ from manilla.providers.port import (
     Answer,
     ChargeState,
     Direction,
-    EventKind,
     KnownAs,
     RefundState,
     RefusalCode,
     Refused,
     TransferState,
     Unknown,
+    WebhookSubject,
 )
 
 CALLS_AT_ONCE = 64  # maximum number of concurrent calls per account
@@ -106,13 +106,13 @@ class Rails:
 
     @overload
     async def state(
-        self, kind: Literal[EventKind.CHARGE], provider: str, reference: str
+        self, kind: Literal[WebhookSubject.CHARGE], provider: str, reference: str
     ) -> Answer[ChargeState]: ...
 
     @overload
     async def state(
         self,
-        kind: Literal[EventKind.TRANSFER],
+        kind: Literal[WebhookSubject.TRANSFER],
         provider: str,
         reference: str,
         known: KnownAs = OUR_REFERENCE,
@@ -121,7 +121,7 @@ class Rails:
     @overload
     async def state(
         self,
-        kind: Literal[EventKind.REFUND],
+        kind: Literal[WebhookSubject.REFUND],
         provider: str,
         reference: str,
         known: KnownAs = OUR_REFERENCE,
@@ -129,35 +129,35 @@ class Rails:
 
     @overload
     async def state(
-        self, kind: EventKind, provider: str, reference: str, known: KnownAs = OUR_REFERENCE
+        self, kind: WebhookSubject, provider: str, reference: str, known: KnownAs = OUR_REFERENCE
     ) -> Answer[Any]: ...
 
     async def state(
-        self, kind: EventKind, provider: str, reference: str, known: KnownAs = OUR_REFERENCE
+        self, kind: WebhookSubject, provider: str, reference: str, known: KnownAs = OUR_REFERENCE
     ) -> Answer[Any]:
         """Queries the provider for the status of a charge, transfer or refund."""
         capabilities = self.credentials(provider).kind.capabilities
-        if kind is EventKind.REFUND and not capabilities.refund_status:
+        if kind is WebhookSubject.REFUND and not capabilities.refund_status:
             return NO_REFUND_STATUS
         adapter = self.adapter(provider)
         if adapter is None:
             return Unknown(f"{provider} is not configured")
         match kind:
-            case EventKind.TRANSFER:
+            case WebhookSubject.TRANSFER:
                 sent = known.sent_reference or adapter.transfer_reference(reference)
                 return await adapter.transfer_state(sent)
-            case EventKind.REFUND:
+            case WebhookSubject.REFUND:
                 return await adapter.refund_state(reference, known)
             case _:
                 return await adapter.charge_state(reference)
 
-    def may_resend(self, kind: EventKind, provider: str) -> bool:
+    def may_resend(self, kind: WebhookSubject, provider: str) -> bool:
         """Returns True if a transfer or refund that the provider does not know may be resent."""
         current = self._credentials.get(provider)
         if current is None:
             return False
         capabilities = current.kind.capabilities
-        is_refund = kind is EventKind.REFUND
+        is_refund = kind is WebhookSubject.REFUND
         return capabilities.resend_refund if is_refund else capabilities.resend_transfer
 
     def is_offered(self, provider: str, direction: Direction, environment: Environment) -> bool:

@@ -12,11 +12,11 @@ from manilla.providers.port import (
     Answer,
     ChargeState,
     Done,
-    EventKind,
     RefundState,
     Refused,
     TransferState,
     Unknown,
+    WebhookSubject,
 )
 from manilla.providers.rails import Rails
 
@@ -25,7 +25,7 @@ NO_ANSWER = "no_answer"
 
 class StatusQuery(msgspec.Struct, frozen=True):
     provider: str
-    kind: EventKind
+    kind: WebhookSubject
     reference: str
 
 

@@ -20,14 +20,14 @@ from manilla.providers import balances
 from manilla.providers.port import (
     Answer,
     Done,
-    EventKind,
     RefusalCode,
     TransferState,
     TransferStatus,
+    WebhookSubject,
 )
 from manilla.providers.rails import Rails
 from manilla.transfers import reports
-from manilla.transfers.events import EVENTS, SettlementEvent, Source
+from manilla.transfers.events import EVENTS, Source, TransferResult
 
 CURRENCY = "NGN"
 # Payouts up to this age are queried again, because banks return transfers within days.
@@ -236,7 +236,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
             continue
         differ.append(payout.trx_id)
         if state.status in (TransferStatus.REVERSED, TransferStatus.RETURNED):
-            event = SettlementEvent(
+            event = TransferResult(
                 EVENTS[state.status], Source.RECONCILIATION, RefusalCode.GATEWAY_PAYOUT_FAILED
             )
             await states.settle(db, payout.merchant_id, payout.trx_id, event)
@@ -259,7 +259,7 @@ async def _ask(rails: Rails, payouts: list[Payout]) -> list[tuple[Payout, Answer
             if time.monotonic() > until:
                 return None
             return payout, await rails.state(
-                EventKind.TRANSFER, payout.provider or "", payout.trx_id, payout.known_as
+                WebhookSubject.TRANSFER, payout.provider or "", payout.trx_id, payout.known_as
             )
 
     answers = await asyncio.gather(*(ask(payout) for payout in payouts))

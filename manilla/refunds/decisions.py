@@ -21,18 +21,18 @@ from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.providers.port import (
     Done,
-    EventKind,
     RefundState,
     RefusalCode,
     Refused,
     ReportedRefundStatus,
     Unknown,
+    WebhookSubject,
 )
 from manilla.providers.rails import Rails
 from manilla.refunds import states, store
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 
 # An administrator can reject an unsent refund during these holds.
 # The hold after a restore is excluded: the refund may have been sent after the backup.
@@ -68,7 +68,7 @@ async def confirm(
     """
     refund = await _undecided(db, trx_id, note)
     _check_left(refund)
-    event = SettlementEvent(TransferEvent.DELIVERED, Source.ADMINISTRATOR, guidance=note)
+    event = TransferResult(TransferEvent.DELIVERED, Source.ADMINISTRATOR, guidance=note)
     async with _held_job(db, refund) as job:
         if not already_paid:
             await _check_not_at_provider(db, rails, trx_id, LOOK_UP_AND_PAY)
@@ -87,7 +87,7 @@ async def reject(
     refund = await _undecided(db, trx_id, reason)
     if refund.is_of_customer_credit and refund.charge_reference is None:
         raise RefundRefused("The sandbox pays this refund automatically.")
-    event = SettlementEvent(TransferEvent.REJECTED, Source.ADMINISTRATOR, guidance=reason)
+    event = TransferResult(TransferEvent.REJECTED, Source.ADMINISTRATOR, guidance=reason)
     if await hold_of(db, refund) in REJECTED_WHILE:
         return await _end(db, refund, event, only_unsent=True)
     _check_left(refund)
@@ -135,7 +135,7 @@ async def _check_not_at_provider(
     if refund.sent_at is None:
         return  # the refund was never sent: only the job's holder can send it, and we hold the job
     match await rails.state(
-        EventKind.REFUND, refund.payer, refund.trx_id, await store.known_as(db, refund)
+        WebhookSubject.REFUND, refund.payer, refund.trx_id, await store.known_as(db, refund)
     ):
         case Done(state):
             _check_not_paid(refund, state)
@@ -169,7 +169,7 @@ def _check_not_paid(refund: Refund, state: RefundState) -> None:
 async def _end(
     db: Database,
     refund: Refund,
-    event: SettlementEvent,
+    event: TransferResult,
     *,
     holder: Job | None = None,
     only_unsent: bool = False,

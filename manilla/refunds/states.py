@@ -17,11 +17,11 @@ from manilla.payments import store as payments
 from manilla.payments.payment import Payment
 from manilla.providers import claims
 from manilla.providers.claims import Claimed
-from manilla.providers.port import EventKind, ReportedRefundStatus
+from manilla.providers.port import ReportedRefundStatus, WebhookSubject
 from manilla.refunds import books, store
 from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers import conclusive, reports
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 
 # Unlisted transitions move no money. If an event contradicts the current status, a case is opened.
 NEXT: dict[tuple[RefundStatus, TransferEvent], RefundStatus] = {
@@ -40,7 +40,7 @@ CONTRADICTED_BY = {
 async def settle(
     db: Database,
     refund: Refund,
-    event: SettlementEvent,
+    event: TransferResult,
     *,
     holder: Job | None = None,
     only_unsent: bool = False,
@@ -75,20 +75,20 @@ async def settle(
     return True
 
 
-async def _claims(connection: Connection, refund: Refund, event: SettlementEvent) -> list[Claimed]:
+async def _claims(connection: Connection, refund: Refund, event: TransferResult) -> list[Claimed]:
     """Returns what signed webhooks claim about the refund.
 
     After a rejection, this includes webhooks about any refund of the same charge since this refund
     was sent, because some providers do not identify the refund.
     """
-    said = await reports.claims_about(connection, EventKind.REFUND, refund)
+    said = await reports.claims_about(connection, WebhookSubject.REFUND, refund)
     sent_at = refund.first_sent_at
     is_named = event.source is not Source.PROVIDER or refund.charge_reference is None
     if refund.provider is None or sent_at is None or is_named:
         return said
     assert refund.charge_reference is not None
     of_charge = await claims.claims_of(
-        *(connection, EventKind.CHARGE_REFUNDS, refund.merchant_id),
+        *(connection, WebhookSubject.CHARGE_REFUNDS, refund.merchant_id),
         *(refund.charge_reference, refund.provider),
     )
     return said + [claim for claim in of_charge if claim.received_at >= sent_at]
@@ -110,7 +110,7 @@ async def _change(
     payment: Payment,
     refund: Refund,
     status: RefundStatus,
-    event: SettlementEvent,
+    event: TransferResult,
 ) -> None:
     is_paid = status is RefundStatus.COMPLETED
     by_administrator = event.source is Source.ADMINISTRATOR
@@ -137,7 +137,7 @@ async def _change(
         await record(connection, "refund.confirm" if is_paid else "refund.reject", refund, detail)
 
 
-def _detail(event: SettlementEvent) -> str:
+def _detail(event: TransferResult) -> str:
     if event.guidance or event.source is Source.SANDBOX:
         return event.guidance or event.source
     is_paid = event.event is TransferEvent.DELIVERED
@@ -145,7 +145,7 @@ def _detail(event: SettlementEvent) -> str:
 
 
 async def _report_contradiction(
-    connection: Connection, refund: Refund, event: SettlementEvent
+    connection: Connection, refund: Refund, event: TransferResult
 ) -> None:
     """Opens a case for a contradiction, unless an administrator caused it and gets an error."""
     if event.source is Source.ADMINISTRATOR:
@@ -167,7 +167,7 @@ async def report_contradicting_webhook(db: Database | Connection, refund: Refund
     if refund.status is RefundStatus.COMPLETED and await books.is_from_bank(db, refund):
         opposite = ReportedRefundStatus.PAID
         detail = "The refund was paid from our bank, and a signed webhook says paid."
-    said = await reports.claims_about(db, EventKind.REFUND, refund)
+    said = await reports.claims_about(db, WebhookSubject.REFUND, refund)
     if opposite is not None and any(claim.status == opposite for claim in said):
         await reports.report(db, refund, CaseKind.CONTRADICTION, detail)
 

@@ -10,12 +10,12 @@ from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
 from manilla.providers.claims import ClaimReader
 from manilla.providers.port import (
-    EventKind,
     RefundOrder,
     RefundState,
     RefusalCode,
     Refused,
     Unknown,
+    WebhookSubject,
 )
 from manilla.providers.rails import Rails, Schedule
 from manilla.refunds import decisions, returns, states, store
@@ -24,9 +24,9 @@ from manilla.transfers import reports, sending
 from manilla.transfers.events import (
     ProviderAnswer,
     ProviderState,
-    SettlementEvent,
     Source,
     TransferEvent,
+    TransferResult,
     rejection,
 )
 from manilla.transfers.machine import (
@@ -70,7 +70,7 @@ class RefundTasks:
         """Performs the refund's next step: sends the refund, or queries its status."""
         refund = await store.refund(self._db, job.merchant_id, job.subject)
         if refund is None:
-            await reports.report_unknown(self._db, EventKind.REFUND, job)
+            await reports.report_unknown(self._db, WebhookSubject.REFUND, job)
             return None
         if refund.provider is None:
             return await self._complete_in_sandbox(refund)
@@ -112,10 +112,10 @@ class RefundTasks:
     async def _complete_in_sandbox(self, refund: Refund) -> float | None:
         if await decisions.hold_of(self._db, refund) is not None:
             return outgoing.WAIT_SECONDS
-        event = SettlementEvent(TransferEvent.DELIVERED, Source.SANDBOX)
+        event = TransferResult(TransferEvent.DELIVERED, Source.SANDBOX)
         if refund.scenario is Scenario.FAILED:
             guidance = "The sandbox was instructed to fail this refund."
-            event = SettlementEvent(TransferEvent.FAILED, Source.SANDBOX, guidance=guidance)
+            event = TransferResult(TransferEvent.FAILED, Source.SANDBOX, guidance=guidance)
         await self._settle(refund, event)
         return None
 
@@ -126,7 +126,7 @@ class RefundTasks:
         await reports.report_needed_action(self._db, refund, state)
 
     async def _settle(
-        self, refund: Refund, event: SettlementEvent, *, holder: Job | None = None
+        self, refund: Refund, event: TransferResult, *, holder: Job | None = None
     ) -> bool:
         if event.error_code is RefusalCode.NOT_SUPPORTED:
             # The provider has no API for refunds, so nothing was sent.

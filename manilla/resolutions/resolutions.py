@@ -16,7 +16,7 @@ from manilla.payouts import states
 from manilla.payouts import store as payouts
 from manilla.providers.port import RefusalCode
 from manilla.resolutions import clearing_adjustment
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 
 VANISHED_NOTE = "The problem has vanished."
 _NOTHING = {CaseAction.NOTHING: "You have reviewed the case, and no money needs to be moved."}
@@ -123,7 +123,7 @@ async def _move_money(connection: Connection, case: Case, action: CaseAction, re
 
 async def _reverse(connection: Connection, case: Case) -> None:
     """Reverses a completed payout that did not arrive, as if its provider had reversed it."""
-    event = SettlementEvent(
+    event = TransferResult(
         TransferEvent.REVERSED,
         Source.ADMINISTRATOR,
         RefusalCode.GATEWAY_PAYOUT_FAILED,

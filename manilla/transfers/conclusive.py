@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from manilla.kit.db import Connection
 from manilla.providers.claims import CONFIRMATION_SECONDS, Claimed
 from manilla.providers.port import ReportedRefundStatus, TransferStatus
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 
 NOT_PAID = (TransferEvent.FAILED, TransferEvent.REJECTED)
 # These sources are based on a status query to the provider.
@@ -30,7 +30,7 @@ LEFT_RAIL_HAS_IT = """
                           AND w.last_received_at > a.dead_at - interval '1 minute'))"""
 
 
-def doubts(event: SettlementEvent, said: Sequence[Claimed]) -> list[Claimed]:
+def doubts(event: TransferResult, said: Sequence[Claimed]) -> list[Claimed]:
     """Returns the signed webhooks that make this event doubtful, so that it must not be applied.
 
     A status query is newer than the webhooks, so its result applies, except in the first seconds

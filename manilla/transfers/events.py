@@ -117,7 +117,7 @@ class Source(StrEnum):
     SANDBOX = "sandbox"
 
 
-class SettlementEvent(msgspec.Struct, frozen=True):
+class TransferResult(msgspec.Struct, frozen=True):
     """A transfer's event, with the source that reported the event."""
 
     event: TransferEvent
@@ -137,15 +137,15 @@ class SettlementEvent(msgspec.Struct, frozen=True):
         return f"{self.source}{self.circumstance}"
 
 
-def rejection(answer: Refused) -> SettlementEvent:
+def rejection(answer: Refused) -> TransferResult:
     """Returns the event for a transfer that the provider rejected when it was first sent."""
-    return SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, answer.code, answer.guidance)
+    return TransferResult(TransferEvent.FAILED, Source.PROVIDER, answer.code, answer.guidance)
 
 
-def event_of(state: ProviderState) -> SettlementEvent:
+def event_of(state: ProviderState) -> TransferResult:
     """Returns the event for the status that a query returned. The status must be final."""
     event = EVENTS[state.status]
     code = None if event is TransferEvent.DELIVERED else RefusalCode.GATEWAY_PAYOUT_FAILED
     if isinstance(state, RefundState):
-        return SettlementEvent(event, Source.STATUS_QUERY, code)
-    return SettlementEvent(event, Source.STATUS_QUERY, code, state.message or None, state)
+        return TransferResult(event, Source.STATUS_QUERY, code)
+    return TransferResult(event, Source.STATUS_QUERY, code, state.message or None, state)

@@ -41,9 +41,9 @@ from manilla.transfers.events import (
     EVENTS,
     ProviderAnswer,
     ProviderState,
-    SettlementEvent,
     Transfer,
     TransferEvent,
+    TransferResult,
     event_of,
     is_known,
     is_unsent,
@@ -86,7 +86,7 @@ class WillNotPay(msgspec.Struct, frozen=True):
 class Decided(msgspec.Struct, frozen=True):
     """The provider reported a final status."""
 
-    event: SettlementEvent
+    event: TransferResult
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ class TransferTask(msgspec.Struct, frozen=True):
 Step = Wait | ProviderAccepted | WillNotPay | Decided | Completed | Ended | NoStatusQuery
 # Completes an open transfer that the provider has paid. Returns False, and changes nothing, if the
 # transfer has changed, or if a signed webhook contradicts the delivery.
-Complete = Callable[[Any, SettlementEvent], Awaitable[bool]]
+Complete = Callable[[Any, TransferResult], Awaitable[bool]]
 
 
 class TransferMachine:

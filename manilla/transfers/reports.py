@@ -10,7 +10,7 @@ from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.providers import claims
 from manilla.providers.claims import Claimed, ClaimReader
-from manilla.providers.port import EventKind
+from manilla.providers.port import WebhookSubject
 from manilla.transfers.events import ProviderState, Transfer
 
 
@@ -36,7 +36,7 @@ async def report(
     )
 
 
-async def report_unknown(db: Database, kind: EventKind, job: Job) -> None:
+async def report_unknown(db: Database, kind: WebhookSubject, job: Job) -> None:
     detail = f"A provider sent a signed webhook about a {kind} that we did not send."
     await cases.open_case(
         db, CaseKind.UNKNOWN_REFERENCE, job.subject, detail, merchant_id=job.merchant_id
@@ -82,7 +82,7 @@ async def report_disagreement(
 
 
 async def claims_about(
-    reader: ClaimReader | Database | Connection, kind: EventKind, transfer: Transfer
+    reader: ClaimReader | Database | Connection, kind: WebhookSubject, transfer: Transfer
 ) -> list[Claimed]:
     """Returns the contents of signed webhooks about the transfer from its own provider."""
     if transfer.provider is None or transfer.environment is Environment.SANDBOX:

@@ -11,7 +11,7 @@ import msgspec
 from manilla.job_kinds import JobKind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
-from manilla.providers.port import EventKind
+from manilla.providers.port import WebhookSubject
 from manilla.transfers import conclusive
 from manilla.transfers.events import Transfer
 
@@ -22,7 +22,7 @@ class TransferTable(msgspec.Struct, frozen=True):
     `t` is the row's alias.
     """
 
-    kind: EventKind
+    kind: WebhookSubject
     name: str
     job_kind: str
     sent_column: str
@@ -37,7 +37,7 @@ class TransferTable(msgspec.Struct, frozen=True):
 
 
 PAYOUTS = TransferTable(
-    EventKind.TRANSFER,
+    WebhookSubject.TRANSFER,
     "payout",
     JobKind.TRANSFER,
     "began_at",
@@ -54,7 +54,7 @@ PAYOUTS = TransferTable(
     is_routed="found.rail_bank_code IS NOT NULL",
 )
 REFUNDS = TransferTable(
-    EventKind.REFUND,
+    WebhookSubject.REFUND,
     "refund",
     JobKind.REFUND,
     "sent_at",

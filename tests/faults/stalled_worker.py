@@ -13,9 +13,9 @@ from manilla.providers.port import (
     Adapter,
     Answer,
     Direction,
-    EventKind,
     Sent,
     TransferOrder,
+    WebhookSubject,
 )
 from manilla.providers.rails import Rails
 from manilla.services import Services
@@ -105,7 +105,7 @@ class _Rails:
     def is_drained(self, provider: str) -> bool:
         return self._rails.is_drained(provider)
 
-    async def state(self, kind: EventKind, provider: str, reference: str) -> Answer[Any]:
+    async def state(self, kind: WebhookSubject, provider: str, reference: str) -> Answer[Any]:
         return await self._rails.state(kind, provider, reference)
 
     def adapter(self, provider: str) -> Any:

@@ -17,7 +17,7 @@ from manilla.payouts import decisions, states
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
 from manilla.transfers import sending
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.sending import PAYOUTS
 from tests.client import Reply
 from tests.faults.stalled_worker import StalledWorker, Step, end_lease
@@ -26,7 +26,7 @@ from tests.rows import first_short
 
 FULL, DEBITED = 1_000_000, 900_000
 MINIMUM = 500  # Every payout method accepts this amount.
-FAILED = SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
+FAILED = TransferResult(TransferEvent.FAILED, Source.STATUS_QUERY)
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +116,7 @@ async def test_24_parallel_debits_beyond_the_balance_never_overdraw_and_sum_exac
         )
 
 
-async def _send_webhook(payer: PayoutMerchant, trx_id: str, event: SettlementEvent) -> bool:
+async def _send_webhook(payer: PayoutMerchant, trx_id: str, event: TransferResult) -> bool:
     """Sends a webhook like a provider, which sends it again if the server is overloaded."""
     while True:
         with contextlib.suppress(Unavailable):
@@ -132,7 +132,7 @@ async def test_24_concurrent_debits_and_refunds_sum_exactly(payer: PayoutMerchan
         asyncio.gather(
             *(
                 _send_webhook(
-                    payer, trx_id, SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
+                    payer, trx_id, TransferResult(TransferEvent.FAILED, Source.STATUS_QUERY)
                 )
                 for trx_id in failing * 3
             )
@@ -304,7 +304,7 @@ async def test_20_payouts_settled_three_times_concurrently_change_once_each(
         sources = (Source.STATUS_QUERY, Source.RECONCILIATION)
         await asyncio.gather(
             *(
-                _send_webhook(payer, trx_id, SettlementEvent(event, source))
+                _send_webhook(payer, trx_id, TransferResult(event, source))
                 for source in sources
                 for event, those in outcomes
                 for trx_id in those

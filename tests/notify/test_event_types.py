@@ -9,7 +9,7 @@ from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods.method import MethodKind
 from manilla.payouts import decisions
 from manilla.refunds import initiate, states
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from tests.invariants import ALL
 from tests.notify.endpoint_merchant import EndpointMerchant
 from tests.payouts.payout_merchant import ACCOUNT, INITIATE, MANUAL, new_reference
@@ -28,7 +28,7 @@ async def test_a_refund_has_events_of_its_start_and_its_result(shop: EndpointMer
     trx_id = await shop.deliveries.finish_payment(ipn_url=NO_IPN)
     for outcome in (TransferEvent.DELIVERED, TransferEvent.REJECTED):
         refund = await initiate.start(db, trx_id, "100", "returned")
-        await states.settle(db, refund, SettlementEvent(outcome, Source.SANDBOX))
+        await states.settle(db, refund, TransferResult(outcome, Source.SANDBOX))
     types = [each for each, _ in await _types(shop, trx_id)]
     assert types == [
         *("payment.success", "refund.pending", "refund.completed"),

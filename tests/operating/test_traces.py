@@ -20,7 +20,7 @@ from manilla.people.tasks import ResetTasks
 from manilla.providers.port import ChargeState, ReportedChargeStatus
 from manilla.refunds import initiate, states
 from manilla.services import Services
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from tests.client import Merchant, Site, new_merchant
 from tests.notify.receiver import Receiver, receiving
 from tests.payments.orders import INITIATE, order
@@ -159,7 +159,7 @@ async def test_the_result_of_a_refund_is_a_step_of_the_trace(
     await shop.until(started, "success")
     db = shop.services.db
     refund = await initiate.start(db, started.trx_id, None, "Returned goods")
-    refused = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
+    refused = TransferResult(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
     with tracing.export("tests", collector.url), tracing.begin("job refund", PARENT):
         assert await states.settle(db, refund, refused)
     [job], [settle] = collector.named("job refund"), collector.named("settle")

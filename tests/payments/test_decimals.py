@@ -7,7 +7,7 @@ from manilla.kit.db import Database
 from manilla.merchants.merchants import CommissionBearer
 from manilla.refunds import initiate, states
 from manilla.services import Services
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from tests.client import Merchant, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import order
@@ -54,7 +54,7 @@ async def test_refund_amounts_have_all_decimals(merchant: Merchant, services: Se
     await steps.complete(services, merchant, trx_id)
     refund = await initiate.start(services.db, trx_id, "1", "One book returned")
     await states.settle(
-        services.db, refund, SettlementEvent(TransferEvent.DELIVERED, Source.STATUS_QUERY)
+        services.db, refund, TransferResult(TransferEvent.DELIVERED, Source.STATUS_QUERY)
     )
     _, body = await _notified(services.db, merchant, trx_id)
     assert assert_decimals(body, "NGN") >= {"amount", "refund_amount", *COMMISSION}

@@ -25,7 +25,7 @@ from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import RefundStatus
 from manilla.services import Services
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from tests.payments import steps
 from tests.payments.orders import order
 from tests.payments.shop import Shop
@@ -247,7 +247,7 @@ async def test_refunds_are_listed_and_a_payment_shows_its_full_history(
     trx_id = steps.trx_id_of(await steps.initiate(merchant, body))
     await steps.complete(services, merchant, trx_id)
     refund = await initiate.start(db, trx_id, "10", "not wanted")
-    refused = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
+    refused = TransferResult(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
     await states.settle(db, refund, refused)
     second = await initiate.start(db, trx_id, "20", "not wanted")
     tenant = Tenant(merchant.new.id, merchant.environment)

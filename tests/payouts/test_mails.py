@@ -15,7 +15,7 @@ from manilla.payouts import states
 from manilla.people import members
 from manilla.people.roles import Role
 from manilla.settings import Settings
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from tests.bulk.payout_file import confirmed
 from tests.mail.outbox_reader import letters_to
 from tests.notify.deliveries import Deliveries, delivery_worker
@@ -51,7 +51,7 @@ async def test_finance_users_get_an_email_about_a_failed_or_returned_payout(
 ) -> None:
     finance, developer = await _member(payer, Role.FINANCE), await _member(payer, Role.DEVELOPER)
     trx_id = await payer.pay_out("a")
-    settled = SettlementEvent(event, Source.PROVIDER, guidance="The account is closed.")
+    settled = TransferResult(event, Source.PROVIDER, guidance="The account is closed.")
     for _ in range(2):
         await states.settle(payer.services.db, payer.merchant.new.id, trx_id, settled)
     [letter] = await letters_to(payer.services.db, payer.services.letters, finance)
@@ -64,7 +64,7 @@ async def test_finance_users_get_an_email_about_a_failed_or_returned_payout(
 async def test_a_sandbox_payout_causes_no_email(sandbox_payer: PayoutMerchant) -> None:
     owner = await _member(sandbox_payer, Role.OWNER)
     trx_id = await sandbox_payer.pay_out("a")
-    failed = SettlementEvent(TransferEvent.FAILED, Source.SANDBOX)
+    failed = TransferResult(TransferEvent.FAILED, Source.SANDBOX)
     merchant_id = sandbox_payer.merchant.new.id
     assert await states.settle(sandbox_payer.services.db, merchant_id, trx_id, failed)
     assert await _subjects(sandbox_payer, owner) == []
@@ -155,7 +155,7 @@ async def test_developers_get_an_email_about_a_notification_endpoint_that_fails(
         receiver.answers = [answer(500)] * 3
         deliveries = Deliveries(services, merchant, receiver, delivery, settings.migration_url)
         trx_id = await payer.pay_out("a", ipn_url=receiver.url)
-        delivered = SettlementEvent(TransferEvent.DELIVERED, Source.PROVIDER)
+        delivered = TransferResult(TransferEvent.DELIVERED, Source.PROVIDER)
         await states.settle(services.db, merchant.new.id, trx_id, delivered)
         for _ in range(2):
             await deliveries.deliver()

@@ -16,7 +16,7 @@ from manilla.payouts.delivered import DeliveredPayouts
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import PayoutStatus
 from manilla.providers.inbox import WebhookInbox
-from manilla.providers.port import EventKind, TransferState, TransferStatus, WebhookEvent
+from manilla.providers.port import TransferState, TransferStatus, WebhookEvent, WebhookSubject
 from manilla.transfers import sending
 from manilla.transfers.events import event_of
 from manilla.transfers.sending import PAYOUTS, Mark
@@ -80,7 +80,7 @@ async def test_an_event_that_arrives_while_a_payout_is_completed_keeps_its_job(
     await payer.simulator.run_jobs()
     payout = await payer.payout(trx_id)
     delivered, inbox = DeliveredPayouts(db), WebhookInbox(db)
-    reversed_ = WebhookEvent(EventKind.TRANSFER, trx_id, None, TransferStatus.REVERSED)
+    reversed_ = WebhookEvent(WebhookSubject.TRANSFER, trx_id, None, TransferStatus.REVERSED)
     async with _open_transaction(db) as other:
         # The function waits for the key of its posting, after it has checked the webhooks.
         await other.execute(

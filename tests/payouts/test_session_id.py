@@ -7,7 +7,7 @@ from manilla.ledger.scope import Everyone, Tenant
 from manilla.lookup.find import find
 from manilla.payouts import listing
 from manilla.payouts.listing import PayoutFilter
-from manilla.providers.port import EventKind, WebhookEvent
+from manilla.providers.port import WebhookEvent, WebhookSubject
 from manilla.reconciliation import balances
 from manilla.services import Services
 from tests.payouts.payout_merchant import PayoutMerchant
@@ -76,7 +76,7 @@ async def test_a_session_id_reported_after_completion_is_saved(
     if query == "reconciliation":
         await balances.compare_all(services.db, services.rails)
     else:  # A webhook about a completed payout schedules a status query.
-        event = WebhookEvent(EventKind.TRANSFER, trx_id)
+        event = WebhookEvent(WebhookSubject.TRANSFER, trx_id)
         await services.inbox.store("providerb", event, b"{}")
         await payer.check_now(trx_id)
     after = await payer.payout(trx_id)
@@ -93,7 +93,7 @@ async def test_a_session_id_that_only_a_webhook_reports_is_saved_once(
     trx_id = await delivered(payer, "a")
 
     async def receive(provider: str, session: str) -> str | None:
-        event = WebhookEvent(EventKind.TRANSFER, trx_id, session_id=session)
+        event = WebhookEvent(WebhookSubject.TRANSFER, trx_id, session_id=session)
         await services.inbox.store(provider, event, session.encode())
         return (await payer.payout(trx_id)).session_id
 

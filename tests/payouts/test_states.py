@@ -7,7 +7,7 @@ import pytest
 
 from manilla.payouts import states
 from manilla.services import Services
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from tests.client import Reply, Site
 from tests.payments import webhooks
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
@@ -348,7 +348,7 @@ async def test_the_result_deletes_the_waiting_job_in_the_same_transaction(
 
 
 async def _settle_as(services: Services, payer: PayoutMerchant, trx_id: str, event: str) -> bool:
-    said = SettlementEvent(TransferEvent(event), Source.STATUS_QUERY)
+    said = TransferResult(TransferEvent(event), Source.STATUS_QUERY)
     return await states.settle(services.db, payer.merchant.new.id, trx_id, said)
 
 

@@ -11,7 +11,6 @@ from manilla.providers.port import (
     ChargeOrder,
     Claim,
     Done,
-    EventKind,
     Forged,
     RefusalCode,
     Refused,
@@ -21,6 +20,7 @@ from manilla.providers.port import (
     TransferStatus,
     Unknown,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests import kinds
 from tests.providers.adapters import Adapters
@@ -91,7 +91,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     if provider != "providerb":
         sender, headers, raw = await setup.webhook()
         assert each.read_webhook(headers, raw) == WebhookEvent(
-            *(EventKind.TRANSFER, order.reference, _claim(order), TransferStatus.DELIVERED)
+            *(WebhookSubject.TRANSFER, order.reference, _claim(order), TransferStatus.DELIVERED)
         )
         assert each.read_webhook(headers, raw + b"\n") == Forged()
         assert sender == provider
@@ -201,7 +201,7 @@ async def test_a_hosted_charge_is_paid(
     assert (paid.value.status, paid.value.paid) == (ReportedChargeStatus.PAID, order.amount)
     _, headers, raw = await setup.webhook()
     assert each.read_webhook(headers, raw) == WebhookEvent(
-        *(EventKind.CHARGE, order.reference, _claim(order), ReportedChargeStatus.PAID)
+        *(WebhookSubject.CHARGE, order.reference, _claim(order), ReportedChargeStatus.PAID)
     )
 
 

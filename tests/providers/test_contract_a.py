@@ -20,7 +20,6 @@ from manilla.providers.port import (
     ChargeState,
     Claim,
     Done,
-    EventKind,
     Forged,
     HostedCheckout,
     RefundState,
@@ -35,6 +34,7 @@ from manilla.providers.port import (
     Unknown,
     VirtualAccount,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers.samples import CHARGE, REFUND, TRANSFER, ok
 from tests.providers.scripted import Scripted
@@ -262,16 +262,16 @@ class TestProviderA:
     @pytest.mark.parametrize(
         ("event", "kind", "said"),
         [
-            ("charge.success", EventKind.CHARGE, ReportedChargeStatus.PAID),
-            ("charge.failed", EventKind.CHARGE, ReportedChargeStatus.FAILED),
-            ("transfer.success", EventKind.TRANSFER, TransferStatus.DELIVERED),
-            ("transfer.failed", EventKind.TRANSFER, TransferStatus.FAILED),
-            ("transfer.reversed", EventKind.TRANSFER, TransferStatus.REVERSED),
-            ("refund.success", EventKind.REFUND, ReportedRefundStatus.PAID),
-            ("refund.failed", EventKind.REFUND, ReportedRefundStatus.FAILED),
+            ("charge.success", WebhookSubject.CHARGE, ReportedChargeStatus.PAID),
+            ("charge.failed", WebhookSubject.CHARGE, ReportedChargeStatus.FAILED),
+            ("transfer.success", WebhookSubject.TRANSFER, TransferStatus.DELIVERED),
+            ("transfer.failed", WebhookSubject.TRANSFER, TransferStatus.FAILED),
+            ("transfer.reversed", WebhookSubject.TRANSFER, TransferStatus.REVERSED),
+            ("refund.success", WebhookSubject.REFUND, ReportedRefundStatus.PAID),
+            ("refund.failed", WebhookSubject.REFUND, ReportedRefundStatus.FAILED),
         ],
     )
-    def test_webhooks(self, a: Adapter, event: str, kind: EventKind, said: Any) -> None:
+    def test_webhooks(self, a: Adapter, event: str, kind: WebhookSubject, said: Any) -> None:
         raw = json.dumps({"event": event, "data": {"reference": "TXN1", "amount": 1}}).encode()
         signature = hmac.new(b"a-hook", raw, hashlib.sha256).hexdigest().encode()
         signed = {b"x-providera-signature": [signature]}

@@ -17,7 +17,6 @@ from manilla.providers.port import (
     Bank,
     ChargeState,
     Done,
-    EventKind,
     Forged,
     HostedCheckout,
     RefusalCode,
@@ -30,6 +29,7 @@ from manilla.providers.port import (
     Unknown,
     VirtualAccount,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers.samples import CHARGE, REFUND, TRANSFER, ok
 from tests.providers.scripted import Scripted
@@ -213,7 +213,7 @@ class TestProviderB:
         raw = json.dumps(document).encode()
         signature = hmac.new(b"b-secret", raw, hashlib.sha512).hexdigest().encode()
         cgi, plain = b"http_providerb_signature", b"providerb-signature"
-        event = WebhookEvent(EventKind.CHARGE, "TXN0-1", None, ReportedChargeStatus.PAID)
+        event = WebhookEvent(WebhookSubject.CHARGE, "TXN0-1", None, ReportedChargeStatus.PAID)
         assert b.read_webhook({cgi: [signature]}, raw) == event
         assert b.read_webhook({plain: [signature]}, raw) == event
         assert b.read_webhook({cgi: [signature], plain: [signature]}, raw) == Forged()

@@ -19,7 +19,6 @@ from manilla.providers.port import (
     ChargeState,
     Claim,
     Done,
-    EventKind,
     Forged,
     HostedCheckout,
     RefundState,
@@ -34,6 +33,7 @@ from manilla.providers.port import (
     Unknown,
     Unreadable,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers.samples import CHARGE, REFUND, TRANSFER, success
 from tests.providers.scripted import Scripted, answering
@@ -204,7 +204,7 @@ class TestProviderC:
         for document, expected in (
             (
                 {"event": "charge.completed", "data": {"tx_ref": "TXN0-1", "status": "failed"}},
-                WebhookEvent(EventKind.CHARGE, "TXN0-1", None, ReportedChargeStatus.FAILED),
+                WebhookEvent(WebhookSubject.CHARGE, "TXN0-1", None, ReportedChargeStatus.FAILED),
             ),
             (
                 {
@@ -212,19 +212,19 @@ class TestProviderC:
                     "data": {"tx_ref": "T", "status": "successful", "amount": 5, "currency": "NGN"},
                 },
                 WebhookEvent(
-                    EventKind.CHARGE, "T", Claim(Decimal(5), "NGN"), ReportedChargeStatus.PAID
+                    WebhookSubject.CHARGE, "T", Claim(Decimal(5), "NGN"), ReportedChargeStatus.PAID
                 ),
             ),
             (
                 {"event": "transfer.completed", "data": {"reference": "TXN1"}},
-                WebhookEvent(EventKind.TRANSFER, "TXN1"),
+                WebhookEvent(WebhookSubject.TRANSFER, "TXN1"),
             ),
             (
                 {
                     "event": "transfer.completed",
                     "data": {"reference": "TXN1", "status": "FAILED"},
                 },
-                WebhookEvent(EventKind.TRANSFER, "TXN1", claims_status=TransferStatus.FAILED),
+                WebhookEvent(WebhookSubject.TRANSFER, "TXN1", claims_status=TransferStatus.FAILED),
             ),
         ):
             raw = json.dumps(document).encode()

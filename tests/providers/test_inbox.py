@@ -13,7 +13,7 @@ from manilla.kit.money import Money
 from manilla.providers import claims, inbox
 from manilla.providers.claims import CONFIRMATION_SECONDS, Claimed
 from manilla.providers.inbox import QUERY_INTERVAL_SECONDS, StoredWebhook, WebhookInbox
-from manilla.providers.port import Claim, EventKind, TransferStatus, WebhookEvent
+from manilla.providers.port import Claim, TransferStatus, WebhookEvent, WebhookSubject
 from manilla.services import Services
 
 NOW = datetime.now(UTC)
@@ -31,7 +31,7 @@ async def reference(owner: Database) -> AsyncIterator[str]:
 
 def event(reference: str, amount: str = "1015.50") -> WebhookEvent:
     claim = Claim(Decimal(amount), "NGN")
-    return WebhookEvent(EventKind.TRANSFER, reference, claim, TransferStatus.DELIVERED)
+    return WebhookEvent(WebhookSubject.TRANSFER, reference, claim, TransferStatus.DELIVERED)
 
 
 async def due_in(db: Database, reference: str) -> float:
@@ -66,7 +66,7 @@ async def test_concurrent_webhooks_are_stored_as_if_each_had_arrived_alone(
     db: Database, webhooks: WebhookInbox, reference: str
 ) -> None:
     """Two webhooks are identical, one more reports the same transfer, and one reports a charge."""
-    charge = WebhookEvent(EventKind.CHARGE, reference)
+    charge = WebhookEvent(WebhookSubject.CHARGE, reference)
     stored = await asyncio.gather(
         webhooks.store("providera", event(reference), b"same"),
         webhooks.store("providera", event(reference), b"same"),
@@ -135,9 +135,9 @@ async def test_claims_of_another_provider_or_kind_do_not_count(
 ) -> None:
     await webhooks.store("providera", event(reference, "7"), b"a")
     await webhooks.store("providerb", event(reference, "8"), b"b")
-    [claimed] = await claims.claims_of(db, EventKind.TRANSFER, 0, reference, "providera")
+    [claimed] = await claims.claims_of(db, WebhookSubject.TRANSFER, 0, reference, "providera")
     assert (claimed.amount, claimed.currency, claimed.status) == (Decimal(7), "NGN", "delivered")
-    assert await claims.claims_of(db, EventKind.CHARGE, 0, reference, "providera") == []
+    assert await claims.claims_of(db, WebhookSubject.CHARGE, 0, reference, "providera") == []
 
 
 @pytest.mark.parametrize(

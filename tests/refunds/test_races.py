@@ -11,7 +11,7 @@ from manilla.kit import jobs
 from manilla.kit.db import Connection, Database
 from manilla.kit.jobs import claims
 from manilla.providers.inbox import WebhookInbox
-from manilla.providers.port import EventKind, RefundState, ReportedRefundStatus, WebhookEvent
+from manilla.providers.port import RefundState, ReportedRefundStatus, WebhookEvent, WebhookSubject
 from manilla.refunds import decisions, initiate, states, store
 from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers.events import event_of
@@ -60,7 +60,7 @@ async def _now(shop: Shop, refund: Refund) -> Refund:
 async def _says(
     shop: Shop, refund: Refund, status: ReportedRefundStatus, provider: str = "providera"
 ) -> None:
-    event = WebhookEvent(EventKind.REFUND, refund.trx_id, None, status)
+    event = WebhookEvent(WebhookSubject.REFUND, refund.trx_id, None, status)
     await WebhookInbox(shop.services.db).store(provider, event, status.encode())
 
 
@@ -134,7 +134,7 @@ async def test_a_webhook_of_a_charge_that_arrives_while_a_refund_is_completed_ke
     [job] = await claims.claim(db, {SEND: 1})
     assert job.subject == refund.trx_id
     assert refund.charge_reference is not None
-    about_charge = WebhookEvent(EventKind.CHARGE_REFUNDS, refund.charge_reference, None, None)
+    about_charge = WebhookEvent(WebhookSubject.CHARGE_REFUNDS, refund.charge_reference, None, None)
     async with _delayed_posting(db, refund) as other:
         completing = asyncio.create_task(states.settle(db, refund, PAID))
         await _until_waiting(db)

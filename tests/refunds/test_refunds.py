@@ -13,14 +13,14 @@ from manilla.refunds import decisions, initiate, states
 from manilla.refunds.books import RefundNotCovered
 from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers import sending
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.sending import REFUNDS, Mark
 from tests.client import Merchant
 from tests.payments import webhooks
 from tests.payments.shop import Shop, Started
 from tests.rows import first_short
 
-REFUSED = SettlementEvent(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
+REFUSED = TransferResult(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
 
 
 async def _paid(shop: Shop, method: str = "providera-ngn", amount: float = 1000) -> Started:

@@ -35,14 +35,14 @@ REFUND_STATUSES = {
     "success": port.ReportedRefundStatus.PAID,
     "failed": port.ReportedRefundStatus.FAILED,
 }
-EVENTS: dict[str, tuple[port.EventKind, port.ReportedStatus]] = {
-    "charge.success": (port.EventKind.CHARGE, port.ReportedChargeStatus.PAID),
-    "charge.failed": (port.EventKind.CHARGE, port.ReportedChargeStatus.FAILED),
-    "transfer.success": (port.EventKind.TRANSFER, port.TransferStatus.DELIVERED),
-    "transfer.failed": (port.EventKind.TRANSFER, port.TransferStatus.FAILED),
-    "transfer.reversed": (port.EventKind.TRANSFER, port.TransferStatus.REVERSED),
-    "refund.success": (port.EventKind.REFUND, port.ReportedRefundStatus.PAID),
-    "refund.failed": (port.EventKind.REFUND, port.ReportedRefundStatus.FAILED),
+EVENTS: dict[str, tuple[port.WebhookSubject, port.ReportedStatus]] = {
+    "charge.success": (port.WebhookSubject.CHARGE, port.ReportedChargeStatus.PAID),
+    "charge.failed": (port.WebhookSubject.CHARGE, port.ReportedChargeStatus.FAILED),
+    "transfer.success": (port.WebhookSubject.TRANSFER, port.TransferStatus.DELIVERED),
+    "transfer.failed": (port.WebhookSubject.TRANSFER, port.TransferStatus.FAILED),
+    "transfer.reversed": (port.WebhookSubject.TRANSFER, port.TransferStatus.REVERSED),
+    "refund.success": (port.WebhookSubject.REFUND, port.ReportedRefundStatus.PAID),
+    "refund.failed": (port.WebhookSubject.REFUND, port.ReportedRefundStatus.FAILED),
 }
 
 

@@ -156,7 +156,7 @@ def _event(document: Any) -> port.WebhookEvent:
     is_paid = document.get("code") == "00"
     status = port.ReportedChargeStatus.PAID if is_paid else port.ReportedChargeStatus.FAILED
     claim = reading.read_claim(document.get("order"))
-    return port.WebhookEvent(port.EventKind.CHARGE, reference, claim, status)
+    return port.WebhookEvent(port.WebhookSubject.CHARGE, reference, claim, status)
 
 
 def _banks(data: Any) -> list[port.Bank]:

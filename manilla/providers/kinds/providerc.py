@@ -135,13 +135,13 @@ def _event(document: Any) -> port.WebhookEvent:
     if event == "charge.completed":
         reference = reading.text(data, "tx_ref")
         paid = CHARGE_STATUSES.get(status)
-        return port.WebhookEvent(port.EventKind.CHARGE, reference, claim, paid)
+        return port.WebhookEvent(port.WebhookSubject.CHARGE, reference, claim, paid)
     if event == "transfer.completed":
         reference = reading.text(data, "reference")
         said = TRANSFER_STATUSES.get(status)
         if said is port.TransferStatus.PENDING:
             said = None
-        return port.WebhookEvent(port.EventKind.TRANSFER, reference, claim, said)
+        return port.WebhookEvent(port.WebhookSubject.TRANSFER, reference, claim, said)
     raise Malformed("the event is not in the contract")
 
 

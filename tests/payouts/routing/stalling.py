@@ -13,7 +13,7 @@ from manilla.payouts.payout import Payout
 from manilla.payouts.tasks import PayoutTasks
 from manilla.routing.router import HoldPlace, PayoutRoute, PayoutTarget, Router
 from manilla.services import Services
-from manilla.transfers.events import ProviderAnswer, SettlementEvent
+from manilla.transfers.events import ProviderAnswer, TransferResult
 from tests.timeouts import TIMEOUT_SECONDS
 
 AFTER_FIND = "after_find"  # The worker has read the payout.
@@ -51,12 +51,12 @@ class StallingTasks(PayoutTasks):
         await _at(AFTER_FIND)
         return found
 
-    async def complete(self, payout: Payout, event: SettlementEvent) -> bool:
+    async def complete(self, payout: Payout, event: TransferResult) -> bool:
         await _at(BEFORE_SETTLE)
         return await super().complete(payout, event)
 
     async def settle(
-        self, payout: Payout, event: SettlementEvent, *, holder: Job | None = None
+        self, payout: Payout, event: TransferResult, *, holder: Job | None = None
     ) -> bool:
         await _at(BEFORE_SETTLE)
         return await super().settle(payout, event, holder=holder)

@@ -8,7 +8,7 @@ from manilla.payouts.delivered import DeliveredPayouts
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import PayoutStatus
 from manilla.providers.inbox import WebhookInbox
-from manilla.providers.port import EventKind, TransferState, TransferStatus, WebhookEvent
+from manilla.providers.port import TransferState, TransferStatus, WebhookEvent, WebhookSubject
 from manilla.transfers.events import event_of
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
 
@@ -23,7 +23,7 @@ async def test_a_webhook_of_a_left_rail_opens_a_case_although_the_payout_is_bein
     await routed.simulator.run_jobs()
     payout, db = await routed.payer.payout(trx_id), routed.services.db
     assert payout.provider == "providerb"
-    paid_too = WebhookEvent(EventKind.TRANSFER, trx_id, None, TransferStatus.DELIVERED)
+    paid_too = WebhookEvent(WebhookSubject.TRANSFER, trx_id, None, TransferStatus.DELIVERED)
     await WebhookInbox(db).store("providera", paid_too, b"{}")
     event = event_of(TransferState(TransferStatus.DELIVERED, payout.amount))
     if how == "alone" or not await DeliveredPayouts(db).complete(payout, event):

@@ -22,7 +22,7 @@ from manilla.platform import settings as platform
 from manilla.providers import wire
 from manilla.providers.port import Direction, Done, ResolvedAccount
 from manilla.transfers import conclusive, machine, sending
-from manilla.transfers.events import SettlementEvent, Source, TransferEvent
+from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.sending import PAYOUTS, TransferTable
 from tests.client import Site
 from tests.payouts.model import Killed
@@ -114,7 +114,7 @@ Scenario = Callable[[Scene], Awaitable[bool]]
 
 async def _ended_meanwhile(scene: Scene) -> bool:
     trx_id, stalled = await scene.rejected()
-    event = SettlementEvent(TransferEvent.FAILED, Source.STATUS_QUERY)
+    event = TransferResult(TransferEvent.FAILED, Source.STATUS_QUERY)
     await states.settle(scene.db, stalled.job.merchant_id, trx_id, event)
     # The status change has also ended the job. Restore the job, to simulate a broken fence.
     await scene.give_job_back(stalled)

@@ -13,7 +13,6 @@ from manilla.providers.port import (
     ChargeOrder,
     Claim,
     Done,
-    EventKind,
     Forged,
     KnownAs,
     RefundState,
@@ -24,6 +23,7 @@ from manilla.providers.port import (
     TransferStatus,
     Unknown,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers.flutterwave.conftest import adapter_of
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
@@ -95,7 +95,7 @@ async def test_a_transfer_is_delivered(each: Adapter, setup: SimulatorSetup) -> 
     _, headers, raw = await setup.webhook()
     claim = Claim(order.amount.amount, "NGN")
     assert each.read_webhook(headers, raw) == WebhookEvent(
-        EventKind.TRANSFER, order.reference, claim, TransferStatus.DELIVERED
+        WebhookSubject.TRANSFER, order.reference, claim, TransferStatus.DELIVERED
     )
     assert each.read_webhook({**headers, b"verif-hash": [b"x"]}, raw) == Forged()
 
@@ -196,7 +196,7 @@ async def test_a_payment_link_is_paid_and_refunded(each: Adapter, setup: Simulat
     _, headers, raw = await setup.webhook()
     claim = Claim(order.amount.amount, "NGN")
     assert each.read_webhook(headers, raw) == WebhookEvent(
-        EventKind.CHARGE, order.reference, claim, ReportedChargeStatus.PAID
+        WebhookSubject.CHARGE, order.reference, claim, ReportedChargeStatus.PAID
     )
     refund = msgspec.structs.replace(
         REFUND, reference=trx_ids.new(1), charge_reference=order.reference

@@ -9,12 +9,12 @@ import pytest
 from manilla.providers.port import (
     Adapter,
     Claim,
-    EventKind,
     Forged,
     ReportedChargeStatus,
     TransferStatus,
     Unreadable,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers.flutterwave.conftest import SECRET_HASH, Build
 from tests.providers.flutterwave.fixtures import CHARGE, TRANSFER
@@ -38,7 +38,7 @@ def body(event: str, data: Any) -> bytes:
 def test_charges(flutterwave: Adapter, word: str, status: ReportedChargeStatus | None) -> None:
     raw = body("charge.completed", {**CHARGE, "status": word})
     assert flutterwave.read_webhook(SIGNED, raw) == WebhookEvent(
-        EventKind.CHARGE, "TXN0-1", Claim(Decimal("1015.5"), "NGN"), status
+        WebhookSubject.CHARGE, "TXN0-1", Claim(Decimal("1015.5"), "NGN"), status
     )
 
 
@@ -56,7 +56,7 @@ def test_charges(flutterwave: Adapter, word: str, status: ReportedChargeStatus |
 def test_transfers(flutterwave: Adapter, word: str, status: TransferStatus | None) -> None:
     raw = body("transfer.completed", {**TRANSFER, "status": word})
     assert flutterwave.read_webhook(SIGNED, raw) == WebhookEvent(
-        EventKind.TRANSFER, "TXN1", Claim(Decimal("5000.5"), "NGN"), status
+        WebhookSubject.TRANSFER, "TXN1", Claim(Decimal("5000.5"), "NGN"), status
     )
 
 

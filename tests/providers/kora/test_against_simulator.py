@@ -13,7 +13,6 @@ from manilla.providers.port import (
     ChargeState,
     Claim,
     Done,
-    EventKind,
     Forged,
     RefundOrder,
     RefundState,
@@ -26,6 +25,7 @@ from manilla.providers.port import (
     TransferStatus,
     Unknown,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers import samples
 from tests.providers.adapters import Adapters
@@ -94,7 +94,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     assert isinstance(await kora.send(order), Unknown)  # a duplicate
     _, headers, raw = await setup.webhook()
     event = WebhookEvent(
-        *(EventKind.TRANSFER, order.reference, Claim(order.amount.amount, "NGN")),
+        *(WebhookSubject.TRANSFER, order.reference, Claim(order.amount.amount, "NGN")),
         TransferStatus.DELIVERED,
     )
     assert kora.read_webhook(headers, raw) == event
@@ -150,7 +150,7 @@ async def test_a_hosted_charge_is_paid_and_refunded(
     assert paid.fee is not None
     _, headers, raw = await setup.webhook()
     assert kora.read_webhook(headers, raw) == WebhookEvent(
-        *(EventKind.CHARGE, order.reference, Claim(order.amount.amount, "NGN")),
+        *(WebhookSubject.CHARGE, order.reference, Claim(order.amount.amount, "NGN")),
         ReportedChargeStatus.PAID,
     )
     await _refund(kora, order)

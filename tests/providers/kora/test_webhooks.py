@@ -12,13 +12,13 @@ import structlog
 from manilla.providers.port import (
     Adapter,
     Claim,
-    EventKind,
     Forged,
     ReportedChargeStatus,
     ReportedRefundStatus,
     TransferStatus,
     Unreadable,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers.kora.samples import KORA_REFERENCE, REFERENCE, TRX_ID
 
@@ -52,7 +52,7 @@ def transfer(**fields: Any) -> dict[str, Any]:
 def test_the_signature_of_the_documented_example(kora: Adapter) -> None:
     raw = f'{{"event":"transfer.success","data":{VECTOR_DATA}}}'.encode()
     event = WebhookEvent(
-        *(EventKind.TRANSFER, "Z78EYMAUBQ5", Claim(Decimal("150.99"), "NGN")),
+        *(WebhookSubject.TRANSFER, "Z78EYMAUBQ5", Claim(Decimal("150.99"), "NGN")),
         TransferStatus.DELIVERED,
     )
     assert kora.read_webhook({HEADER: [VECTOR_SIGNATURE]}, raw) == event
@@ -66,16 +66,16 @@ def test_the_signature_of_the_documented_example(kora: Adapter) -> None:
 @pytest.mark.parametrize(
     ("event", "kind", "status"),
     [
-        ("charge.success", EventKind.CHARGE, ReportedChargeStatus.PAID),
-        ("charge.failed", EventKind.CHARGE, ReportedChargeStatus.FAILED),
-        ("transfer.success", EventKind.TRANSFER, TransferStatus.DELIVERED),
-        ("transfer.failed", EventKind.TRANSFER, TransferStatus.FAILED),
-        ("transfer.reversed", EventKind.TRANSFER, TransferStatus.RETURNED),
-        ("refund.success", EventKind.REFUND, ReportedRefundStatus.PAID),
-        ("refund.failed", EventKind.REFUND, ReportedRefundStatus.FAILED),
+        ("charge.success", WebhookSubject.CHARGE, ReportedChargeStatus.PAID),
+        ("charge.failed", WebhookSubject.CHARGE, ReportedChargeStatus.FAILED),
+        ("transfer.success", WebhookSubject.TRANSFER, TransferStatus.DELIVERED),
+        ("transfer.failed", WebhookSubject.TRANSFER, TransferStatus.FAILED),
+        ("transfer.reversed", WebhookSubject.TRANSFER, TransferStatus.RETURNED),
+        ("refund.success", WebhookSubject.REFUND, ReportedRefundStatus.PAID),
+        ("refund.failed", WebhookSubject.REFUND, ReportedRefundStatus.FAILED),
     ],
 )
-def test_each_event(kora: Adapter, event: str, kind: EventKind, status: Any) -> None:
+def test_each_event(kora: Adapter, event: str, kind: WebhookSubject, status: Any) -> None:
     data = transfer(status=event.partition(".")[2], amount="1015.50")
     claim = Claim(Decimal("1015.50"), "NGN")
     assert kora.read_webhook(*signed(event, data)) == WebhookEvent(kind, TRX_ID, claim, status)
@@ -126,7 +126,7 @@ def test_a_refund_is_found_by_its_own_reference(kora: Adapter) -> None:
     data = transfer(payment_reference=REFERENCE)
     read = kora.read_webhook(*signed("refund.success", data))
     assert isinstance(read, WebhookEvent)
-    assert (read.kind, read.reference) == (EventKind.REFUND, TRX_ID)
+    assert (read.kind, read.reference) == (WebhookSubject.REFUND, TRX_ID)
 
 
 def test_the_signed_bytes_are_those_received(kora: Adapter) -> None:

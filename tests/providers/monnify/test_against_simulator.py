@@ -21,7 +21,6 @@ from manilla.providers.port import (
     ChargeOrder,
     Claim,
     Done,
-    EventKind,
     Forged,
     RefundState,
     RefusalCode,
@@ -33,6 +32,7 @@ from manilla.providers.port import (
     Unknown,
     Unreadable,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers.monnify.conftest import build
 from tests.providers.samples import CHARGE, REFUND
@@ -90,7 +90,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     event = each.read_webhook(headers, raw)
     assert isinstance(event, WebhookEvent)
     assert event == WebhookEvent(
-        *(EventKind.TRANSFER, order.reference, _claim(order), TransferStatus.DELIVERED),
+        *(WebhookSubject.TRANSFER, order.reference, _claim(order), TransferStatus.DELIVERED),
         event.session_id,
     )
     assert event.session_id is not None
@@ -186,7 +186,7 @@ async def test_a_hosted_charge_is_paid(each: Monnify, setup: SimulatorSetup) -> 
     _, headers, raw = await setup.webhook()
     read = each.read_webhook(headers, raw)
     assert read == WebhookEvent(
-        *(EventKind.CHARGE, order.reference, _claim(order), ReportedChargeStatus.PAID)
+        *(WebhookSubject.CHARGE, order.reference, _claim(order), ReportedChargeStatus.PAID)
     )
     missing = await each.charge_state("TXN404-1")
     assert isinstance(missing, Done)
@@ -220,7 +220,7 @@ async def test_a_rejected_payment_leaves_the_charge_open(
     async with setup.session.post(url, json={"amount": 10}) as reply:
         assert reply.status == 409
     _, headers, raw = await setup.webhook()
-    assert each.read_webhook(headers, raw) == WebhookEvent(EventKind.CHARGE, order.reference)
+    assert each.read_webhook(headers, raw) == WebhookEvent(WebhookSubject.CHARGE, order.reference)
     state = await each.charge_state(order.reference)
     assert isinstance(state, Done)
     assert state.value.status is ReportedChargeStatus.PENDING
@@ -256,7 +256,9 @@ async def test_a_refund(each: Monnify, setup: SimulatorSetup, says_early: bool) 
     assert isinstance(await each.refund(order), Unknown)  # a duplicate
     events = [each.read_webhook(*(await setup.webhook())[1:]) for _ in range(2)]
     claim = Claim(order.amount.amount, None)
-    refunded = WebhookEvent(*(EventKind.REFUND, order.reference, claim, ReportedRefundStatus.PAID))
+    refunded = WebhookEvent(
+        *(WebhookSubject.REFUND, order.reference, claim, ReportedRefundStatus.PAID)
+    )
     assert refunded in events
 
 

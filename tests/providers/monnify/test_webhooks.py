@@ -13,7 +13,6 @@ from manilla.kit.http_client.client import HttpClient
 from manilla.providers.kinds.monnify.adapter import Monnify
 from manilla.providers.port import (
     Claim,
-    EventKind,
     Forged,
     ReportedChargeStatus,
     ReportedRefundStatus,
@@ -21,6 +20,7 @@ from manilla.providers.port import (
     Unreadable,
     Webhook,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers.monnify.conftest import build
 from tests.providers.monnify.samples import DOCUMENTED_EVENTS
@@ -50,7 +50,7 @@ def test_the_published_signature(client: HttpClient) -> None:
     signature = _signature(VECTOR_BODY, VECTOR_KEY)
     assert (signature[:8].decode(), signature[-8:].decode()) == VECTOR_ENDS
     assert adapter.read_webhook({b"monnify-signature": [signature]}, VECTOR_BODY) == WebhookEvent(
-        EventKind.CHARGE,
+        WebhookSubject.CHARGE,
         "0.01462001097368737",
         Claim(Decimal(78000), "NGN"),
         ReportedChargeStatus.PAID,
@@ -88,10 +88,10 @@ def test_the_sandbox_signs_nothing_and_settles_nothing(
     assert isinstance(signed, WebhookEvent)
 
 
-CHARGE = (EventKind.CHARGE, "TXN0-1")
-TRANSFER = (EventKind.TRANSFER, "TXN1", Claim(Decimal("5000.5"), "NGN"))
+CHARGE = (WebhookSubject.CHARGE, "TXN0-1")
+TRANSFER = (WebhookSubject.TRANSFER, "TXN1", Claim(Decimal("5000.5"), "NGN"))
 SESSION = "090405261115032336726272971260"
-REFUND = (EventKind.REFUND, "TXN9", Claim(Decimal("1015.50"), None))
+REFUND = (WebhookSubject.REFUND, "TXN9", Claim(Decimal("1015.50"), None))
 
 
 @pytest.mark.parametrize(

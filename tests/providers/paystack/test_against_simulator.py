@@ -17,7 +17,6 @@ from manilla.providers.port import (
     ChargeState,
     Claim,
     Done,
-    EventKind,
     Forged,
     KnownAs,
     RefundOrder,
@@ -33,6 +32,7 @@ from manilla.providers.port import (
     Unreadable,
     Webhook,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers import samples
 from tests.providers.adapters import Adapters
@@ -131,7 +131,7 @@ async def test_a_transfer_is_resolved_sent_and_delivered(
     assert after.value == before.value - order.amount - state.fee
     claim = Claim(order.amount.amount, "NGN")
     expected = WebhookEvent(
-        *(EventKind.TRANSFER, order.reference.upper(), claim, TransferStatus.DELIVERED)
+        *(WebhookSubject.TRANSFER, order.reference.upper(), claim, TransferStatus.DELIVERED)
     )
     assert await webhook(paystack, setup) == expected
     assert isinstance(await paystack.send(order), Unknown)  # The reference has been used before.
@@ -204,7 +204,9 @@ async def test_a_hosted_charge_is_paid(paystack: Adapter, setup: SimulatorSetup)
     assert paid.fee is not None
     assert paid.fee.minor > 0
     claim = Claim(order.amount.amount, "NGN")
-    expected = WebhookEvent(*(EventKind.CHARGE, order.reference, claim, ReportedChargeStatus.PAID))
+    expected = WebhookEvent(
+        *(WebhookSubject.CHARGE, order.reference, claim, ReportedChargeStatus.PAID)
+    )
     assert await webhook(paystack, setup) == expected
     # The reference has been used before.
     assert isinstance(await paystack.create_checkout(order), Unknown)
@@ -261,7 +263,7 @@ async def test_a_refund_is_paid(paystack: Adapter, setup: SimulatorSetup) -> Non
     order = refund_order(charge)
     created = await refund(paystack, order)
     assert created.amount == order.amount
-    event = WebhookEvent(EventKind.CHARGE_REFUNDS, charge.reference)
+    event = WebhookEvent(WebhookSubject.CHARGE_REFUNDS, charge.reference)
     assert await webhook(paystack, setup) == event
     for how in (known(order, created.provider_reference), known(order)):
         answer = await paystack.refund_state(order.reference, how)

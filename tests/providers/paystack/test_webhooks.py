@@ -11,13 +11,13 @@ import pytest
 from manilla.providers.port import (
     Adapter,
     Claim,
-    EventKind,
     Forged,
     ReportedChargeStatus,
     TransferStatus,
     Unreadable,
     Webhook,
     WebhookEvent,
+    WebhookSubject,
 )
 from tests.providers.paystack.paystack_server import TRX_ID, example
 
@@ -41,7 +41,7 @@ def read(paystack: Adapter, document: Any) -> Webhook:
 
 
 def test_a_known_signature(paystack: Adapter) -> None:
-    expected = WebhookEvent(EventKind.TRANSFER, "TXN1", claims_status=TransferStatus.DELIVERED)
+    expected = WebhookEvent(WebhookSubject.TRANSFER, "TXN1", claims_status=TransferStatus.DELIVERED)
     assert paystack.read_webhook({HEADER: [VECTOR]}, VECTOR_BODY) == expected
     assert paystack.read_webhook({HEADER: [VECTOR.upper()]}, VECTOR_BODY) == expected
 
@@ -71,7 +71,7 @@ def test_other_bytes_are_forged(paystack: Adapter, raw: bytes) -> None:
 
 def test_a_paid_charge(paystack: Adapter) -> None:
     claim = Claim(Decimal("1015.50"), "NGN")
-    expected = WebhookEvent(EventKind.CHARGE, "TXN0-1", claim, ReportedChargeStatus.PAID)
+    expected = WebhookEvent(WebhookSubject.CHARGE, "TXN0-1", claim, ReportedChargeStatus.PAID)
     assert read(paystack, example("webhook_charge")) == expected
     # The customer's payment includes the fee, but the webhook reports the requested amount.
     with_fees = example("webhook_charge_with_fees_of_the_customer", "derived")
@@ -111,12 +111,12 @@ def test_other_amounts_are_claims_too(paystack: Adapter) -> None:
 def test_a_transfer(paystack: Adapter, word: str, status: TransferStatus) -> None:
     document = example("webhook_transfer") | {"event": f"transfer.{word}"}
     claim = Claim(Decimal("5000.50"), "NGN")
-    assert read(paystack, document) == WebhookEvent(EventKind.TRANSFER, TRX_ID, claim, status)
+    assert read(paystack, document) == WebhookEvent(WebhookSubject.TRANSFER, TRX_ID, claim, status)
 
 
 @pytest.mark.parametrize("word", ["pending", "processing", "processed", "failed"])
 def test_a_refund_event_is_about_all_refunds_of_the_charge(paystack: Adapter, word: str) -> None:
-    expected = WebhookEvent(EventKind.CHARGE_REFUNDS, "TXN0-1")
+    expected = WebhookEvent(WebhookSubject.CHARGE_REFUNDS, "TXN0-1")
     for name in ("webhook_refund_pending", "webhook_refund_failed"):
         assert read(paystack, example(name) | {"event": f"refund.{word}"}) == expected
     assert read(paystack, example("webhook_refund_needs_attention", "derived")) == expected

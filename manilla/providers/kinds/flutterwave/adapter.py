@@ -173,13 +173,13 @@ class Flutterwave(BaseAdapter):
         if event == "charge.completed":
             reference = reading.text(data, "tx_ref")
             charge = answers.CHARGE_STATUSES.get(status)
-            return port.WebhookEvent(port.EventKind.CHARGE, reference, claim, charge)
+            return port.WebhookEvent(port.WebhookSubject.CHARGE, reference, claim, charge)
         if event == "transfer.completed":
             reference = self._trx_id(reading.text(data, "reference"))
             transfer = answers.TRANSFER_STATUSES.get(status)
             if transfer is port.TransferStatus.PENDING:
                 transfer = None
-            return port.WebhookEvent(port.EventKind.TRANSFER, reference, claim, transfer)
+            return port.WebhookEvent(port.WebhookSubject.TRANSFER, reference, claim, transfer)
         raise Malformed("the event is not in the contract")
 
 

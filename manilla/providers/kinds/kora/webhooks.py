@@ -17,14 +17,17 @@ from manilla.providers.reading import Malformed
 log = structlog.get_logger(__name__)
 
 SIGNATURE = b"x-korapay-signature"
-EVENTS: dict[str, tuple[port.EventKind, port.ReportedStatus]] = {
-    "charge.success": (port.EventKind.CHARGE, port.ReportedChargeStatus.PAID),
-    "charge.failed": (port.EventKind.CHARGE, port.ReportedChargeStatus.FAILED),
-    "transfer.success": (port.EventKind.TRANSFER, port.TransferStatus.DELIVERED),
-    "transfer.failed": (port.EventKind.TRANSFER, port.TransferStatus.FAILED),
-    "transfer.reversed": (port.EventKind.TRANSFER, port.TransferStatus.RETURNED),  # not documented
-    "refund.success": (port.EventKind.REFUND, port.ReportedRefundStatus.PAID),
-    "refund.failed": (port.EventKind.REFUND, port.ReportedRefundStatus.FAILED),
+EVENTS: dict[str, tuple[port.WebhookSubject, port.ReportedStatus]] = {
+    "charge.success": (port.WebhookSubject.CHARGE, port.ReportedChargeStatus.PAID),
+    "charge.failed": (port.WebhookSubject.CHARGE, port.ReportedChargeStatus.FAILED),
+    "transfer.success": (port.WebhookSubject.TRANSFER, port.TransferStatus.DELIVERED),
+    "transfer.failed": (port.WebhookSubject.TRANSFER, port.TransferStatus.FAILED),
+    "transfer.reversed": (
+        port.WebhookSubject.TRANSFER,
+        port.TransferStatus.RETURNED,
+    ),  # not documented
+    "refund.success": (port.WebhookSubject.REFUND, port.ReportedRefundStatus.PAID),
+    "refund.failed": (port.WebhookSubject.REFUND, port.ReportedRefundStatus.FAILED),
 }
 
 
@@ -49,7 +52,7 @@ def _event(document: Any) -> port.WebhookEvent:
     if event not in EVENTS:
         raise Malformed("the event is not in the contract")
     kind, status = EVENTS[event]
-    is_charge = kind is port.EventKind.CHARGE
+    is_charge = kind is port.WebhookSubject.CHARGE
     reference = _charge_reference(data) if is_charge else reading.text(data, "reference")
     word = event.rpartition(".")[2]
     claims_status = status if data.get("status") in (None, word) else None

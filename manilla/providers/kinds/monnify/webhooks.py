@@ -12,26 +12,26 @@ UNSIGNED_IN_SANDBOX = port.Unreadable("Monnify's sandbox signs no webhooks; the 
 
 
 class Event(msgspec.Struct, frozen=True):
-    kind: port.EventKind
+    kind: port.WebhookSubject
     reference: str  # the name of the field with our reference
     amount: str | None  # the name of the amount field, or None if the event has no amount
     status: port.ReportedStatus | None
 
 
 def _transfer(status: port.TransferStatus) -> Event:
-    return Event(port.EventKind.TRANSFER, "reference", "amount", status)
+    return Event(port.WebhookSubject.TRANSFER, "reference", "amount", status)
 
 
 def _refund(status: port.ReportedRefundStatus) -> Event:
-    return Event(port.EventKind.REFUND, "refundReference", "refundAmount", status)
+    return Event(port.WebhookSubject.REFUND, "refundReference", "refundAmount", status)
 
 
 EVENTS = {
     "SUCCESSFUL_TRANSACTION": Event(
-        port.EventKind.CHARGE, "paymentReference", "amountPaid", port.ReportedChargeStatus.PAID
+        port.WebhookSubject.CHARGE, "paymentReference", "amountPaid", port.ReportedChargeStatus.PAID
     ),
     # Monnify returned a wrong amount to the customer, who can still pay the correct amount.
-    "REJECTED_PAYMENT": Event(port.EventKind.CHARGE, "paymentReference", None, None),
+    "REJECTED_PAYMENT": Event(port.WebhookSubject.CHARGE, "paymentReference", None, None),
     "SUCCESSFUL_DISBURSEMENT": _transfer(port.TransferStatus.DELIVERED),
     "FAILED_DISBURSEMENT": _transfer(port.TransferStatus.FAILED),
     "REVERSED_DISBURSEMENT": _transfer(port.TransferStatus.RETURNED),
@@ -60,6 +60,6 @@ def _event(document: Any) -> port.WebhookEvent:
         claim = reading.read_claim(
             {"amount": data.get(event.amount), "currency": data.get("currency")}
         )
-    is_transfer = event.kind is port.EventKind.TRANSFER
+    is_transfer = event.kind is port.WebhookSubject.TRANSFER
     session_id = reading.optional_text(data, "sessionId") if is_transfer else ""
     return port.WebhookEvent(event.kind, reference, claim, event.status, session_id or None)

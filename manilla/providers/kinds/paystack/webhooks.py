@@ -32,17 +32,22 @@ def _event(document: Any) -> port.WebhookEvent:
     if event == "charge.success":
         reference = reading.text(data, "reference")
         return port.WebhookEvent(
-            port.EventKind.CHARGE, reference, _charge_claim(data), port.ReportedChargeStatus.PAID
+            port.WebhookSubject.CHARGE,
+            reference,
+            _charge_claim(data),
+            port.ReportedChargeStatus.PAID,
         )
     if event in TRANSFER_EVENTS:
         # The reference was sent to Paystack in lower case.
         reference = reading.text(data, "reference").upper()
         claim = reading.read_claim(data, in_minor_units=True)
-        return port.WebhookEvent(port.EventKind.TRANSFER, reference, claim, TRANSFER_EVENTS[event])
+        return port.WebhookEvent(
+            port.WebhookSubject.TRANSFER, reference, claim, TRANSFER_EVENTS[event]
+        )
     if event in REFUND_EVENTS:
         # These events identify only the charge, not the refund.
         return port.WebhookEvent(
-            port.EventKind.CHARGE_REFUNDS, reading.text(data, "transaction_reference")
+            port.WebhookSubject.CHARGE_REFUNDS, reading.text(data, "transaction_reference")
         )
     raise Malformed(f"the event {event} is not used")
 
