@@ -46,10 +46,10 @@ from manilla.transfers.events import (
 from manilla.transfers.machine import (
     HELD_SECONDS,
     ON_HOLD,
-    Completed,
-    Decided,
-    Ended,
+    AlreadyApplied,
+    ApplyResult,
     NoStatusQuery,
+    NothingToDo,
     ProviderAccepted,
     Step,
     TransferMachine,
@@ -166,11 +166,11 @@ class PayoutTasks:
                 return RunEnd.PUT_OFF
             case WillNotPay(answer):
                 return await self._after_rejection(payout, answer, job)
-            case Decided(event):
+            case ApplyResult(event):
                 return await self._decide(payout, event)
-            case Completed():
+            case AlreadyApplied():
                 return RunEnd.DELETED
-            case Ended():
+            case NothingToDo():
                 await states.report_contradicting_webhooks(self._db, payout)
             case NoStatusQuery(detail):
                 await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)

@@ -30,9 +30,9 @@ from manilla.transfers.events import (
     rejection,
 )
 from manilla.transfers.machine import (
-    Decided,
-    Ended,
+    ApplyResult,
     NoStatusQuery,
+    NothingToDo,
     ProviderAccepted,
     Step,
     TransferMachine,
@@ -89,10 +89,10 @@ class RefundTasks:
                 return SCHEDULE.first_seconds
             case WillNotPay(answer):
                 return await self._after_rejection(refund, answer, job)
-            case Decided(event):
+            case ApplyResult(event):
                 is_settled = await self._settle(refund, event)
                 return self.machine.after_settle(refund, is_settled=is_settled)
-            case Ended():
+            case NothingToDo():
                 await states.report_contradicting_webhook(self._db, refund)
                 return _watch_seconds(refund)
             case NoStatusQuery(detail):

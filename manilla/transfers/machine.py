@@ -83,17 +83,17 @@ class WillNotPay(msgspec.Struct, frozen=True):
     answer: Refused | Unknown
 
 
-class Decided(msgspec.Struct, frozen=True):
+class ApplyResult(msgspec.Struct, frozen=True):
     """The provider reported a final status."""
 
     event: TransferResult
 
 
-class Completed(msgspec.Struct, frozen=True):
+class AlreadyApplied(msgspec.Struct, frozen=True):
     """The provider reported that it has paid, and the transfer and its job have ended."""
 
 
-class Ended(msgspec.Struct, frozen=True):
+class NothingToDo(msgspec.Struct, frozen=True):
     """The transfer had ended before the query, and the provider reports no final status."""
 
 
@@ -116,7 +116,15 @@ class TransferTask(msgspec.Struct, frozen=True):
         return Mark(self.job, sent.sent_at, sent.provider, reference, sent.destination)
 
 
-Step = Wait | ProviderAccepted | WillNotPay | Decided | Completed | Ended | NoStatusQuery
+Step = (
+    Wait
+    | ProviderAccepted
+    | WillNotPay
+    | ApplyResult
+    | AlreadyApplied
+    | NothingToDo
+    | NoStatusQuery
+)
 # Completes an open transfer that the provider has paid. Returns False, and changes nothing, if the
 # transfer has changed, or if a signed webhook contradicts the delivery.
 Complete = Callable[[Any, TransferResult], Awaitable[bool]]
@@ -306,13 +314,13 @@ class TransferMachine:
     async def _read(self, transfer: Transfer, answer: ProviderAnswer) -> Step:
         """Interprets the provider's response, unless a recent signed webhook contradicts it."""
         if isinstance(answer, Done) and await self._is_completed(transfer, answer.value):
-            return Completed()
+            return AlreadyApplied()
         wait_seconds = await self._report_disagreement(transfer)
         match answer:
             case Done(state) if state.status in EVENTS:
                 return Wait(wait_seconds) if wait_seconds else await self._decide(transfer, state)
             case Done() if not transfer.is_open:
-                return Ended()
+                return NothingToDo()
             case Done(state):
                 await reports.report_needed_action(self._db, transfer, state)
         return self.wait(transfer, answer)
@@ -337,7 +345,7 @@ class TransferMachine:
     async def _decide(self, transfer: Transfer, state: ProviderState) -> Step:
         if await reports.report_other_amount(self._db, transfer, state.amount):
             return Wait(self._schedule.last_seconds if transfer.is_open else None)
-        return Decided(event_of(state))
+        return ApplyResult(event_of(state))
 
     def wait(self, transfer: Transfer, answer: ProviderAnswer, at_least_seconds: float = 0) -> Wait:
         """Returns the time until the next status query. The transfer stays open.
