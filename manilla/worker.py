@@ -67,7 +67,7 @@ class PeriodicTask(msgspec.Struct, frozen=True):
 
 
 def periodic_tasks(services: Services) -> list[PeriodicTask]:
-    db, kinds = services.db, works(services).keys()
+    db, kinds = services.db, job_handlers(services).keys()
     # These tasks are skipped in development mode: simulated balances do not match the ledger.
     reconciliation = _reconciliation(services)
     production = [
@@ -139,11 +139,11 @@ async def _measure_backlog(services: Services) -> None:
     metrics.notifications_oldest_seconds.set(backlog.oldest_seconds)
 
 
-def works(services: Services) -> dict[str, Work]:
+def job_handlers(services: Services) -> dict[str, Work]:
     """Returns the handlers of all job types except notification deliveries."""
     return {
-        **PaymentTasks(services.db, services.charges).works(),
-        **RefundTasks(services.db, services.rails, services.claims).works(),
+        **PaymentTasks(services.db, services.charges).job_handlers(),
+        **RefundTasks(services.db, services.rails, services.claims).job_handlers(),
         **PayoutTasks(
             services.db,
             services.platform,
@@ -153,23 +153,25 @@ def works(services: Services) -> dict[str, Work]:
             services.claims,
             services.delivered,
             services.base_url,
-        ).works(),
-        **ResetTasks(services.db, services.keyring).works(),
+        ).job_handlers(),
+        **ResetTasks(services.db, services.keyring).job_handlers(),
         **MailDelivery(
             services.db,
             services.letters,
             services.mail_transport,
             is_development=services.is_development,
             attach={MailKind.SETTLEMENT_SENT: partial(statement.attach, services.db)},
-        ).works(),
-        **_reconciliation(services).works(),
-        **_statements(services).works(),
+        ).job_handlers(),
+        **_reconciliation(services).job_handlers(),
+        **_statements(services).job_handlers(),
         **BulkPayoutTasks(
             services.db, services.directory, services.methods, services.payouts
-        ).works(),
-        **NameTasks(services.db, services.directory, services.methods, services.previews).works(),
-        **services.settling.works(),
-        **ResendTasks(services.db).works(),
+        ).job_handlers(),
+        **NameTasks(
+            services.db, services.directory, services.methods, services.previews
+        ).job_handlers(),
+        **services.settling.job_handlers(),
+        **ResendTasks(services.db).job_handlers(),
     }
 
 
@@ -213,9 +215,9 @@ async def run(
         ipn = IpnDestination(services.db, services.directory)
         endpoints = EndpointDestination(services.db, services.keyring)
         kinds = {
-            **works(services),
-            **NotificationDelivery(ipn, client).works(),
-            **NotificationDelivery(endpoints, client).works(),
+            **job_handlers(services),
+            **NotificationDelivery(ipn, client).job_handlers(),
+            **NotificationDelivery(endpoints, client).job_handlers(),
         }
         if tracing.is_on():
             kinds = {kind: _traced(services.db, work) for kind, work in kinds.items()}

@@ -84,7 +84,7 @@ async def two_workers(services: Services, settings: Settings) -> AsyncIterator[N
     stop = asyncio.Event()
     async with open_services(settings, name="second worker", connections=5) as second:
         running = [
-            asyncio.create_task(Runner(each.db, worker.works(each)).run(stop))
+            asyncio.create_task(Runner(each.db, worker.job_handlers(each)).run(stop))
             for each in (services, second)
         ]
         try:

@@ -82,7 +82,7 @@ class ProviderSimulator:
 
     async def run_jobs(self) -> None:
         """Runs all due jobs, including the jobs that become due as a result."""
-        works = worker.works(self.services)
+        works = worker.job_handlers(self.services)
         while claimed := await claims.claim(self.services.db, dict.fromkeys(works, 50)):
             runner = Runner(self.services.db, works)
             await asyncio.gather(*(runner._do(job) for job in claimed))

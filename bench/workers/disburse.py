@@ -27,7 +27,7 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
         services.claims,
         services.delivered,
         services.base_url,
-    ).works()
+    ).job_handlers()
 
 
 def is_sent(next_run: NextRun) -> bool:

@@ -20,7 +20,7 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
         is_public_only=False, connections=delivery.CONCURRENCY
     ) as client:
         destination = EndpointDestination(services.db, services.keyring)
-        yield NotificationDelivery(destination, client).works()
+        yield NotificationDelivery(destination, client).job_handlers()
 
 
 def is_delivered(next_run: NextRun) -> bool:

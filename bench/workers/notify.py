@@ -20,7 +20,9 @@ async def opened(services: Services) -> AsyncIterator[dict[str, Work]]:
     async with delivery.open_client(
         is_public_only=False, connections=delivery.CONCURRENCY
     ) as client:
-        yield NotificationDelivery(IpnDestination(services.db, services.directory), client).works()
+        yield NotificationDelivery(
+            IpnDestination(services.db, services.directory), client
+        ).job_handlers()
 
 
 def is_delivered(next_run: NextRun) -> bool:

@@ -35,7 +35,7 @@ class NameTasks:
         self._catalogue = catalogue
         self._previews = previews
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {CHECK: Work(self.advance, concurrency=CONCURRENCY, is_fair=True)}
 
     async def advance(self, job: Job) -> float | None:

@@ -55,7 +55,7 @@ class BulkPayoutTasks:
         self._catalogue = catalogue
         self._initiation = initiation
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {batches.PAY: Work(self.advance, concurrency=CONCURRENCY, is_fair=True)}
 
     async def advance(self, job: Job) -> float | None:

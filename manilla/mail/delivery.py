@@ -46,7 +46,7 @@ class MailDelivery:
         self._is_development = is_development
         self._attach = attach
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {
             JobKind.MAIL: Work(self.deliver, concurrency=CONCURRENCY),
             JobKind.RECEIPT_MAIL: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True),

@@ -77,7 +77,7 @@ class NotificationDelivery(Generic[Due]):
             destination.record, delay_seconds=RESULT_DELAY_SECONDS
         )
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {self._destination.kind: Work(self.deliver, concurrency=CONCURRENCY, is_fair=True)}
 
     async def deliver(self, job: Job) -> NextRun:

@@ -43,7 +43,7 @@ class PaymentTasks:
         self._find: Batcher[Job, Charge | None] = Batcher(partial(store.charges_of, db))
         self._results: Batcher[tuple[Job, str], None] = Batcher(partial(save_results, db))
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {
             COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, concurrency=16),
             EXPIRE: Work(self.expire, concurrency=16),

@@ -103,7 +103,7 @@ class PayoutTasks:
             *(db, rails, claims, PAYOUTS, SCHEDULE, CONCURRENCY, Direction.PAY_OUT), self.complete
         )
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {
             SEND: Work(self.advance, concurrency=CONCURRENCY, is_fair=True),
             COMPLETE_IN_SANDBOX: Work(self.complete_in_sandbox, concurrency=16),

@@ -24,7 +24,7 @@ class ResetTasks:
         self._db = db
         self._keyring = keyring
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {JobKind.RESET: Work(self.write, concurrency=4)}
 
     async def write(self, job: Job) -> None:

@@ -37,7 +37,7 @@ class BalanceTasks:
         self._rails = rails
         self._patient = patient
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {RECONCILE: Work(self.compare, concurrency=CONCURRENCY)}
 
     async def schedule(self) -> None:

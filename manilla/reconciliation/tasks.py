@@ -32,7 +32,7 @@ class StatementTasks:
         self._rails = rails
         self._patient = patient
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {
             STATEMENT: Work(self.import_day, concurrency=CONCURRENCY),
             COMPARISON: Work(self.compare_again, concurrency=CONCURRENCY),

@@ -57,7 +57,7 @@ class RefundTasks:
         self._db = db
         self.machine = TransferMachine(db, rails, claims, REFUNDS, SCHEDULE, CONCURRENCY)
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {
             SEND: Work(self.advance, concurrency=CONCURRENCY),
             JobKind.RETURN: Work(self.start_return, concurrency=8),

@@ -84,7 +84,7 @@ class Settling:
         self._previews = previews
         self._initiation = initiation
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {JobKind.SETTLE: Work(self.advance, concurrency=CONCURRENCY)}
 
     async def settle_now(

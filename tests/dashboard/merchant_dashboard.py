@@ -37,7 +37,7 @@ class MerchantDashboard(msgspec.Struct, frozen=True):
     async def run_jobs(self) -> None:
         """Runs the jobs that the dashboard created for this merchant, even if they are not due."""
         db = self.services.db
-        works = {kind: worker.works(self.services)[kind] for kind in KINDS}
+        works = {kind: worker.job_handlers(self.services)[kind] for kind in KINDS}
         runner = Runner(db, works)
         seen: list[str] = []
         # A settlement that awaits approval always has a job, so stop when the jobs change nothing.

@@ -396,7 +396,7 @@ async def _deliver(
 ) -> None:
     claimed, _ = await claims.claim_fairly(services.db, DELIVER, 100, merchant_id - 1)
     mine = [job for job in claimed if job.merchant_id == merchant_id]
-    runner = Runner(services.db, delivering.works())
+    runner = Runner(services.db, delivering.job_handlers())
     await asyncio.gather(*(runner._do(job) for job in mine))
 
 

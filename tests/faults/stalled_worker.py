@@ -59,7 +59,7 @@ class StalledWorker:
             services.base_url,
         )
         tasks.machine._mark = cast(Any, _Mark(self, tasks.machine._mark))
-        self._runner = Runner(services.db, tasks.works())
+        self._runner = Runner(services.db, tasks.job_handlers())
         self._working: asyncio.Task[None] | None = None
         self.job: Job | None = None
 

@@ -12,7 +12,7 @@ from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.mail.transport import Transport
 from manilla.services import Services
-from manilla.worker import works as all_works
+from manilla.worker import job_handlers as all_works
 from tests.timeouts import TIMEOUT_SECONDS
 
 FAILED_PAYOUT = {

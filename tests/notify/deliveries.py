@@ -56,7 +56,7 @@ class Deliveries:
         return trx_id
 
     async def deliver(self) -> None:
-        db, works = self.services.db, self.delivery.works()
+        db, works = self.services.db, self.delivery.job_handlers()
         claimed, _ = await claims.claim_fairly(db, DELIVER, 100, self.merchant.new.id - 1)
         mine = [job for job in claimed if job.merchant_id == self.merchant.new.id]
         runner = Runner(db, works)

@@ -58,7 +58,7 @@ class EndpointMerchant:
         return await store.find(self.services.db, self.tenant, endpoint_id)
 
     async def deliver(self) -> None:
-        runner = Runner(self.services.db, self.delivery.works())
+        runner = Runner(self.services.db, self.delivery.job_handlers())
         claimed, _ = await claims.claim_fairly(
             self.services.db, JobKind.ENDPOINT, 100, self.merchant.new.id - 1
         )
@@ -66,7 +66,7 @@ class EndpointMerchant:
         await asyncio.gather(*(runner._do(job) for job in mine))
 
     async def resend(self) -> None:
-        works = ResendTasks(self.services.db).works()
+        works = ResendTasks(self.services.db).job_handlers()
         while claimed := await claims.claim(self.services.db, {JobKind.RESEND: 100}):
             for job in claimed:
                 await Runner(self.services.db, works)._do(job)

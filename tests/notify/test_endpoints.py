@@ -308,10 +308,10 @@ async def test_a_resend_that_is_requested_again_while_it_runs_runs_again(
     await deliveries.resend_since(db, endpoint, since)
     [job] = await claims.claim(db, {JobKind.RESEND: 100})
     await deliveries.resend_since(db, endpoint, since)
-    await Runner(db, tasks.works())._do(job)
+    await Runner(db, tasks.job_handlers())._do(job)
     [again] = await claims.claim(db, {JobKind.RESEND: 100})
     assert again.subject == job.subject
-    await Runner(db, tasks.works())._do(again)
+    await Runner(db, tasks.job_handlers())._do(again)
     assert await claims.claim(db, {JobKind.RESEND: 100}) == []
 
 

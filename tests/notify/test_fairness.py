@@ -60,7 +60,7 @@ async def _working(
     """Delivers notifications, and waits for all deliveries at the end."""
     stop = asyncio.Event()
     async with delivery.open_client(is_public_only=False, connections=200) as client:
-        works = NotificationDelivery(IpnDestination(db, services.directory), client).works()
+        works = NotificationDelivery(IpnDestination(db, services.directory), client).job_handlers()
         task = asyncio.create_task(Runner(db, works).run(stop))
         yield
         stop.set()

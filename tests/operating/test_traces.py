@@ -171,7 +171,7 @@ async def test_the_span_of_a_password_reset_does_not_contain_the_email_address(
 ) -> None:
     """The subject of this job is the address of the user, or of a stranger."""
     job = Job(0, JobKind.RESET, "dashboard:ada@example.com", attempts=1, failures=0, fence=0)
-    work = ResetTasks(services.db, services.keyring).works()[job.kind]
+    work = ResetTasks(services.db, services.keyring).job_handlers()[job.kind]
     with tracing.export("tests", collector.url):
         await worker._traced(services.db, work).handler(job)
     [span] = collector.spans

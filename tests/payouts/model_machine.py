@@ -51,7 +51,7 @@ class Stage:
         self.simulator = simulator
         self.books = books
         self.methods: dict[str, int] = {}
-        self.runner = Runner(services.db, worker.works(services))
+        self.runner = Runner(services.db, worker.job_handlers(services))
         self.numbers = itertools.count(1)
 
     async def open(self) -> "Stage":

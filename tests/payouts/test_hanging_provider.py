@@ -69,7 +69,7 @@ async def test_payouts_that_move_to_a_hanging_provider_do_not_delay_payouts_of_o
 async def _working(payer: PayoutMerchant, hanging: str) -> AsyncIterator[None]:
     """Runs a worker's payout jobs. Then ends the calls to the hanging provider."""
     stop = asyncio.Event()
-    works: dict[str, Work] = {SEND: worker.works(payer.services)[SEND]}
+    works: dict[str, Work] = {SEND: worker.job_handlers(payer.services)[SEND]}
     working = asyncio.create_task(Runner(payer.services.db, works).run(stop))
     try:
         yield

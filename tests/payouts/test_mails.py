@@ -89,7 +89,7 @@ async def test_a_worker_that_crashes_at_a_large_payout_causes_one_email(
     owner, db = await _member(payer, Role.OWNER), payer.services.db
     async with setting(payer.services, "large_payouts", "NGN:2000"):
         trx_id = await payer.pay_out(MANUAL, payout_amount=2000)
-    write = worker.works(payer.services)[JobKind.LARGE_PAYOUT].handler
+    write = worker.job_handlers(payer.services)[JobKind.LARGE_PAYOUT].handler
     # A worker claims the job and crashes before it writes the email.
     [lost] = await _claim(payer, trx_id)
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", trx_id)

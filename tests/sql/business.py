@@ -77,7 +77,7 @@ class Business:
         async with delivery.open_client(is_public_only=False, connections=1) as client:
             works = NotificationDelivery(
                 IpnDestination(self.db, self.payer.services.directory), client
-            ).works()
+            ).job_handlers()
             claimed, _ = await claim_fairly(self.db, "notify", 100, -1)
             for job in claimed:
                 await Runner(self.db, works)._do(job)
@@ -90,7 +90,7 @@ class Business:
     async def notify_endpoint(self) -> None:
         async with endpoint_worker(self.payer.services) as worker:
             claimed, _ = await claim_fairly(self.db, "endpoint", 100, -1)
-            runner = Runner(self.db, worker.works())
+            runner = Runner(self.db, worker.job_handlers())
             await asyncio.gather(*(runner._do(job) for job in claimed))
 
 

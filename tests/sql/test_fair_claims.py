@@ -21,7 +21,7 @@ async def _plan(db: Database, kind: str) -> str:
 async def test_a_fair_claim_uses_an_index_by_merchant(services: Services, owner: Database) -> None:
     db = services.db
     # The worker adds the deliveries of notifications to these kinds when it starts.
-    fair = [kind for kind, work in worker.works(services).items() if work.is_fair]
+    fair = [kind for kind, work in worker.job_handlers(services).items() if work.is_fair]
     assert set(fair) == {JobKind.TRANSFER, *SMALL}
     fair += [JobKind.NOTIFY, JobKind.ENDPOINT]
     await db.execute(

@@ -122,7 +122,7 @@ class ResendTasks:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def works(self) -> dict[str, Work]:
+    def job_handlers(self) -> dict[str, Work]:
         return {JobKind.RESEND: Work(self.resend, concurrency=RESEND_CONCURRENCY, is_fair=True)}
 
     async def resend(self, job: Job) -> NextRun:

@@ -100,7 +100,7 @@ def runner(services: Services) -> Runner:
     )
     machine = cast(Any, tasks.machine)
     machine._send = _StallingSend(machine._send)
-    return Runner(db, tasks.works())
+    return Runner(db, tasks.job_handlers())
 
 
 class StalledJob:

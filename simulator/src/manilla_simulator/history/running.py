@@ -79,7 +79,7 @@ class StoryRunner:
         self._control = control
         self._simulator_url = simulator_url
         self._merchant_ids = merchant_ids
-        self._works = worker.works(services)
+        self._works = worker.job_handlers(services)
 
     @singledispatchmethod
     async def run(self, story: Story) -> None:
