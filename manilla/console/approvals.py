@@ -24,7 +24,7 @@ from manilla.methods.method import Method, MethodKind
 from manilla.people.roles import Permission
 from manilla.platform import settings
 from manilla.providers import credentials
-from manilla.web import cells, lists, record_list
+from manilla.web import lists, record_list, table_cells
 from manilla.web.authentication import NotAllowed
 from manilla.web.display import badge, describe_changes, short_moment, shown_value, title
 from manilla.web.page_request import PageRequest
@@ -35,11 +35,11 @@ KINDS = sorted(str(kind.__struct_config__.tag) for kind in get_args(PlatformChan
 
 
 def _asked(_request: PageRequest, row: Approval) -> str:
-    return cells.text(row.asked_by.name)
+    return table_cells.text(row.asked_by.name)
 
 
 def _decided(_request: PageRequest, row: Approval) -> str:
-    return cells.text(row.decided_by and row.decided_by.name)
+    return table_cells.text(row.decided_by and row.decided_by.name)
 
 
 LIST = RecordList(
@@ -49,7 +49,9 @@ LIST = RecordList(
         time_column("Requested", "asked_at"),
         ListColumn("number", "Approval", lambda _, row: row.id),
         ListColumn("kind", "Type", lambda _, row: title(row.kind), is_default=False),
-        ListColumn("subject", "About", lambda _, row: cells.text(row.subject), place=Place.NAME),
+        ListColumn(
+            "subject", "About", lambda _, row: table_cells.text(row.subject), place=Place.NAME
+        ),
         ListColumn(
             "change", "Change", lambda _, row: _change(row), is_wide=True, place=Place.DETAIL
         ),
@@ -62,7 +64,7 @@ LIST = RecordList(
             place=Place.STATUS,
         ),
         ListColumn("decided", "Decided by", _decided),
-        ListColumn("decision", "Reason", lambda _, row: cells.text(row.decision)),
+        ListColumn("decision", "Reason", lambda _, row: table_cells.text(row.decision)),
         ListColumn(
             "ended",
             "Decided",
@@ -99,7 +101,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 def _change(row: Approval) -> str:
-    return cells.long_text(" · ".join(_in_words(row)))
+    return table_cells.long_text(" · ".join(_in_words(row)))
 
 
 async def _current_values(request: PageRequest, asked: Approval) -> dict[str, Any]:

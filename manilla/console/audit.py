@@ -14,7 +14,7 @@ from manilla.kit import deadline, time_limits
 from manilla.kit.errors import Unavailable
 from manilla.ledger import trx_ids
 from manilla.methods.method import MethodKind
-from manilla.web import cells, lists
+from manilla.web import lists, table_cells
 from manilla.web.display import describe_changes, shorten, title
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
@@ -29,7 +29,7 @@ COLUMNS = listing.FIELDS.select(
 
 
 def _change(request: PageRequest, row: AuditEntry) -> str:
-    return cells.long_text(" · ".join(describe_changes(row.detail, _currency(request, row))))
+    return table_cells.long_text(" · ".join(describe_changes(row.detail, _currency(request, row))))
 
 
 def _currency(request: PageRequest, row: AuditEntry) -> str:
@@ -53,7 +53,7 @@ _PAGES = {
 def _subject(request: PageRequest, row: AuditEntry) -> Markup:
     """Returns what was changed, such as `Payment TXN…`, with a link to its page if there is one."""
     kind, _, name = row.subject.partition(":")
-    shown = shorten(name) if trx_ids.merchant_of(name) is not None else cells.long_text(name)
+    shown = shorten(name) if trx_ids.merchant_of(name) is not None else table_cells.long_text(name)
     if kind in _PAGES:
         path = _PAGES[kind].format(quote(name, safe=""))
         shown = Markup('<a href="{}">{}</a>').format(request.at(path), shown)
@@ -71,7 +71,7 @@ LIST = RecordList(
         ListColumn(
             "by",
             "By",
-            lambda _, row: cells.text(row.actor_name),
+            lambda _, row: table_cells.text(row.actor_name),
             place=Place.ASIDE,
             is_whole=True,
         ),

@@ -26,7 +26,7 @@ from manilla.methods.method import MethodKind
 from manilla.people.roles import Permission
 from manilla.providers import status_query
 from manilla.resolutions import resolutions
-from manilla.web import cells, record_list
+from manilla.web import record_list, table_cells
 from manilla.web.display import badge
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
@@ -70,7 +70,7 @@ COLUMNS = listing.FIELDS.select(
 
 
 def _link(request: PageRequest, row: Case) -> Markup:
-    return cells.link(request, row.path, TITLES.get(row.kind, row.kind))
+    return table_cells.link(request, row.path, TITLES.get(row.kind, row.kind))
 
 
 def what_happened(case: Case) -> str:
@@ -89,11 +89,13 @@ LIST = RecordList(
             time_column("Opened", "opened_at"),
             ListColumn("case", "Case", _link, place=Place.NAME),
             ListColumn("number", "Number", lambda _, row: row.id, is_default=False),
-            ListColumn("reference", "Reference", lambda _, row: cells.identifier(row.reference)),
+            ListColumn(
+                "reference", "Reference", lambda _, row: table_cells.identifier(row.reference)
+            ),
             ListColumn(
                 "details",
                 "Details",
-                lambda _, row: cells.long_text(what_happened(row)),
+                lambda _, row: table_cells.long_text(what_happened(row)),
                 Place.DETAIL,
                 is_wide=True,
             ),

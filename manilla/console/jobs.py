@@ -11,7 +11,7 @@ from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJob, FailedJobFilter
 from manilla.people.roles import Permission
 from manilla.platform import work
-from manilla.web import cells, lists
+from manilla.web import lists, table_cells
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
@@ -24,8 +24,8 @@ COLUMNS = failed.FIELDS.select("merchant_id kind subject attempts failures parke
 
 def _subject(request: PageRequest, row: FailedJob) -> Markup | str:
     if row.kind not in PATHS:
-        return cells.text(row.subject)
-    return cells.link(request, PATHS[row.kind] + quote(row.subject), row.subject)
+        return table_cells.text(row.subject)
+    return table_cells.link(request, PATHS[row.kind] + quote(row.subject), row.subject)
 
 
 def _retry(request: PageRequest, row: FailedJob) -> Markup:
@@ -43,7 +43,7 @@ def _retry(request: PageRequest, row: FailedJob) -> Markup:
     return Markup(
         '<form method="post" action="{}">{}<button class="btn btn-sm">Retry'
         '<span class="visually-hidden">: {} {}</span></button></form>'
-    ).format(request.at("/jobs/retry"), hidden, row.kind, cells.text(row.subject))
+    ).format(request.at("/jobs/retry"), hidden, row.kind, table_cells.text(row.subject))
 
 
 LIST = RecordList(

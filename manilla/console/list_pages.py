@@ -16,7 +16,7 @@ from manilla.kit.listing.sorting import RecordFilter
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.merchants import roster
-from manilla.web import cells, record_list
+from manilla.web import record_list, table_cells
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
@@ -139,8 +139,8 @@ def _merchant(request: PageRequest, named: NamedRow) -> Markup | str:
     if not named.merchant_id:
         return "—"
     path, name = f"/merchants/{named.merchant_id}", named.merchant or str(named.merchant_id)
-    link = Markup('<a href="{}">{}</a>').format(request.at(path), cells.text(name))
-    return cells.beside(link, "Sandbox") if named.is_sandbox else link
+    link = Markup('<a href="{}">{}</a>').format(request.at(path), table_cells.text(name))
+    return table_cells.beside(link, "Sandbox") if named.is_sandbox else link
 
 
 def environment_filter() -> ListFilter:

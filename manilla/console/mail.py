@@ -8,7 +8,7 @@ from manilla.mail import listing, queries
 from manilla.mail.kinds import RULES, MailKind
 from manilla.mail.letter import MailContent
 from manilla.mail.listing import ListedMail, MailFilter, MailState
-from manilla.web import cells, lists, record_list
+from manilla.web import lists, record_list, table_cells
 from manilla.web.display import badge, title
 from manilla.web.page_request import NO_STORE, PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
@@ -27,7 +27,7 @@ FRAMED = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestor
 
 
 def _kind(request: PageRequest, row: ListedMail) -> Markup:
-    return cells.link(request, f"/mail/{row.id}", KINDS.get(row.kind, row.kind))
+    return table_cells.link(request, f"/mail/{row.id}", KINDS.get(row.kind, row.kind))
 
 
 def _state(_request: PageRequest, row: ListedMail) -> Markup:
@@ -41,13 +41,15 @@ LIST = RecordList(
         (
             time_column("Created", "created_at"),
             ListColumn("email", "Email", _kind, place=Place.NAME),
-            ListColumn("to", "To", lambda _, row: cells.text(row.recipient), place=Place.DETAIL),
+            ListColumn(
+                "to", "To", lambda _, row: table_cells.text(row.recipient), place=Place.DETAIL
+            ),
             ListColumn("state", "State", _state, place=Place.STATUS),
             ListColumn("attempts", "Attempts", lambda _, row: row.attempts, is_default=False),
             ListColumn(
                 "error",
                 "Last error",
-                lambda _, row: cells.long_text(row.last_error),
+                lambda _, row: table_cells.long_text(row.last_error),
                 is_wide=True,
                 place=Place.DETAIL,
             ),

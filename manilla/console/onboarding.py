@@ -9,7 +9,7 @@ from markupsafe import Markup
 from manilla.api import webhooks
 from manilla.kit import deadline
 from manilla.kit.db import Database
-from manilla.ledger.settlements import NOBODY
+from manilla.ledger.provider_funds import NOBODY
 from manilla.methods import catalogue
 from manilla.methods.method import Method
 from manilla.providers.kind import Credentials

@@ -26,7 +26,7 @@ from manilla.payouts import decisions, queue
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import DETAILS
 from manilla.payouts.queue import QueueFilter, Stuck, Waiting
-from manilla.web import cells, exports, money_story, record_list, timeline
+from manilla.web import exports, money_story, record_list, table_cells, timeline
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, BY_TIME, ListColumn, Place, RecordList, time_column
@@ -50,12 +50,12 @@ ON_HOLD_COLUMNS = queue.ON_HOLD_FIELDS.select(
 
 def _reference(request: PageRequest, row: Waiting | Stuck) -> Markup:
     payout = row.payout
-    return cells.link(request, f"/payouts/{payout.trx_id}", payout.ref_trx or payout.trx_id)
+    return table_cells.link(request, f"/payouts/{payout.trx_id}", payout.ref_trx or payout.trx_id)
 
 
 def _provider(request: PageRequest, row: Waiting | Stuck) -> str:
     provider = row.payout.provider or ""
-    return cells.text(titles(request).get(provider, provider))
+    return table_cells.text(titles(request).get(provider, provider))
 
 
 def _job(_request: PageRequest, row: Stuck) -> Markup | str:
@@ -67,7 +67,7 @@ def _case(request: PageRequest, row: Stuck) -> Markup | str:
     number = row.case_id
     if number is None:
         return "—"
-    return cells.link(request, case_path(row.payout.merchant_id, number), f"Case {number}")
+    return table_cells.link(request, case_path(row.payout.merchant_id, number), f"Case {number}")
 
 
 def _sent(_request: PageRequest, row: Stuck) -> str:
@@ -87,7 +87,7 @@ def _queue(*columns: ListColumn, is_sorted: bool = False) -> tuple[ListColumn, .
             ListColumn(
                 "trx_id",
                 "Transaction ID",
-                lambda _, row: cells.identifier(row.payout.trx_id),
+                lambda _, row: table_cells.identifier(row.payout.trx_id),
                 is_default=False,
             ),
             *columns,
@@ -116,12 +116,14 @@ MANUAL = RecordList(
     "manual_payouts",
     "payout",
     _queue(
-        ListColumn("to", "To", lambda _, row: cells.text(row.payout.account_name)),
-        ListColumn("account", "Account", lambda _, row: cells.text(row.payout.account_number)),
+        ListColumn("to", "To", lambda _, row: table_cells.text(row.payout.account_name)),
+        ListColumn(
+            "account", "Account", lambda _, row: table_cells.text(row.payout.account_number)
+        ),
         ListColumn(
             "bank",
             "Bank",
-            lambda request, row: cells.text(request.services.banks.name_of(row.payout)),
+            lambda request, row: table_cells.text(request.services.banks.name_of(row.payout)),
         ),
         HOLD,
         is_sorted=True,
@@ -147,7 +149,7 @@ STUCK = RecordList(
         ListColumn(
             "error",
             "Last error",
-            lambda _, row: cells.long_text(row.progress.last_error),
+            lambda _, row: table_cells.long_text(row.progress.last_error),
             is_wide=True,
             place=Place.DETAIL,
         ),

@@ -16,8 +16,8 @@ from manilla.kit import deadline, time_limits
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import DECIMALS, Money
-from manilla.ledger import settlements
-from manilla.ledger.settlements import SettlementKind
+from manilla.ledger import provider_funds
+from manilla.ledger.provider_funds import SettlementKind
 from manilla.payouts import figures
 from manilla.providers import connection_test, credentials
 from manilla.providers.accounts import BadAccount, UnknownProvider
@@ -185,9 +185,9 @@ async def settle(request: PageRequest) -> PageResponse:
             raise BadForm(errors={"currency": "Enter an ISO currency code, such as NGN."})
         kind = request.form.choice("kind", SettlementKind)
         amount = request.form.money("amount", currency)
-        note = request.form.required("note", at_most=settlements.NOTE_LENGTH_MAX)
+        note = request.form.required("note", at_most=provider_funds.NOTE_LENGTH_MAX)
         await request.confirm_identity()
-        settled = await settlements.settle(
+        settled = await provider_funds.settle(
             *(request.db, kind, provider, amount, note), request.form.required("once")
         )
     except Refusal as refusal:
@@ -220,7 +220,7 @@ async def _about(request: PageRequest, provider: str) -> dict[str, Any]:
         "bank_at": partial(request.services.banks.text_at, provider, is_sandbox=False),
         "books": None if books is None else Money(balances.CURRENCY, books.ledger),
         "settlements": SETTLEMENTS,
-        "once": settlements.new_id(),
+        "once": provider_funds.new_id(),
         "report": None,
     }
 

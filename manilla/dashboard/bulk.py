@@ -18,7 +18,7 @@ from manilla.kit.fields import plain
 from manilla.kit.money import Money
 from manilla.methods.method import Method
 from manilla.providers.port import Bank
-from manilla.web import cells, exports, lists
+from manilla.web import exports, lists, table_cells
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
@@ -44,7 +44,7 @@ STATES = {
 
 
 def _file(request: PageRequest, row: Batch) -> Markup:
-    return cells.link(request, f"~/payouts/bulk/{row.id}", row.file_name)
+    return table_cells.link(request, f"~/payouts/bulk/{row.id}", row.file_name)
 
 
 def _status(_request: PageRequest, row: Batch) -> Markup:
@@ -65,7 +65,7 @@ LIST = RecordList(
         ListColumn("file", "File", _file, place=Place.NAME),
         ListColumn("id", "Number", lambda _, row: row.id, is_default=False),
         ListColumn(
-            "by", "Uploaded by", lambda _, row: cells.text(row.uploaded_by), place=Place.ASIDE
+            "by", "Uploaded by", lambda _, row: table_cells.text(row.uploaded_by), place=Place.ASIDE
         ),
         ListColumn("status", "Status", _status, place=Place.STATUS),
         ListColumn("errors", "Errors", lambda _, row: row.faulty or "—", is_number=True),

@@ -24,7 +24,7 @@ from manilla.settlements.store import (
     SettlementFilter,
     SettlementState,
 )
-from manilla.web import cells, record_list
+from manilla.web import record_list, table_cells
 from manilla.web.columns import statement as wallet_statement
 from manilla.web.display import badge
 from manilla.web.forms import BadForm
@@ -70,11 +70,13 @@ def state_badge(settlement: Settlement) -> Markup:
 
 
 def _number(request: PageRequest, row: Settlement) -> Markup:
-    return cells.link(request, f"~/settlements/{row.id}", f"Statement {row.id}")
+    return table_cells.link(request, f"~/settlements/{row.id}", f"Statement {row.id}")
 
 
 def _payout(request: PageRequest, row: Settlement) -> Markup | str:
-    return cells.id_link(request, f"~/payouts/{row.trx_id}", row.trx_id) if row.trx_id else "—"
+    return (
+        table_cells.id_link(request, f"~/payouts/{row.trx_id}", row.trx_id) if row.trx_id else "—"
+    )
 
 
 LIST = RecordList(
@@ -85,7 +87,10 @@ LIST = RecordList(
         ListColumn("statement", "Statement", _number, place=Place.NAME),
         ListColumn("payout", "Payout", _payout),
         ListColumn(
-            "ordered", "Ordered by", lambda _, row: cells.text(row.ordered_by), place=Place.ASIDE
+            "ordered",
+            "Ordered by",
+            lambda _, row: table_cells.text(row.ordered_by),
+            place=Place.ASIDE,
         ),
         ListColumn(
             "state",
@@ -94,7 +99,9 @@ LIST = RecordList(
             sorts=(SortOrder.STATUS,),
             place=Place.STATUS,
         ),
-        ListColumn("remark", "Remark", lambda _, row: cells.text(row.remark), place=Place.DETAIL),
+        ListColumn(
+            "remark", "Remark", lambda _, row: table_cells.text(row.remark), place=Place.DETAIL
+        ),
         ListColumn(
             "amount",
             "Amount",

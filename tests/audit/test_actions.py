@@ -16,8 +16,8 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger import settlements
-from manilla.ledger.settlements import SettlementKind as Settlement
+from manilla.ledger import provider_funds
+from manilla.ledger.provider_funds import SettlementKind as Settlement
 from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
@@ -176,7 +176,7 @@ async def test_refunds_cases_settlements_and_notifications(
         )
         since = datetime.now(UTC) - timedelta(minutes=5)
         assert await redeliver.redeliver_failed(db, since, merchant.new.id) == [note]
-        await settlements.settle(
+        await provider_funds.settle(
             db, Settlement.TOP_UP, "providerb", Money.of("1000", "NGN"), "FT-9"
         )
     lines = [line for line in await of_merchant(db, merchant) if line.actor_name == "Ada"]

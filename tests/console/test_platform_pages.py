@@ -13,7 +13,7 @@ from playwright.async_api import Browser
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.kit.db import Database
-from manilla.ledger import settlements
+from manilla.ledger import provider_funds
 from manilla.methods import catalogue
 from manilla.methods.catalogue import MethodUpdate
 from manilla.methods.method import Method, MethodKind
@@ -171,7 +171,7 @@ async def test_a_settlement_form_sent_twice_posts_once(
     services: Services, visitor: SignedInUser
 ) -> None:
     at = "/providers/providerc/settle"
-    once = settlements.new_id()
+    once = provider_funds.new_id()
     fields = {"kind": "top_up", "amount": "1,250.50", "currency": "ngn", "note": "Bank 77"}
     first = await visitor.post(at, {**fields, "once": once})
     second = await visitor.post(at, {**fields, "once": once})
@@ -191,10 +191,10 @@ async def test_a_settlement_form_sent_twice_posts_once(
         {"note": " "},
         {"once": "TXN1"},
     ):
-        given = {**fields, "once": settlements.new_id(), **wrong}
+        given = {**fields, "once": provider_funds.new_id(), **wrong}
         refused = await visitor.post(at, given)
         assert refused.status in (400, 422), wrong
-    await visitor.post(at, {**fields, "kind": "settlement", "once": settlements.new_id()})
+    await visitor.post(at, {**fields, "kind": "settlement", "once": provider_funds.new_id()})
 
 
 @pytest.mark.usefixtures("tidy")

@@ -11,8 +11,8 @@ from manilla.kit import prometheus
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
-from manilla.ledger import settlements
-from manilla.ledger.settlements import BadSettlement, SettlementKind
+from manilla.ledger import provider_funds
+from manilla.ledger.provider_funds import BadSettlement, SettlementKind
 from manilla.people.roles import ConsoleRole
 from manilla.reconciliation import balances
 from manilla.reconciliation.balance_tasks import BalanceTasks
@@ -56,7 +56,9 @@ async def _balances_match(payer: PayoutMerchant, db: Database, owner: Database) 
         lacking = 100_000_000_00 - report.ledger.minor
         kind = SettlementKind.TOP_UP if lacking > 0 else SettlementKind.SETTLEMENT
         if lacking:
-            await settlements.settle(db, kind, report.provider, Money("NGN", abs(lacking)), "level")
+            await provider_funds.settle(
+                db, kind, report.provider, Money("NGN", abs(lacking)), "level"
+            )
     await owner.execute("DELETE FROM operator_case WHERE kind = 'clearing_differs'")
     await db.execute("UPDATE clearing_difference SET minor = 0, since = now()")
 
@@ -102,7 +104,7 @@ async def test_delivered_payouts_keep_balances_matching(
             await payer.check_until(trx_id, "completed")
     if rail == "b":
         for _ in range(2):
-            await settlements.settle(
+            await provider_funds.settle(
                 services.db, SettlementKind.FEE, "providerb", naira(FEES["b"]), "statement of May"
             )
     report = (await reports(services))[rail]
@@ -139,13 +141,15 @@ async def test_a_reversed_payout_keeps_balances_matching_with_its_fee(
     await payer.settle(rail, trx_id, "success")
     await payer.check_until(trx_id, "completed")
     if rail == "b":
-        await settlements.settle(db, SettlementKind.FEE, "providerb", naira(FEES["b"]), "statement")
+        await provider_funds.settle(
+            db, SettlementKind.FEE, "providerb", naira(FEES["b"]), "statement"
+        )
     await payer.settle(rail, trx_id, "reversed")
     found = (await confirmed(payer.services))[rail]
     assert (await payer.payout(trx_id)).status == "failed"
     if rail == "b":
         assert found.difference == naira(FEES["b"])
-        await settlements.settle(
+        await provider_funds.settle(
             db, SettlementKind.FEE_RETURNED, "providerb", naira(FEES["b"]), "statement"
         )
         await resolutions.resolve(
@@ -534,7 +538,9 @@ async def test_a_settlement_posts_the_given_amount(
     services: Services, kind: SettlementKind
 ) -> None:
     before = (await reports(services))["a"].ledger
-    settled = await settlements.settle(services.db, kind, "providera", naira("12.34"), "manually")
+    settled = await provider_funds.settle(
+        services.db, kind, "providera", naira("12.34"), "manually"
+    )
     assert (settled.kind, settled.amount) == (kind, naira("12.34"))
     moved = (await reports(services))["a"].ledger.minor - before.minor
     assert moved == (
@@ -545,10 +551,10 @@ async def test_a_settlement_posts_the_given_amount(
 @pytest.mark.parametrize("amount", ["0", "-0.01"])
 async def test_a_settlement_of_zero_is_rejected(db: Database, amount: str) -> None:
     with pytest.raises(BadSettlement, match="above zero"):
-        await settlements.settle(db, SettlementKind.TOP_UP, "providera", naira(amount), "x")
+        await provider_funds.settle(db, SettlementKind.TOP_UP, "providera", naira(amount), "x")
 
 
 @pytest.mark.parametrize("note", first_short(["", " ", "x" * 201, "a\nb"]))
 async def test_a_settlement_requires_a_reason(db: Database, note: str) -> None:
     with pytest.raises(BadSettlement, match="1 to 200 printable"):
-        await settlements.settle(db, SettlementKind.TOP_UP, "providera", naira("1"), note)
+        await provider_funds.settle(db, SettlementKind.TOP_UP, "providera", naira("1"), note)

@@ -3,8 +3,8 @@
 import msgspec
 
 from manilla.kit.money import Money
-from manilla.ledger import settlements
-from manilla.ledger.settlements import SettlementKind
+from manilla.ledger import provider_funds
+from manilla.ledger.provider_funds import SettlementKind
 from manilla.proofs import chain
 from manilla.providers import balances
 from manilla.refunds import decisions, initiate
@@ -53,7 +53,7 @@ class LedgerStory:
     async def top_up(self, amount: str) -> None:
         """Adds our own money to the balance at the provider, for fees and for funded wallets."""
         money = Money.of(amount, "NGN")
-        await settlements.settle(self.db, SettlementKind.TOP_UP, PROVIDER, money, "For fees")
+        await provider_funds.settle(self.db, SettlementKind.TOP_UP, PROVIDER, money, "For fees")
 
     async def take_payment(self) -> str:
         started = await self.shop.start(payment_amount=5000)

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from manilla.kit.money import Money
-from manilla.ledger import settlements
-from manilla.ledger.settlements import SettlementKind
+from manilla.ledger import provider_funds
+from manilla.ledger.provider_funds import SettlementKind
 from manilla.providers.checks import references
 from manilla.providers.port import LineKind, StatementLine
 from manilla.reconciliation import importing
@@ -147,7 +147,7 @@ async def test_a_fee_and_a_settlement_match_once_they_are_recorded(story: Provid
     assert len(await story.cases(trx_id)) == 2
     provider = story.kind.provider
     for kind, amount in ((SettlementKind.FEE, fee), (SettlementKind.SETTLEMENT, settled)):
-        await settlements.settle(story.db, kind, provider, amount, "from the statement")
+        await provider_funds.settle(story.db, kind, provider, amount, "from the statement")
     # The file contains all types of movements, so Monnify's settlement is compared too.
     await importing.import_file(story.db, provider, _csv(extra))
     await story.report_later()

@@ -72,7 +72,7 @@ AREAS = {
             ("tests/dashboard/test_home.py", "tests/payments/test_listing.py"),
         ),
         ModuleTests(
-            "manilla/ledger/settlements.py",
+            "manilla/ledger/provider_funds.py",
             ("tests/reconciliation/test_providers.py",),
             ("tests/payouts/test_reconcile.py", "tests/console/test_platform_pages.py"),
         ),

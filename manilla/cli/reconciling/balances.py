@@ -11,8 +11,8 @@ from manilla.cli.providers.rails import check_provider, configured_rails
 from manilla.cli.reconciling import statements
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields
-from manilla.ledger import settlements
-from manilla.ledger.settlements import SettlementKind, SettlementResult
+from manilla.ledger import provider_funds
+from manilla.ledger.provider_funds import SettlementKind, SettlementResult
 from manilla.reconciliation import balances
 from manilla.reconciliation.balances import Reconciled
 
@@ -44,7 +44,7 @@ async def settle(
     """Record a provider top-up, a settlement to our bank, or a fee that was kept or refunded."""
     money = read_money(amount, currency)
     await check_provider(tools, provider)
-    settled = await settlements.settle(tools.db, kind, provider, money, note)
+    settled = await provider_funds.settle(tools.db, kind, provider, money, note)
     tools.print_fields(as_row(SETTLED, settled))
 
 

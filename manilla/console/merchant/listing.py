@@ -8,7 +8,7 @@ from manilla.merchants import roster
 from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MerchantRow
 from manilla.merchants.roster import MerchantFilter
-from manilla.web import cells, lists, record_list
+from manilla.web import lists, record_list, table_cells
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
@@ -32,7 +32,7 @@ async def show_names(request: PageRequest) -> PageResponse:
 
 
 def _name(request: PageRequest, row: MerchantRow) -> Markup:
-    return cells.link(request, f"/merchants/{row.id}", row.name)
+    return table_cells.link(request, f"/merchants/{row.id}", row.name)
 
 
 def _kyc(_request: PageRequest, row: MerchantRow) -> Markup:
@@ -46,7 +46,7 @@ LIST = RecordList(
         time_column("Created", "created_at"),
         ListColumn("name", "Merchant", _name, sorts=(SortOrder.NAME,), place=Place.NAME),
         ListColumn("number", "Number", lambda _, row: row.id),
-        ListColumn("email", "Email", lambda _, row: cells.text(row.email), place=Place.ASIDE),
+        ListColumn("email", "Email", lambda _, row: table_cells.text(row.email), place=Place.ASIDE),
         ListColumn(
             "status",
             "Status",

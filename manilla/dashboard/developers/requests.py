@@ -8,7 +8,7 @@ from manilla.merchants.requests import listing
 from manilla.merchants.requests.listing import RequestFilter
 from manilla.merchants.requests.stored import Request
 from manilla.reference.guidance import GUIDANCE
-from manilla.web import cells, lists
+from manilla.web import lists, table_cells
 from manilla.web.display import badge
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
@@ -44,9 +44,9 @@ def _request(_request: PageRequest, row: Request) -> Markup:
 
 def _reference(request: PageRequest, row: Request) -> Markup | str:
     if not row.ref_trx or not row.trx_id:
-        return cells.text(row.ref_trx)
+        return table_cells.text(row.ref_trx)
     kind = "payouts" if "payout" in row.path else "payments"
-    return cells.link(request, f"~/{kind}/{row.trx_id}", row.ref_trx)
+    return table_cells.link(request, f"~/{kind}/{row.trx_id}", row.ref_trx)
 
 
 def _response(_request: PageRequest, row: Request) -> Markup:
@@ -58,7 +58,7 @@ def _error(_request: PageRequest, row: Request) -> Markup | str:
     if row.error_code is None:
         return "—"
     fields = [f"{name}: {text}" for name, text in row.errors.items()]
-    shown = cells.long_text(" · ".join(filter(None, (row.error_code, row.error, *fields))))
+    shown = table_cells.long_text(" · ".join(filter(None, (row.error_code, row.error, *fields))))
     if row.error_code not in GUIDANCE:
         return shown
     return Markup('{} <a href="/docs/errors#{}">Cause and fix</a>').format(shown, row.error_code)
@@ -80,7 +80,9 @@ LIST = RecordList(
             is_number=True,
             is_default=False,
         ),
-        ListColumn("key", "API key", lambda _, row: cells.text(row.api_key), is_default=False),
+        ListColumn(
+            "key", "API key", lambda _, row: table_cells.text(row.api_key), is_default=False
+        ),
         ListColumn("from", "From", lambda _, row: row.address, is_default=False),
         ListColumn("id", "Request id", lambda _, row: row.request_id, is_default=False),
     ),

@@ -15,7 +15,7 @@ from manilla.lookup import wallet_statement
 from manilla.lookup.wallet_statement import LineSource, WalletLine
 from manilla.people.roles import Realm
 from manilla.posting_kinds import PostingFlag, kinds_with
-from manilla.web import cells, display, exports
+from manilla.web import display, exports, table_cells
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
 from manilla.web.serving.response import PageResponse
@@ -39,23 +39,23 @@ _CONSOLE = {
 def _reference(request: PageRequest, line: WalletLine) -> Markup | str:
     """Returns a link to the payment, payout or refund, with the merchant's reference if known."""
     if line.source is None:
-        return cells.identifier(line.trx_id)
+        return table_cells.identifier(line.trx_id)
     paths = _CONSOLE if request.realm is Realm.CONSOLE else _DASHBOARD
     path = f"{paths[line.source]}/{line.source_id}"
     if line.ref_trx is None:
-        return cells.id_link(request, path, line.trx_id)
-    return cells.link(request, path, line.ref_trx)
+        return table_cells.id_link(request, path, line.trx_id)
+    return table_cells.link(request, path, line.ref_trx)
 
 
 def _name(request: PageRequest, line: WalletLine) -> Markup | str:
     """Returns the customer, the beneficiary, the reason of a correction, or else the type."""
     if line.name is None and _reason(request, line) is None:
         return display.title(line.kind)
-    return cells.text(line.name or _reason(request, line))
+    return table_cells.text(line.name or _reason(request, line))
 
 
 def _note(request: PageRequest, line: WalletLine) -> Markup | str:
-    return cells.text(_reason(request, line))
+    return table_cells.text(_reason(request, line))
 
 
 def _reason(request: PageRequest, line: WalletLine) -> str | None:
@@ -99,7 +99,7 @@ LIST = RecordList(
         ListColumn(
             "transaction",
             "Transaction",
-            lambda _, line: cells.identifier(line.trx_id),
+            lambda _, line: table_cells.identifier(line.trx_id),
             is_default=False,
         ),
         ListColumn("note", "Note", _note, is_default=False),

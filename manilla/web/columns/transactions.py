@@ -16,7 +16,7 @@ from manilla.payouts.listing import BankCodes, PayoutFilter
 from manilla.payouts.payout import REPORTED, Payout, PayoutStatus, ReportedField
 from manilla.people.roles import Realm
 from manilla.refunds.refund import Refund, RefundStatus
-from manilla.web import cells, record_list
+from manilla.web import record_list, table_cells
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, Outcome, Place, time_column
@@ -31,46 +31,49 @@ def _reference(request: PageRequest, row: Payment | Payout) -> Markup:
     kind = "payments" if isinstance(row, Payment) else "payouts"
     is_console = request.realm is Realm.CONSOLE
     path = f"/transactions/{row.trx_id}" if is_console else f"~/{kind}/{row.trx_id}"
-    return cells.link(request, path, row.ref_trx or row.trx_id)
+    return table_cells.link(request, path, row.ref_trx or row.trx_id)
 
 
 def _refund(request: PageRequest, row: Refund) -> Markup:
     root = "" if request.realm is Realm.CONSOLE else "~"
-    return cells.id_link(request, f"{root}/refunds/{row.trx_id}", row.trx_id)
+    return table_cells.id_link(request, f"{root}/refunds/{row.trx_id}", row.trx_id)
 
 
 def _payment_status(_request: PageRequest, row: ListedPayment) -> Markup:
-    return cells.status(row.state, row.error_code)
+    return table_cells.status(row.state, row.error_code)
 
 
 def _payout_status(_request: PageRequest, row: Payout) -> Markup:
     is_manual = row.status is PayoutStatus.PENDING and row.is_manual
     shown = "Awaiting manual payment" if is_manual else None
-    return cells.status(row.status, row.error_code, shown=shown)
+    return table_cells.status(row.status, row.error_code, shown=shown)
 
 
 def _refund_status(_request: PageRequest, row: Refund) -> Markup:
     is_manual = row.by_operator and row.status is RefundStatus.PENDING
-    return cells.status(row.status, "Needs manual payment" if is_manual else None)
+    return table_cells.status(row.status, "Needs manual payment" if is_manual else None)
 
 
 def _bank(request: PageRequest, row: Payout) -> str:
-    return cells.text(request.services.banks.name_of(row))
+    return table_cells.text(request.services.banks.name_of(row))
 
 
 def _reported_column(field: ReportedField) -> ListColumn:
     value = attrgetter(field.name)
     return ListColumn(
-        field.column, field.label, lambda _, row: cells.identifier(value(row)), is_default=False
+        field.column,
+        field.label,
+        lambda _, row: table_cells.identifier(value(row)),
+        is_default=False,
     )
 
 
 CREATED = time_column("Created", "created_at")
 TRX_ID = ListColumn(
-    "trx_id", "Transaction ID", lambda _, row: cells.identifier(row.trx_id), is_default=False
+    "trx_id", "Transaction ID", lambda _, row: table_cells.identifier(row.trx_id), is_default=False
 )
 DESCRIPTION = ListColumn(
-    "description", "Description", lambda _, row: cells.text(row.description), is_default=False
+    "description", "Description", lambda _, row: table_cells.text(row.description), is_default=False
 )
 AMOUNT = ListColumn(
     "amount",
@@ -85,8 +88,12 @@ PAYMENT_COLUMNS = (
     CREATED,
     ListColumn("reference", "Reference", _reference, Place.NAME),
     TRX_ID,
-    ListColumn("customer", "Customer", lambda _, row: cells.text(row.customer_name), Place.ASIDE),
-    ListColumn("email", "Email", lambda _, row: cells.text(row.customer_email), is_default=False),
+    ListColumn(
+        "customer", "Customer", lambda _, row: table_cells.text(row.customer_name), Place.ASIDE
+    ),
+    ListColumn(
+        "email", "Email", lambda _, row: table_cells.text(row.customer_email), is_default=False
+    ),
     DESCRIPTION,
     ListColumn("status", "Status", _payment_status, Place.STATUS, sorts=(SortOrder.STATUS,)),
     ListColumn(
@@ -103,10 +110,14 @@ PAYOUT_COLUMNS = (
     CREATED,
     ListColumn("reference", "Reference", _reference, Place.NAME),
     TRX_ID,
-    ListColumn("to", "To", lambda _, row: cells.text(row.account_name or "Manual"), Place.ASIDE),
-    ListColumn("account", "Account number", lambda _, row: cells.text(row.account_number)),
+    ListColumn(
+        "to", "To", lambda _, row: table_cells.text(row.account_name or "Manual"), Place.ASIDE
+    ),
+    ListColumn("account", "Account number", lambda _, row: table_cells.text(row.account_number)),
     ListColumn("bank", "Bank", _bank, is_default=False),
-    ListColumn("method", "Method", lambda _, row: cells.text(row.method_name), is_default=False),
+    ListColumn(
+        "method", "Method", lambda _, row: table_cells.text(row.method_name), is_default=False
+    ),
     *(_reported_column(field) for field in REPORTED),
     DESCRIPTION,
     ListColumn("status", "Status", _payout_status, Place.STATUS, sorts=(SortOrder.STATUS,)),
@@ -120,10 +131,10 @@ REFUND_COLUMNS = (
     ListColumn(
         "payment",
         "Payment",
-        lambda _, row: cells.identifier(row.payment_trx_id),
+        lambda _, row: table_cells.identifier(row.payment_trx_id),
         is_default=False,
     ),
-    ListColumn("reason", "Reason", lambda _, row: cells.text(row.reason), Place.ASIDE),
+    ListColumn("reason", "Reason", lambda _, row: table_cells.text(row.reason), Place.ASIDE),
     ListColumn("status", "Status", _refund_status, Place.STATUS, sorts=(SortOrder.STATUS,)),
     AMOUNT,
 )

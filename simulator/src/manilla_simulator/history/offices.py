@@ -17,9 +17,9 @@ from manilla.kit.clock import LAGOS, start_of_day
 from manilla.kit.db import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.ledger import posting, settlements
+from manilla.ledger import posting, provider_funds
+from manilla.ledger.provider_funds import NOBODY, SettlementKind
 from manilla.ledger.scope import Tenant
-from manilla.ledger.settlements import NOBODY, SettlementKind
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.methods.method import MethodKind
@@ -70,7 +70,7 @@ async def book_opening_balance(db: Database, provider: str) -> None:
     )
     if not is_booked:
         note = "Opening balance of the account"
-        await settlements.settle(db, SettlementKind.TOP_UP, provider, OPENING_BALANCE, note)
+        await provider_funds.settle(db, SettlementKind.TOP_UP, provider, OPENING_BALANCE, note)
 
 
 async def choose_settlement_account(services: Services, tenant: Tenant, by: str) -> None:
