@@ -29,7 +29,7 @@ from manilla.providers.port import (
     WebhookSubject,
 )
 from manilla.routing.router import PayoutRoute
-from manilla.transfers import conclusive, reports
+from manilla.transfers import doubts, reports
 
 
 class AttemptEnd(StrEnum):
@@ -74,7 +74,7 @@ async def attempts(db: Database | Connection, merchant_id: int, trx_id: str) -> 
     )
 
 
-async def dead_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Attempt]:
+async def left_lately(db: Database, provider: str, age: timedelta, limit: int) -> list[Attempt]:
     """Returns recent transfers that were sent to the rail but will not be paid by it, latest first.
 
     Omits transfers for which an administrator has already decided who bears the loss.
@@ -107,7 +107,7 @@ async def save_report(db: Database, attempt: Attempt, state: TransferState) -> N
     )
 
 
-class Death(msgspec.Struct, frozen=True):
+class AttemptFailure(msgspec.Struct, frozen=True):
     """Why an attempt will not be paid by its rail, as observed by a worker."""
 
     ended_as: AttemptEnd
@@ -115,24 +115,26 @@ class Death(msgspec.Struct, frozen=True):
     was_sent: bool  # False if the transfer was never sent
 
 
-async def move(db: Database, seen: Payout, death: Death, route: PayoutRoute, holder: Job) -> bool:
+async def move(
+    db: Database, seen: Payout, failure: AttemptFailure, route: PayoutRoute, holder: Job
+) -> bool:
     """Ends the payout's current attempt and starts an attempt on another rail.
 
     Checks the conditions again while the payout's row is locked, because they may have changed
     since the caller checked them. Returns False, and changes nothing, if one of them is not met.
     """
     async with db.transaction() as connection:
-        if not await _is_dead(connection, seen, death, holder):
+        if not await _is_dead(connection, seen, failure, holder):
             return False
         key = seen.merchant_id, seen.trx_id
-        await end_attempt(connection, *key, death.ended_as, death.because)
+        await end_attempt(connection, *key, failure.ended_as, failure.because)
         await _start(connection, seen, route)
         await timeline.add(
             *(connection, seen.merchant_id, seen.trx_id, "moved_to_another_rail"),
             before=seen.status,
             after=seen.status,
-            detail=f"{seen.provider}: {death.because} {route.decision.text}",
-            facts={"ended_as": death.ended_as},
+            detail=f"{seen.provider}: {failure.because} {route.decision.text}",
+            facts={"ended_as": failure.ended_as},
         )
         crash.point("before_move_commit")
     crash.point("after_move_commit")
@@ -151,7 +153,7 @@ class AttemptEvidence(msgspec.Struct, frozen=True):
     """Shows whether the rail of an attempt will never pay. All facts are read under locks."""
 
     seen: Payout
-    death: Death
+    failure: AttemptFailure
     now: _PayoutNow
     is_job_held: bool
     reported: frozenset[str | None]  # the statuses in signed webhooks from the rail
@@ -163,7 +165,7 @@ CONDITIONS: dict[str, Callable[[AttemptEvidence], bool]] = {
     "the payout is open": lambda known: known.now.status == PayoutStatus.PENDING,
     "it is on the same rail": lambda known: known.now.provider == known.seen.provider,
     # A check after a restore may have found that the transfer was sent.
-    "it was sent as the worker says": lambda known: known.now.was_sent == known.death.was_sent,
+    "it was sent as the worker says": lambda known: known.now.was_sent == known.failure.was_sent,
     # If a transfer was sent twice, the rejection may only mean that the reference already exists.
     "it was not sent again": lambda known: not known.now.was_sent_again,
     # After a restore, the database may not know that the transfer was sent.
@@ -175,13 +177,15 @@ CONDITIONS: dict[str, Callable[[AttemptEvidence], bool]] = {
 }
 
 
-async def _is_dead(connection: Connection, seen: Payout, death: Death, holder: Job) -> bool:
-    known = await _evidence(connection, seen, death, holder)
+async def _is_dead(
+    connection: Connection, seen: Payout, failure: AttemptFailure, holder: Job
+) -> bool:
+    known = await _evidence(connection, seen, failure, holder)
     return all(is_met(known) for is_met in CONDITIONS.values())
 
 
 async def _evidence(
-    connection: Connection, seen: Payout, death: Death, holder: Job
+    connection: Connection, seen: Payout, failure: AttemptFailure, holder: Job
 ) -> AttemptEvidence:
     now = await connection.row(
         _PayoutNow,
@@ -197,8 +201,8 @@ async def _evidence(
     is_job_held = await jobs.is_held(connection, holder)
     said = await reports.claims_about(connection, WebhookSubject.TRANSFER, seen)
     reported = frozenset(claim.status for claim in said)
-    has_it = await conclusive.left_rail_that_has_it(connection, seen.merchant_id, seen.trx_id)
-    return AttemptEvidence(seen, death, now, is_job_held, reported, has_it)
+    has_it = await doubts.left_rail_that_has_it(connection, seen.merchant_id, seen.trx_id)
+    return AttemptEvidence(seen, failure, now, is_job_held, reported, has_it)
 
 
 async def _start(connection: Connection, payout: Payout, route: PayoutRoute) -> None:

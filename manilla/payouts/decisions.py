@@ -24,7 +24,7 @@ from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing
 from manilla.merchants.outgoing import OutgoingHold
-from manilla.payouts import dead, states, store
+from manilla.payouts import left_rails, states, store
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.payouts.states import NEXT
@@ -121,7 +121,7 @@ async def reject(db: Database, rails: Rails, trx_id: str, reason: str) -> Payout
         # From here on, no worker can send the payout or move it to another rail.
         # `_check_quiet` ensures that an earlier request had time to reach the provider.
         payout = await find(db, trx_id)
-        if doubt := await dead.doubt(db, rails, payout):
+        if doubt := await left_rails.doubt(db, rails, payout):
             raise NotToDecide(doubt)
         await _check_quiet(db, payout)
         await _end(db, payout, job, await _ending(db, rails, payout, reason))

@@ -6,7 +6,7 @@ from manilla.kit.db import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.payouts import attempts
-from manilla.payouts.attempts import AttemptEnd, Death
+from manilla.payouts.attempts import AttemptEnd, AttemptFailure
 from manilla.payouts.payout import Payout
 from manilla.providers.port import RefusalCode, Refused, Unknown
 from manilla.providers.slots import ProviderSlots
@@ -55,14 +55,14 @@ class Failover:
             if isinstance(refusal, ProviderBusy) and not was_sent:
                 raise
             return False
-        return await attempts.move(self._db, payout, _death(answer, was_sent), route, job)
+        return await attempts.move(self._db, payout, _failure_of(answer, was_sent), route, job)
 
 
-def _death(answer: Refused | Unknown, was_sent: bool) -> Death:
+def _failure_of(answer: Refused | Unknown, was_sent: bool) -> AttemptFailure:
     match answer:
         case Refused(_, guidance):
             text = f"rejected the transfer: {guidance.rstrip('.')}."
-            return Death(AttemptEnd.REJECTED, text, was_sent)
+            return AttemptFailure(AttemptEnd.REJECTED, text, was_sent)
         case Unknown(reason):
             text = f"never received the transfer: {reason.rstrip('.')}."
-            return Death(AttemptEnd.NOT_RECEIVED, text, was_sent)
+            return AttemptFailure(AttemptEnd.NOT_RECEIVED, text, was_sent)

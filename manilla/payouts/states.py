@@ -20,7 +20,7 @@ from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.providers.claims import Claimed
 from manilla.providers.port import RefusalCode, TransferStatus, WebhookSubject
-from manilla.transfers import conclusive, reports
+from manilla.transfers import doubts, reports
 from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.refusals import PayoutErrorCode
 
@@ -94,7 +94,7 @@ async def settle(
 
     If `provider` is given, the event is ignored unless the payout is still on that rail.
 
-    A failure is not applied while a signed webhook makes it doubtful: see `conclusive`.
+    A failure is not applied while a signed webhook makes it doubtful: see `doubts`.
     """
     async with db.transaction() as connection:
         key = merchant_id, trx_id
@@ -147,13 +147,13 @@ async def _is_doubtful(connection: Connection, payout: Payout, event: TransferRe
     A doubtful payout stays open, on the rail that may have it.
     """
     said = await reports.claims_about(connection, WebhookSubject.TRANSFER, payout)
-    if doubts := conclusive.doubts(event, said):
-        await _note_doubt(connection, payout, event, doubts)
+    if against := doubts.find(event, said):
+        await _note_doubt(connection, payout, event, against)
         return True
-    if event.event not in conclusive.NOT_PAID or not payout.is_routed:
+    if event.event not in doubts.NOT_PAID or not payout.is_routed:
         return False
     key = payout.merchant_id, payout.trx_id
-    left_rail = await conclusive.left_rail_that_has_it(connection, *key)
+    left_rail = await doubts.left_rail_that_has_it(connection, *key)
     if left_rail is None or event.source is Source.ADMINISTRATOR:
         return False  # the previous rails were queried before the administrator's decision
     because = f"{payout.provider} {event.event} it: {detail_of(event).rstrip('.')}."
@@ -162,11 +162,11 @@ async def _is_doubtful(connection: Connection, payout: Payout, event: TransferRe
 
 
 async def _note_doubt(
-    connection: Connection, payout: Payout, event: TransferResult, doubts: Sequence[Claimed]
+    connection: Connection, payout: Payout, event: TransferResult, against: Sequence[Claimed]
 ) -> None:
     if event.source is not Source.PROVIDER:
         return
-    said = ", ".join(sorted({claim.status or "nothing about its status" for claim in doubts}))
+    said = ", ".join(sorted({claim.status or "nothing about its status" for claim in against}))
     await timeline.add(
         *(connection, payout.merchant_id, payout.trx_id, "rejection_contradicted"),
         before=payout.status,
@@ -274,7 +274,7 @@ async def _check_left_rails(connection: Connection, payout: Payout) -> None:
     The rail's webhook may have arrived after the worker had checked the previous rails.
     """
     key = payout.merchant_id, payout.trx_id
-    if payout.is_routed and await conclusive.left_rail_that_has_it(connection, *key):
+    if payout.is_routed and await doubts.left_rail_that_has_it(connection, *key):
         await jobs.put(connection, payout.merchant_id, SEND, payout.trx_id)
 
 

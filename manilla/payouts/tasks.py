@@ -12,7 +12,7 @@ from manilla.kit.db import Database
 from manilla.kit.jobs import Job, NextRun, RunEnd, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
-from manilla.payouts import dead, notices, states, store
+from manilla.payouts import left_rails, notices, states, store
 from manilla.payouts.delivered import DeliveredPayouts
 from manilla.payouts.failover import Failover
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
@@ -290,7 +290,9 @@ class PayoutTasks:
 
         Returns False if a previous rail may pay the payout, so no other rail may send it.
         """
-        return not payout.is_routed or await dead.check_reported(self._db, self._rails, payout)
+        return not payout.is_routed or await left_rails.check_reported(
+            self._db, self._rails, payout
+        )
 
     async def may_be_elsewhere(self, payout: Payout) -> bool:
         """Whether another rail may have the payout, so that a failure is not final.

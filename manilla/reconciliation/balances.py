@@ -14,7 +14,7 @@ from manilla.kit import time_limits
 from manilla.kit.db import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.payouts import dead, states, store
+from manilla.payouts import left_rails, states, store
 from manilla.payouts.payout import Payout
 from manilla.providers import balances
 from manilla.providers.port import (
@@ -244,7 +244,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
             await store.save_late_fee(db, payout, state.fee)
             detail = states.contradiction(payout, state.status)
             await reports.report(db, payout, CaseKind.CONTRADICTION, detail)
-    differ += await dead.check_lately(db, rails, provider, LOOK_BACK, PAYOUTS_MAX)
+    differ += await left_rails.check_lately(db, rails, provider, LOOK_BACK, PAYOUTS_MAX)
     await store.were_asked_about(db, [payout for payout, _ in answered])
     return len(said), differ
 

@@ -20,7 +20,7 @@ from manilla.providers.claims import Claimed
 from manilla.providers.port import ReportedRefundStatus, WebhookSubject
 from manilla.refunds import books, store
 from manilla.refunds.refund import SEND, Refund, RefundStatus
-from manilla.transfers import conclusive, reports
+from manilla.transfers import doubts, reports
 from manilla.transfers.events import Source, TransferEvent, TransferResult
 
 # Unlisted transitions move no money. If an event contradicts the current status, a case is opened.
@@ -64,7 +64,7 @@ async def settle(
             return False
         if only_unsent and not await store.lock_unsent(connection, current):
             return False
-        if conclusive.doubts(event, await _claims(connection, current, event)):
+        if doubts.find(event, await _claims(connection, current, event)):
             return False
         await _change(connection, payment, current, status, event)
         # `_change` has deleted the job, so a webhook that arrives from now on adds a new job, which

@@ -361,7 +361,7 @@ class TransferMachine:
     def after_settle(self, transfer: Transfer, *, is_settled: bool) -> float | None:
         """Returns the seconds until the next query if an open transfer's result was not applied.
 
-        The result may be doubtful (see `conclusive`), or the transfer may have been moved or
+        The result may be doubtful (see `doubts`), or the transfer may have been moved or
         decided in the meantime.
         """
         return self._schedule.first_seconds if transfer.is_open and not is_settled else None

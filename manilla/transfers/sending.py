@@ -12,7 +12,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit.db import Database
 from manilla.kit.jobs import Job
 from manilla.providers.port import WebhookSubject
-from manilla.transfers import conclusive
+from manilla.transfers import doubts
 from manilla.transfers.events import Transfer
 
 
@@ -50,7 +50,7 @@ PAYOUTS = TransferTable(
                SELECT d.is_unchanged
                  FROM destination_of_payout(t.merchant_id, t.trx_id, m.destination) AS d)""",
     may_send="(t.rail_bank_code IS NULL"
-    f" OR (t.rail_bank_code <> '' AND NOT EXISTS ({conclusive.LEFT_RAIL_HAS_IT})))",
+    f" OR (t.rail_bank_code <> '' AND NOT EXISTS ({doubts.LEFT_RAIL_HAS_IT})))",
     is_routed="found.rail_bank_code IS NOT NULL",
 )
 REFUNDS = TransferTable(

@@ -18,7 +18,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.runner import Runner
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
-from manilla.payouts import dead, decisions
+from manilla.payouts import decisions, left_rails
 from manilla.payouts.payout import Payout
 from manilla.providers.claims import CONFIRMATION_SECONDS
 from manilla.providers.port import Direction
@@ -306,7 +306,7 @@ class RoutedStory:
             left = [each for each in tried if each.provider == provider and each.sent_reference]
             if left:
                 here = services.db, services.rails, provider
-                await dead.check_lately(*here, LOOK_BACK, len(left))
+                await left_rails.check_lately(*here, LOOK_BACK, len(left))
 
     async def _check_final(self) -> None:
         seen, transfers = await self.books.seen(), await self._transfers()

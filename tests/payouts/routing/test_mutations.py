@@ -16,12 +16,12 @@ from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs.runner import Runner
 from manilla.merchants import outgoing
-from manilla.payouts import attempts, dead, decisions, failover, states
+from manilla.payouts import attempts, decisions, failover, left_rails, states
 from manilla.payouts.tasks import PayoutTasks
 from manilla.platform import settings as platform
 from manilla.providers import wire
 from manilla.providers.port import Direction, Done, ResolvedAccount
-from manilla.transfers import conclusive, machine, sending
+from manilla.transfers import doubts, machine, sending
 from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.sending import PAYOUTS, TransferTable
 from tests.client import Site
@@ -339,15 +339,15 @@ REMOVALS: dict[str, Removal] = {
         PayoutTasks, "may_be_elsewhere", _always(False)
     ),
     "an administrator waits after a restore": lambda patch: patch.setattr(
-        dead, "doubt", _always(None)
+        left_rails, "doubt", _always(None)
     ),
     "an answer counts on its own rail": _settle_on_any_rail,
-    "no refund against a webhook": lambda patch: patch.setattr(conclusive, "doubts", lambda *_: []),
+    "no refund against a webhook": lambda patch: patch.setattr(doubts, "find", lambda *_: []),
     "no send while a left rail has it": lambda patch: patch.setattr(
         TransferTable, "may_send", "true"
     ),
     "no refund while a left rail has it": lambda patch: patch.setattr(
-        conclusive, "left_rail_that_has_it", _always(None)
+        doubts, "left_rail_that_has_it", _always(None)
     ),
 }
 

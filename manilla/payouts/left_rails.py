@@ -40,7 +40,7 @@ async def check_lately(
 ) -> list[str]:
     """Checks a rail's unpaid transfers. Returns the payouts whose status the rail contradicts."""
     contradicted = []
-    for attempt in await attempts.dead_lately(db, provider, age, limit):
+    for attempt in await attempts.left_lately(db, provider, age, limit):
         payout = await store.payout(db, attempt.merchant_id, attempt.trx_id)
         assert payout is not None
         if not await _check(db, rails, payout, attempt):

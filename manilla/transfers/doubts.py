@@ -30,7 +30,7 @@ LEFT_RAIL_HAS_IT = """
                           AND w.last_received_at > a.dead_at - interval '1 minute'))"""
 
 
-def doubts(event: TransferResult, said: Sequence[Claimed]) -> list[Claimed]:
+def find(event: TransferResult, said: Sequence[Claimed]) -> list[Claimed]:
     """Returns the signed webhooks that make this event doubtful, so that it must not be applied.
 
     A status query is newer than the webhooks, so its result applies, except in the first seconds
