@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from bench.frame import PRODUCT, Comparison, Contender, Target
 from bench.pgbench import Pgbench, Script
 from bench.stage import Stage
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 
 FLOOR = "floor"
 ACCOUNTS = 1000

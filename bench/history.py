@@ -21,7 +21,7 @@ from bench.merchants import Seeded
 from bench.stage import Stage
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded.postgres import SUPERUSER
 from manilla.kit.environment import Environment
 from manilla.kit.ids import ALPHABET, OWNER_CHARACTERS, RANDOM_CHARACTERS, TimedIds

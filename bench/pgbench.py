@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from bench.frame import PGBENCH, Contender, Work
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres, process
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.embedded.process import Program

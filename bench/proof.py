@@ -20,7 +20,7 @@ from pathlib import Path
 from bench import cpu
 from bench.history import fill
 from bench.server import Server, private_server
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import NAME, SUPERUSER
 from manilla.proofs import chain, verify

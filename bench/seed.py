@@ -5,7 +5,7 @@ import json
 from decimal import Decimal
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, trx_ids

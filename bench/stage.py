@@ -21,7 +21,7 @@ from manilla import program
 from manilla.cli.running.programs import listen
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres, process
 from manilla.kit.embedded.process import Program
 from manilla.merchants.merchants import NewMerchant

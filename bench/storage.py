@@ -23,7 +23,7 @@ from bench.stage import Stage
 from bench.worker import Worker
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded.postgres import SUPERUSER
 
 DATABASE = "storage"

@@ -14,10 +14,10 @@ from manilla.cases.cases import CaseKind
 from manilla.cells import registry
 from manilla.job_kinds import JobKind
 from manilla.kit import health
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
+from manilla.kit.database.reader import Reader
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs.queues import job_queues
-from manilla.kit.sessions.reader import Reader
 from manilla.merchants import outgoing
 from manilla.notify.outbox import DELIVER
 from manilla.proofs import proofs

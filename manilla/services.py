@@ -14,10 +14,10 @@ from manilla.cells.directory import CellDirectory
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
+from manilla.kit.database.reader import Reader
 from manilla.kit.http import Network
 from manilla.kit.ratelimit import RateLimiter
-from manilla.kit.sessions.reader import Reader
 from manilla.ledger.reader import TransactionReader
 from manilla.mail.letter import LetterWriter
 from manilla.mail.transport import Transport

@@ -17,11 +17,11 @@ from manilla.kit import crash, prometheus
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import BY_KEY, Database
+from manilla.kit.database.connections import BY_KEY, Database
+from manilla.kit.database.reader import Reader, ReaderByKey, ReadOutcome, Standby
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.http_client.client import HttpClient
 from manilla.kit.ratelimit import RateLimiter
-from manilla.kit.sessions.reader import Reader, ReaderByKey, ReadOutcome, Standby
 from manilla.ledger.reader import TransactionReader
 from manilla.mail.hook import HookTransport
 from manilla.mail.letter import LetterWriter

@@ -15,7 +15,7 @@ from manilla.bulk.names import NameTasks
 from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
 from manilla.kit import ratelimit, time_limits, tracing
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Job, NextRun, Work
 from manilla.kit.jobs.runner import Runner

@@ -4,7 +4,7 @@ import contextlib
 import re
 from collections.abc import AsyncIterator
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 
 
 @contextlib.asynccontextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials

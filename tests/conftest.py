@@ -30,7 +30,7 @@ from manilla.api.kernel import MerchantApi
 from manilla.app import WebApplication
 from manilla.kit import crypto, time_limits
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.server import accepting

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 
 from manilla import worker
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.jobs.runner import Runner

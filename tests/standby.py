@@ -12,10 +12,10 @@ from typing import Any
 import asyncpg
 import msgspec
 
+from manilla.kit.database.reader import PRIMARY_POSITION, STANDBY_STATE
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import SUPERUSER, Cluster
 from manilla.kit.embedded.process import Supervisor
-from manilla.kit.sessions.reader import PRIMARY_POSITION, STANDBY_STATE
 from tests.waiting import until
 
 

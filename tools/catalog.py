@@ -8,7 +8,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.proofs import catalog
 from tests import template

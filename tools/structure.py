@@ -142,7 +142,7 @@ def find_standby_readers() -> Iterator[str]:
 def _imports_reader(tree: ast.Module) -> bool:
     return any(
         isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith("manilla.kit.sess")
+        and (node.module or "").startswith("manilla.kit.database")
         and not _READER_NAMES.isdisjoint(each.name for each in node.names)
         for node in _statements(tree)
     )

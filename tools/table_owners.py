@@ -32,7 +32,7 @@ BY_EXPRESSION = {
 ANY_TABLE = {
     "cells/moving/rows.py": "copies the rows of a merchant that moves",
     "kit/crypto.py": "encrypts columns again with another master key",
-    "kit/sessions/expiry.py": "deletes old rows of its callers' tables (`delete_older`)",
+    "kit/database/expiry.py": "deletes old rows of its callers' tables (`delete_older`)",
 }
 
 

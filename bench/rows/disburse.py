@@ -18,7 +18,7 @@ from bench.workers import COUNTED_FROM
 from manilla.cli.running.programs import listen
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import process
 from manilla.kit.embedded.process import Program
 from manilla.kit.environment import Environment

@@ -10,7 +10,7 @@ from bench.rows.disburse import rate, receiver, silent_port
 from bench.stage import Stage
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.notify.endpoints import changes

@@ -24,7 +24,7 @@ from bench.rows import (
 from bench.stage import Stage
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.people.roles import Realm
 

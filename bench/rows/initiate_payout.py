@@ -21,7 +21,7 @@ from bench.signed import new_reference, signed
 from bench.stage import BASELINE_PYTHON, Served, Stage
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.transactions import SANDBOX_REMARK
 from manilla.methods import catalogue

@@ -13,7 +13,7 @@ from bench.worker import Worker
 from bench.workers import UNCOUNTED_URL
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded.postgres import SUPERUSER
 from manilla.kit.environment import Environment
 

@@ -10,7 +10,7 @@ from bench.server import COMMITS
 from bench.stage import Stage
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 

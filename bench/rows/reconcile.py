@@ -8,7 +8,7 @@ from bench.comparisons import buffers, cost, database_cpu, growth
 from bench.frame import Comparison, Contender, Row, Target
 from bench.history import FINISH, LARGE, fill
 from bench.stage import Stage
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded.postgres import SUPERUSER
 from manilla.ledger import clearing
 from manilla.proofs import chain

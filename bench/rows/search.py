@@ -14,7 +14,7 @@ from bench.load import ask, load
 from bench.stage import Served, Stage
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import console_people, members, sessions
 from manilla.people.roles import ConsoleRole, Realm, Role
 

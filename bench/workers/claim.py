@@ -18,7 +18,7 @@ import uvloop
 from bench import cpu
 from bench.frame import Work
 from bench.workers import UNCOUNTED_URL
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job, claims
 from manilla.notify.delivery import CONCURRENCY
 from manilla.notify.outbox import DELIVER

@@ -12,7 +12,7 @@ import uvloop
 
 from bench.frame import Work
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, trx_ids

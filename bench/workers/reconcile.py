@@ -11,7 +11,7 @@ import uvloop
 
 from bench.frame import Work
 from manilla.kit import logs
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.providers.port import EVERY_MOVEMENT
 from manilla.reconciliation import days, files, importing
 from manilla.worker import STATEMENT_SECONDS

@@ -12,8 +12,8 @@ import uvloop
 from bench.frame import Work
 from manilla import wiring
 from manilla.kit import logs
+from manilla.kit.database.rows import columns
 from manilla.kit.environment import Environment
-from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant
 from manilla.payments.credited import CreditedPayments
 from manilla.payments.payment import Charge

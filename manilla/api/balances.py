@@ -8,7 +8,7 @@ from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import CurrencyCode, Reference
 from manilla.api.lists import Cursors, PeriodQuery
 from manilla.kit.batch import SharedReads
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.listing import Page
 from manilla.kit.money import amount_of
 from manilla.ledger.scope import Tenant

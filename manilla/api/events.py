@@ -11,7 +11,7 @@ from manilla.api.fields import NO_TIME
 from manilla.api.lists import Cursors, ListQuery
 from manilla.api.refusals import ValidationFailed
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.listing import Moment, read_cursor
 from manilla.kit.texts import CHECK_TAG
 from manilla.ledger.transaction_lists import EARLIEST, LATEST

@@ -12,7 +12,7 @@ from manilla.api.authenticate import Identity
 from manilla.api.endpoint import Call
 from manilla.api.refusals import ValidationFailed
 from manilla.kit import ids, logs, strict_json
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import WINDOW_SECONDS, Allowance, RateTicket
 from manilla.kit.server.direct import HttpRequest

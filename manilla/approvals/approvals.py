@@ -13,7 +13,7 @@ from manilla.audit import audit
 from manilla.audit.actor import Actor, current
 from manilla.audit.entry import plain
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_line
 from manilla.mail import outbox

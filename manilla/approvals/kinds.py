@@ -10,7 +10,7 @@ from manilla.audit.actor import current
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import merchants, wallets

@@ -8,12 +8,12 @@ import msgspec
 
 from manilla.audit.actor import Actor, ActorKind
 from manilla.kit import listing
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import NUMBERED, RecordFilter, Selection, Totals
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads
 from manilla.people.roles import Realm
 
 

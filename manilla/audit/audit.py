@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.audit.actor import current, is_unconfirmed
 from manilla.audit.entry import GENESIS, AuditEntry, plain
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.listing import Conditions
 from manilla.kit.listing.sorting import RecordFilter
 

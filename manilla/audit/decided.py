@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 
 # The field of an audit entry with the digest.
 DESTINATION = "destination"

@@ -3,10 +3,10 @@
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.audit.entry import AuditEntry
+from manilla.kit.database.rows import Reads, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import NUMBERED, Selection, Totals
-from manilla.kit.sessions.rows import Reads, columns
 
 FIELDS = Fields(AuditEntry, actor="actor_name")
 

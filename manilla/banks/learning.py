@@ -11,9 +11,9 @@ from manilla.banks import names
 from manilla.banks.matching import Doubt, Match, MatchedBy, match
 from manilla.banks.nigeria import BY_CODE
 from manilla.kit import changes
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Refusal
-from manilla.kit.sessions.rows import columns
 
 log = structlog.get_logger(__name__)
 

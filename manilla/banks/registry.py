@@ -10,7 +10,7 @@ from manilla.banks import learning, names
 from manilla.banks.learning import RailBank
 from manilla.banks.nigeria import BY_ANY_CODE, BY_CODE, NigerianBank
 from manilla.kit import changes
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 
 FOUND_MAX = 20

@@ -8,7 +8,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.audit.decided import SAVED_ACCOUNTS
 from manilla.beneficiaries import methods
-from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.database.connections import Connection, Database, transaction_of
 from manilla.kit.fields import Fields
 
 

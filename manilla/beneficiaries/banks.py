@@ -15,7 +15,7 @@ from manilla.banks.registry import AmbiguousBankCode, BankRegistry
 from manilla.beneficiaries import methods, sandbox
 from manilla.beneficiaries.accounts import SavedAccount
 from manilla.kit import deadline
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue

@@ -22,12 +22,12 @@ from manilla.bulk.store import (
 )
 from manilla.job_kinds import JobKind
 from manilla.kit import ids, jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import Reads
 from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.payouts.initiate import PayoutOrder

@@ -3,7 +3,7 @@
 import msgspec
 
 from manilla.bulk.store import Batch
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 

@@ -21,7 +21,7 @@ from manilla.bulk.store import (
     RowState,
 )
 from manilla.kit import ids, jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.isolation.calls import IsolatedCalls
 from manilla.ledger.scope import Tenant

@@ -5,10 +5,10 @@ from datetime import datetime
 from manilla.bulk import store
 from manilla.bulk.store import Batch, BatchStatus
 from manilla.kit import listing
+from manilla.kit.database.rows import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import RecordFilter, Selection, SortKeys, SortOrder, Totals
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger.scope import Tenant, scope_conditions
 
 FIELDS = Fields(Batch)

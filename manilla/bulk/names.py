@@ -9,7 +9,7 @@ from manilla.beneficiaries import beneficiary, sandbox
 from manilla.bulk import checks, store
 from manilla.bulk.store import BatchRow, BatchStatus, NameCheck, NewBatchRow, RowState
 from manilla.job_kinds import JobKind
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job, Work
 from manilla.merchants.directory import Caller, Directory

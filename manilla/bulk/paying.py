@@ -12,7 +12,7 @@ import structlog
 
 from manilla.bulk import batches, checks, drafts, stopping, store, transitions
 from manilla.bulk.store import Batch, BatchKind, BatchRow, BatchStatus, RowState
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal, Unavailable

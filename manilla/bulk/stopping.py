@@ -7,7 +7,7 @@ payouts are not canceled either, because an administrator may be paying them rig
 
 from manilla.bulk import store
 from manilla.bulk.store import Batch
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import hold_job

@@ -9,11 +9,11 @@ import msgspec
 
 from manilla.audit.decided import DecidedRows
 from manilla.kit import deadline
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import Reads, RowSource, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads, RowSource, columns
 from manilla.ledger.scope import Tenant
 
 INSERTED_AT_ONCE = 1_000

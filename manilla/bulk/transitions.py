@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from manilla.bulk import store
 from manilla.bulk.store import Batch, RowState
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 
 
 async def lock(connection: Connection, found: Batch) -> Batch:

@@ -7,11 +7,11 @@ from enum import StrEnum
 import msgspec
 import structlog
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import columns
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 

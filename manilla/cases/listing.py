@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from manilla.cases.cases import Case, CaseKind
 from manilla.kit import listing
+from manilla.kit.database.rows import Reads, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
@@ -15,7 +16,6 @@ from manilla.kit.listing.sorting import (
     Totals,
     read_as,
 )
-from manilla.kit.sessions.rows import Reads, columns
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant, merchant_condition, scope_conditions
 

@@ -12,7 +12,7 @@ from manilla.cells.registry import KnownCell
 from manilla.cells.report import CellReport, EndlessReport, whole
 from manilla.kit import time_limits
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.http_client.client import HttpClient
 from manilla.kit.http_client.connection import HttpReply

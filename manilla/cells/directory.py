@@ -8,7 +8,7 @@ from manilla.cells import registry
 from manilla.cells.registry import KnownCell
 from manilla.kit import changes
 from manilla.kit.changes import ChangeWatch
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Unavailable
 
 

@@ -14,7 +14,7 @@ from manilla.cells.directory import CellMap
 from manilla.cells.registry import KnownCell
 from manilla.kit import deadline
 from manilla.kit.clock import last_days
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import failed
 from manilla.kit.money import DECIMALS, Money

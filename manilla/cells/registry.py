@@ -11,10 +11,10 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit import changes, ids
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
-from manilla.kit.sessions.rows import columns
 from manilla.ledger.trx_ids import MERCHANT_ID_MAX
 from manilla.merchants import queries
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from manilla.cells.directory import CellMap
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants import queries
 from manilla.merchants.queries import RoutedKey, RoutedMerchant
 

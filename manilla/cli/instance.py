@@ -21,7 +21,7 @@ from manilla.cells.fenced import MerchantElsewhere, refused_when_fenced
 from manilla.cli.output import Json, Output
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.platform import master_key
 from manilla.settings import Mode, Settings, apply_limits, data_folder

@@ -9,7 +9,7 @@ import typer
 from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import OfMerchant
 from manilla.cli.output import Json, as_row, as_rows
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.fields import Fields
 from manilla.people import (
     console_people,

@@ -8,9 +8,9 @@ import msgspec
 from manilla.audit import audit
 from manilla.compliance import dossiers
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Refusal
-from manilla.kit.sessions.rows import columns
 
 BYTES_MAX = 5 * 1024 * 1024
 DOCUMENTS_MAX = 10

@@ -9,10 +9,10 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.audit.actor import current
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import columns
 
 NOTE_LENGTH_MAX = 1_000
 

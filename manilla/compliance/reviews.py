@@ -11,7 +11,7 @@ from manilla.compliance.dossiers import (
 )
 from manilla.compliance.sections import DossierView
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import LINE_ENDS, has_controls
 from manilla.mail import outbox

@@ -12,7 +12,7 @@ from manilla.compliance import documents, dossiers
 from manilla.compliance.documents import Document
 from manilla.compliance.dossiers import Dossier, DossierState
 from manilla.kit import amount_input
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address

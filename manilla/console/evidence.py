@@ -6,7 +6,7 @@ from types import MappingProxyType
 import msgspec
 
 from manilla.cases.cases import Case, CaseKind
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.lookup.story import PaymentStory, PayoutStory, payment_story, payout_story
 from manilla.payments.payment import Charge, Payment
 from manilla.payouts import queue

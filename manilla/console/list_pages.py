@@ -9,7 +9,7 @@ import msgspec
 from markupsafe import Markup
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Columns, insert_after
 from manilla.kit.listing.sorting import RecordFilter

@@ -7,9 +7,9 @@ from manilla.cases import listing as cases
 from manilla.cases.cases import path as case_path
 from manilla.cases.listing import CaseFilter
 from manilla.kit import deadline, time_limits
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import Reads
 from manilla.kit.errors import Unavailable
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.lookup import search as transaction_search

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from manilla.api import webhooks
 from manilla.kit import deadline
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger.provider_funds import NOBODY
 from manilla.methods import catalogue
 from manilla.methods.method import Method

@@ -11,11 +11,11 @@ from manilla.cases import listing as cases
 from manilla.cases.cases import path as case_path
 from manilla.console import list_pages
 from manilla.console.providers import titles
+from manilla.kit.database.rows import Reads
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Columns, insert_after
 from manilla.kit.listing import Page
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.lookup import whereabouts

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from manilla.kit import deadline, time_limits
-from manilla.kit.db import BY_KEY, CONFLICTS, Database
+from manilla.kit.database.connections import BY_KEY, CONFLICTS, Database
 from manilla.kit.errors import Unavailable
 
 Item = TypeVar("Item")

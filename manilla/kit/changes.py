@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from manilla.kit import deadline
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Unavailable
 
 log = structlog.get_logger(__name__)

@@ -17,7 +17,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 
 KEY_BYTES = 32
 _VERSION = b"\x01"

@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database, KeptConnection
+from manilla.kit.database.connections import Database, KeptConnection
 from manilla.kit.errors import Refusal
 
 WINDOW_SECONDS = 60

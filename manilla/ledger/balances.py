@@ -2,8 +2,8 @@
 
 import msgspec
 
+from manilla.kit.database.rows import Reads
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads
 
 
 class AccountBalance(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 Without the totals, each comparison with a provider's balance would read every ledger entry.
 """
 
-from manilla.kit.db import SET_BY_KEY, Connection, Database
+from manilla.kit.database.connections import SET_BY_KEY, Connection, Database
 
 IDS_MAX = 100_000  # maximum range of posting ids that are added in one transaction
 

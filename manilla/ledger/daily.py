@@ -6,8 +6,8 @@ from datetime import date, timedelta
 import msgspec
 
 from manilla.kit.clock import last_days, start_of_day
+from manilla.kit.database.rows import Reads
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, collation_of, scope_conditions
 

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.expiry import delete_older
 from manilla.kit.ids import ALPHABET
-from manilla.kit.sessions.expiry import delete_older
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import KeyUsedBefore
 from manilla.ledger.trx_ids import TRX_IDS

@@ -12,10 +12,10 @@ import msgspec
 
 from manilla.kit import crash, ratelimit, strict_json
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Unavailable
 from manilla.kit.ratelimit import RateTicket
-from manilla.kit.sessions.rows import columns
 from manilla.ledger.idempotency import RepeatKey
 
 TRIES = 5

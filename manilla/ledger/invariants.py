@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.ledger.posting import ACCOUNTS
 from manilla.posting_kinds import PostingFlag, PostingKind, in_sql, kinds_with
 

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from manilla.kit import listing
+from manilla.kit.database.rows import Reads, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import INTEGER_MAX, PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, RecordFilter, Selection, Totals
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads, columns
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
 from manilla.posting_kinds import (

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.posting_kinds import PostingFlag, PostingKind, kind_of, kinds_with, stored_kind

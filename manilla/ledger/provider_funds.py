@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.fields import Fields
 
 

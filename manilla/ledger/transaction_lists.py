@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from manilla.kit.database.rows import Reads
 from manilla.kit.ids import TimedIds
 from manilla.kit.listing.sorting import AmountFilter, KeyIndex, Selection, SortKeys, SortOrder
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger.scope import Scope, Tenant, collation_of, merchant_condition, scope_conditions
 from manilla.ledger.trx_ids import TRX_IDS
 

@@ -7,7 +7,7 @@ import msgspec
 from manilla.cases import listing as cases
 from manilla.cases.cases import CaseNotUnique
 from manilla.cases.listing import CaseFilter
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.listing import first, in_pages
 from manilla.ledger import listing as ledger
 from manilla.ledger import trx_ids

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from manilla.audit import audit
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.ledger.transactions import TransactionNotFound

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from manilla.kit import amount_input
+from manilla.kit.database.rows import Reads, RowSource
 from manilla.kit.listing import Conditions
 from manilla.kit.listing.sorting import read_as
 from manilla.kit.money import Money, MoneyError
-from manilla.kit.sessions.rows import Reads, RowSource
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, collation_of, scope_conditions
 from manilla.ledger.transaction_lists import IndexedMatch

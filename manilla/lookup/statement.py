@@ -8,8 +8,8 @@ import msgspec
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.clock import iso, iso_of_sql
+from manilla.kit.database.rows import Reads
 from manilla.kit.listing import INTEGER_MAX, Page, cursor, read_cursor
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.scope import Tenant

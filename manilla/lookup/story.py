@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.cases.listing import has_open
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import listing as books

@@ -2,7 +2,7 @@
 
 import re
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job
 from manilla.ledger import trx_ids
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants.outgoing import OutgoingHold
 from manilla.payouts import decisions

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
+from manilla.kit.database.rows import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import ROWS_MAX
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.posting import PAYOUT_FEE

@@ -13,7 +13,7 @@ import msgspec
 
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import JobProgress
 from manilla.kit.money import Money
 from manilla.ledger.timeline import TimelineEvent

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import msgspec
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.mail.kinds import RULES, Audience, MailKind
 from manilla.mail.queries import Mail

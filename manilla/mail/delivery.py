@@ -8,7 +8,7 @@ import structlog
 from manilla import metrics
 from manilla.job_kinds import JobKind
 from manilla.kit import crash
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job, Work
 from manilla.mail import queries
 from manilla.mail.kinds import RULES, MailKind

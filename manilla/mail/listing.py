@@ -7,12 +7,12 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit import jobs, listing
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import Reads, columns
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Number, Page
 from manilla.kit.listing.sorting import NUMBERED, RecordFilter, Selection, Totals, read_as
-from manilla.kit.sessions.rows import Reads, columns
 from manilla.mail.kinds import RULES, MailKind
 from manilla.mail.outbox import job_kind
 

@@ -12,7 +12,7 @@ import msgspec
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.display import clean
 from manilla.mail.kinds import RULES, Audience, MailKind, MailRule
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from manilla.kit import jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.mail.kinds import RULES, MailKind
 

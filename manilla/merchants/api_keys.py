@@ -13,11 +13,11 @@ from manilla.audit import audit
 from manilla.audit.actor import current
 from manilla.kit import http
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.http import Network
-from manilla.kit.sessions.rows import columns
 from manilla.kit.texts import is_line
 from manilla.ledger.scope import Tenant
 from manilla.merchants import credentials, merchants, networks, notices, queries

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from manilla.audit import audit
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Refusal
-from manilla.kit.sessions.rows import columns
 from manilla.kit.texts import is_email
 from manilla.merchants import merchants
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from ipaddress import AddressValueError, IPv4Address
 
 from manilla.audit import audit
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants

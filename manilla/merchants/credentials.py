@@ -9,7 +9,7 @@ import msgspec
 
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 

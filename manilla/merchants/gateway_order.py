@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from manilla.audit import audit
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from manilla.audit.actor import current
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.environment import Environment
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind

@@ -5,10 +5,10 @@ from datetime import datetime
 from enum import StrEnum
 
 from manilla.job_kinds import JobKind
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import RowSource
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.sessions.rows import RowSource
 from manilla.platform import settings
 
 # The types of jobs that send money. These jobs wait during a hold.

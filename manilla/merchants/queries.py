@@ -7,9 +7,9 @@ from typing import Annotated
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.environment import Environment
-from manilla.kit.sessions.rows import columns
 
 
 class MerchantRow(msgspec.Struct, frozen=True):

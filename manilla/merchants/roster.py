@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from manilla.kit import listing
+from manilla.kit.database.rows import Reads, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import (
@@ -17,7 +18,6 @@ from manilla.kit.listing.sorting import (
     Totals,
     read_as,
 )
-from manilla.kit.sessions.rows import Reads, columns
 from manilla.merchants.merchants import MerchantStatus
 from manilla.merchants.queries import MERCHANT, MerchantRow
 

@@ -7,7 +7,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit import changes
-from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.database.connections import Connection, Database, transaction_of
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money

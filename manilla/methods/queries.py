@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.methods.method import Fee, Flow, Method, MethodKind
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.merchants.directory import Directory

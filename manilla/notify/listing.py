@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import (
@@ -20,7 +21,6 @@ from manilla.kit.listing.sorting import (
     Totals,
     read_as,
 )
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, merchant_condition, scope_conditions
 from manilla.ledger.transaction_lists import EARLIEST, LATEST, newest_by

@@ -8,7 +8,7 @@ from typing import Any
 
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs, strict_json
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.environment import Environment
 from manilla.notify import notification_ids
 from manilla.notify.events.kinds import EventType

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.expiry import delete_older
+from manilla.kit.database.rows import columns
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import KEY, deletion, key, keys
-from manilla.kit.sessions.expiry import delete_older
-from manilla.kit.sessions.rows import columns
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.notify import notification_ids, signing

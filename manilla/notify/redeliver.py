@@ -4,7 +4,7 @@ from datetime import datetime
 
 from manilla.audit import audit
 from manilla.kit import jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.notify import queries

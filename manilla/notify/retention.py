@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from manilla.kit.db import Database
-from manilla.kit.sessions.expiry import ROWS_MAX
+from manilla.kit.database.connections import Database
+from manilla.kit.database.expiry import ROWS_MAX
 
 
 async def delete_old(db: Database, age: timedelta) -> None:

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Callable
 
 from manilla.kit import prometheus
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.server.draining import Drain
 from manilla.web.serving.request import WebRequest

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger.posting import Line, Posting, PostingOutcome

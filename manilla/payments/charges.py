@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from manilla.kit import crash, deadline, jobs, time_limits, tracing
 from manilla.kit.batch import SharedWrite
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import struct_of
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.sessions.rows import struct_of
 from manilla.ledger import timeline
 from manilla.merchants import merchants
 from manilla.merchants.directory import Caller

@@ -11,7 +11,7 @@ import msgspec
 from manilla.cases.cases import CaseAction
 from manilla.kit import jobs
 from manilla.kit.batch import SharedReads, SharedWrite
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids

@@ -10,8 +10,8 @@ import msgspec
 
 from manilla.kit import crash, tracing
 from manilla.kit.batch import Batcher
-from manilla.kit.db import BY_KEY, Database
-from manilla.kit.sessions.rows import struct_of
+from manilla.kit.database.connections import BY_KEY, Database
+from manilla.kit.database.rows import struct_of
 from manilla.ledger.posting import Posting
 from manilla.merchants import queries as merchants
 from manilla.notify import outbox

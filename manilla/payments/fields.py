@@ -10,9 +10,9 @@ from typing import Annotated
 import msgspec
 
 from manilla.kit.clock import iso_of_sql
+from manilla.kit.database.rows import columns, only_if
 from manilla.kit.fields import api_field
 from manilla.kit.money import Money, amount_of
-from manilla.kit.sessions.rows import columns, only_if
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.merchants.merchants import CommissionBearer

@@ -11,7 +11,7 @@ import msgspec
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.batch import SharedWrite
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger import timeline
 from manilla.payments.payment import Charge, PaymentStatus
 

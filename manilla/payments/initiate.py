@@ -9,11 +9,11 @@ import msgspec
 
 from manilla.job_kinds import JobKind
 from manilla.kit import strict_json, tracing
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import common_fields
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
-from manilla.kit.sessions.rows import common_fields
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem

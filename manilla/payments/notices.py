@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.display import money
 from manilla.kit.money import Money
 from manilla.kit.texts import is_email

@@ -12,7 +12,7 @@ import msgspec
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit import crash, jobs, tracing
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids

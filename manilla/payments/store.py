@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from manilla.kit.batch import SharedReads
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns, struct_of
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import columns, struct_of
 from manilla.ledger import trx_ids
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
 from manilla.providers.port import VirtualAccount

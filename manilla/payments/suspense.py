@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from manilla.cases.cases import CaseAction
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money

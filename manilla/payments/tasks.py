@@ -6,7 +6,7 @@ from functools import partial
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, Work
 from manilla.kit.jobs.claims import save_results

@@ -13,7 +13,7 @@ from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.money import Money
 from manilla.ledger import timeline
 from manilla.merchants import queries as merchants

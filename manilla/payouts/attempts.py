@@ -15,9 +15,9 @@ import msgspec
 
 from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.jobs import Job
-from manilla.kit.sessions.rows import columns
 from manilla.ledger import timeline
 from manilla.payouts import store
 from manilla.payouts.payout import Payout, PayoutStatus

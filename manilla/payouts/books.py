@@ -3,7 +3,7 @@
 Each posting is written exactly once, even if it is requested several times.
 """
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting

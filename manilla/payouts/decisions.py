@@ -15,11 +15,11 @@ from manilla.audit.audit import AuditFilter
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit import jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import RowSource
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import hold_job
-from manilla.kit.sessions.rows import RowSource
 from manilla.kit.texts import is_line
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing

@@ -11,7 +11,7 @@ import msgspec
 from manilla import metrics
 from manilla.kit import crash, tracing
 from manilla.kit.batch import RESULT_DELAY_SECONDS, Batcher
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.notify import outbox
 from manilla.notify.events.kinds import EventType
 from manilla.payouts import states

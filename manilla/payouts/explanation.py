@@ -4,8 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
-from manilla.kit.db import Database
-from manilla.kit.sessions.rows import columns
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import columns
 from manilla.payouts.attempts import Attempt, AttemptEnd
 from manilla.routing.choice import RouteDecision, SkipReason
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.payouts import attempts

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from manilla.kit.clock import iso_of_sql
+from manilla.kit.database.rows import columns, only_if
 from manilla.kit.fields import api_field
 from manilla.kit.money import amount_of
-from manilla.kit.sessions.rows import columns, only_if
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.payouts.payout import Payout, PayoutStatus

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from manilla.kit.database.rows import Reads
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.daily import DAYS, CountedTable
 from manilla.ledger.scope import Scope, Tenant, scope_conditions

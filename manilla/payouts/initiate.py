@@ -13,12 +13,12 @@ from manilla.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.beneficiaries.methods import BANK_CODE, processing_type
 from manilla.job_kinds import JobKind
 from manilla.kit import strict_json, tracing
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import common_fields
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, amount_of
 from manilla.kit.ratelimit import RateTicket
-from manilla.kit.sessions.rows import common_fields
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem

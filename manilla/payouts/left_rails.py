@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from manilla.cases.cases import CaseKind
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants import outgoing
 from manilla.payouts import attempts, store
 from manilla.payouts.attempts import Attempt

@@ -7,10 +7,10 @@ import msgspec
 from manilla.beneficiaries import accounts
 from manilla.beneficiaries.accounts import SavedAccount
 from manilla.kit import listing
+from manilla.kit.database.rows import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, PAGE_ROWS_MAX, Conditions, Page
 from manilla.kit.listing.sorting import NUMBERED, Selection, SortOrder, Totals
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Everyone, Scope, Tenant
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter

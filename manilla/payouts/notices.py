@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.display import money
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind

@@ -16,7 +16,7 @@ from manilla.banks.nigeria import NigerianBank, with_code
 from manilla.beneficiaries import beneficiary, methods
 from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver, Beneficiary
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.idempotency import Replayed

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from manilla.kit import listing
+from manilla.kit.database.rows import Reads, columns
 from manilla.kit.environment import Environment
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import AmountFilter, Selection, SortKeys, SortOrder, Totals
-from manilla.kit.sessions.rows import Reads, columns
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone, scope_conditions
 from manilla.merchants.outgoing import OutgoingHold

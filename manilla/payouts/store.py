@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import RowSource, columns
 from manilla.kit.jobs import Job, claims
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import RowSource, columns
 from manilla.payouts.payout import REPORTED_COLUMNS, REPORTED_NAMES, Payout
 from manilla.posting_kinds import PostingFlag, kinds_with
 from manilla.providers.port import TransferState

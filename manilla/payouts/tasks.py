@@ -8,7 +8,7 @@ from manilla.cases.cases import CaseKind
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.batch import RESULT_DELAY_SECONDS, Batcher
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job, NextRun, RunEnd, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing

@@ -4,7 +4,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.people import invitations, passwords, persons, queries
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Realm

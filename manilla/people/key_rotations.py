@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 
 SHOWN_MAX = 5

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 
 LISTS_MAX = 30  # maximum number of column choices stored per user, one per list
 

@@ -15,7 +15,7 @@ import msgspec
 from argon2.exceptions import Argon2Error, InvalidHashError
 
 from manilla.audit import audit
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.threads import LimitedThreads
 from manilla.people import queries, throttle

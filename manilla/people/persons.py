@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from manilla.audit import audit
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_email, is_line
 from manilla.people import queries

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.people.roles import Realm
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind

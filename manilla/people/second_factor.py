@@ -9,7 +9,7 @@ import msgspec
 import pyotp
 
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.ids import ALPHABET, base32
 from manilla.people import persons, queries, security_log, throttle

@@ -10,7 +10,7 @@ import msgspec
 
 from manilla.audit.actor import Actor, ActorKind
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.mail import outbox

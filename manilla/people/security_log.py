@@ -13,7 +13,7 @@ import structlog
 from manilla import metrics
 from manilla.audit import audit
 from manilla.audit.actor import address
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import throttle
 from manilla.people.roles import Realm
 

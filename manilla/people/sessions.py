@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 import msgspec
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Refusal
-from manilla.kit.sessions.rows import columns
 from manilla.people import passwords, queries, second_factor, throttle, tokens
 from manilla.people.roles import Realm
 from manilla.people.visitor import Visitor

@@ -9,7 +9,7 @@ number of sign-ups per IP address is limited.
 import msgspec
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.merchants.merchants import NewMerchant

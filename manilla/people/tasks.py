@@ -7,7 +7,7 @@ time does not reveal who has an account.
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job, Work
 from manilla.people import persons, resets
 from manilla.people.roles import Realm

@@ -18,7 +18,7 @@ from datetime import timedelta
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import SLOW, SLOW_WINDOW, address_bucket
 

@@ -1,7 +1,7 @@
 """Verifies that the master key belongs to this database before the key is used."""
 
 from manilla.kit.crypto import Keyring, SealedColumn, SealError
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 
 CONTEXT = "master_key_proof"

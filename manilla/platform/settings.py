@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from manilla.audit import audit
 from manilla.kit import changes
-from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.database.connections import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.kit.money import DECIMALS, Money

@@ -1,7 +1,7 @@
 """Retries failed jobs when an administrator requests it."""
 
 from manilla.audit import audit
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import failed
 

@@ -1,6 +1,6 @@
 """Rules about who can change the ledger, and about settings that change what SQL statements do."""
 
-from manilla.kit.sessions.connector import SEARCH_PATH
+from manilla.kit.database.connector import SEARCH_PATH
 from manilla.ledger.invariants import Invariant
 from manilla.sql.rights import FIXED, RIGHTS
 

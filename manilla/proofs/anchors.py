@@ -9,7 +9,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.proofs import verify

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from manilla.kit.db import Connection
-from manilla.kit.sessions.connector import SEARCH_PATH
+from manilla.kit.database.connections import Connection
+from manilla.kit.database.connector import SEARCH_PATH
 from manilla.sql.migrate import FOLDER
 
 EXPECTED = FOLDER / "catalog.tsv"

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from manilla.kit import crash
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.proofs import verify
 from manilla.proofs.verify import SETTINGS, Lines, Link
 

@@ -14,7 +14,7 @@ from manilla.audit import audit
 from manilla.audit.audit import SavedHead
 from manilla.audit.entry import AuditEntry
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.providers import credentials

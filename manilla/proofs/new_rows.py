@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.clock import LAGOS, start_of_day
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.ledger.invariants import merchants_elsewhere
 from manilla.ledger.trx_ids import TRX_IDS
 from manilla.proofs.access import ACCESS

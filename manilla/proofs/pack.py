@@ -14,8 +14,8 @@ from manilla import __version__
 from manilla.audit import audit
 from manilla.audit.audit import SavedHead
 from manilla.kit.clock import LAGOS, iso, start_of_day
-from manilla.kit.db import Connection, session
-from manilla.kit.sessions import reader
+from manilla.kit.database import reader
+from manilla.kit.database.connections import Connection, session
 from manilla.ledger import invariants
 from manilla.ledger.invariants import Invariant
 from manilla.payments.invariants import PAYMENTS

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.ledger import invariants
 from manilla.ledger.invariants import LEDGER, Finding, Invariant

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from manilla.job_kinds import JobKind
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids

@@ -7,7 +7,7 @@ import re
 
 from manilla.audit import audit
 from manilla.kit import changes
-from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.database.connections import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.providers.kind import ProviderKind
 from manilla.providers.kinds import KINDS

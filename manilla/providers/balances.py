@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.money import Money
 from manilla.ledger import clearing, posting
 from manilla.providers.port import Adapter, Done

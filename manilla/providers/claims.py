@@ -11,9 +11,9 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.batch import SharedReads
-from manilla.kit.db import BY_KEY, Connection, Database
+from manilla.kit.database.connections import BY_KEY, Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.money import Money, claimed_text
-from manilla.kit.sessions.rows import columns
 from manilla.providers.port import Claim, WebhookSubject
 
 # If a signed webhook contradicts our amount or a status response, wait this long before acting.

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 
 from manilla.banks import learning
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.providers.port import Answer, Bank, Done, Refused, Unknown

@@ -8,7 +8,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit import changes
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.database.connections import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.providers import accounts, queries

@@ -5,7 +5,7 @@ The system still tracks payouts that were already sent through the account until
 
 from manilla.audit import audit
 from manilla.kit import changes
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.providers import accounts, queries
 
 

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from manilla.kit import changes
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.providers import queries
 from manilla.providers.port import Answer, Direction, Done, Refused, Unknown

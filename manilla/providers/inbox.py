@@ -7,7 +7,7 @@ import msgspec
 
 from manilla.job_kinds import JobKind
 from manilla.kit.batch import Batcher
-from manilla.kit.db import BY_KEY, Database
+from manilla.kit.database.connections import BY_KEY, Database
 from manilla.ledger import trx_ids
 from manilla.providers.port import Claim, WebhookEvent, WebhookSubject
 

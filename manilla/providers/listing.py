@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import msgspec
 
-from manilla.kit.db import Database
-from manilla.kit.sessions.rows import columns
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import columns
 
 
 class ReceivedWebhook(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.providers.port import Direction
 
 # A rail is degraded if it conclusively answers less than this share of its calls, and fails to

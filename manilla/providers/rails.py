@@ -9,7 +9,7 @@ import msgspec
 
 from manilla.kit import changes, time_limits
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.http_client.client import HttpClient
 from manilla.providers import credentials

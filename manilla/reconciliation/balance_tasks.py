@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 from manilla import metrics
 from manilla.kit import jobs
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.display import money
 from manilla.kit.jobs import Job, Work
 from manilla.kit.money import Money

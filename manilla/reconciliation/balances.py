@@ -11,7 +11,7 @@ from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.job_kinds import JobKind
 from manilla.kit import time_limits
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.payouts import left_rails, states, store

@@ -4,8 +4,8 @@ from datetime import date, datetime
 
 import msgspec
 
+from manilla.kit.database.rows import RowSource, columns
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import RowSource, columns
 
 DAYS_MAX = 400
 

@@ -3,7 +3,7 @@
 Sums over many rows are MATERIALIZED, because the planner would otherwise compute them for each day.
 """
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.ledger import posting
 from manilla.providers.checks import references
 from manilla.reconciliation import movements

@@ -7,7 +7,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit.clock import start_of_day
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.threads import LimitedThreads
 from manilla.providers import balances, statements
 from manilla.providers.port import EVERY_MOVEMENT, Adapter, LineKind, StatementLine

@@ -6,7 +6,7 @@ from datetime import date, datetime
 import msgspec
 
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.providers import reading
 from manilla.providers.port import LineKind, StatementLine
 

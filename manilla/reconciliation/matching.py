@@ -9,7 +9,7 @@ other row, because the planner has no statistics after the first import.
 
 from datetime import timedelta
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.providers.checks import references
 from manilla.providers.checks.check import AMOUNT
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.ledger import posting
 from manilla.posting_kinds import PostingKind, kind_of
 from manilla.providers.port import LineKind

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from manilla.kit.database.rows import RowSource
 from manilla.kit.fields import Columns, Fields
-from manilla.kit.sessions.rows import RowSource
 from manilla.reconciliation import days, signing
 from manilla.reconciliation.days import ReconciledDay
 from manilla.reconciliation.signing import FigureChange, SignOff

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from manilla.audit import actor, audit
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import RowSource, columns, common_fields
 from manilla.kit.errors import Refusal
-from manilla.kit.sessions.rows import RowSource, columns, common_fields
 from manilla.kit.texts import is_line
 from manilla.reconciliation import days, lines
 from manilla.reconciliation.days import DayFigures, ReconciledDay

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 
 from manilla.kit import jobs
 from manilla.kit.clock import LAGOS, start_of_day
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job, Work
 from manilla.providers.port import EVERY_MOVEMENT
 from manilla.providers.rails import Rails

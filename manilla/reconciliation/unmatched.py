@@ -8,10 +8,10 @@ import msgspec
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit.clock import start_of_day
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
+from manilla.kit.database.rows import RowSource, columns
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import RowSource, columns
 from manilla.ledger import trx_ids
 from manilla.reconciliation.days import ReconciledDay
 from manilla.reconciliation.matching import OPEN_SIDES

@@ -1,9 +1,9 @@
 """Ledger postings for refunds."""
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
+from manilla.kit.database.rows import RowSource
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import RowSource
 from manilla.ledger import posting
 from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.merchants.outgoing import OutgoingHold

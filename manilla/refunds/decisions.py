@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import hold_job

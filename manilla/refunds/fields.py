@@ -9,9 +9,9 @@ from typing import Annotated
 import msgspec
 
 from manilla.kit.clock import iso_of_sql
+from manilla.kit.database.rows import columns
 from manilla.kit.fields import api_field
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import columns
 from manilla.ledger.posting import CUSTOMER_CREDIT
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant

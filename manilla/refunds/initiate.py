@@ -10,7 +10,7 @@ import msgspec
 from manilla.audit import actor
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.amount_input import parse_amount
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line

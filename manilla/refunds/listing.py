@@ -5,10 +5,10 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit import listing
+from manilla.kit.database.rows import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import Selection, Totals, read_as
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Scope, scope_conditions
 from manilla.ledger.transaction_lists import IndexedMatch, TransactionFilter

@@ -7,7 +7,7 @@ import msgspec
 
 from manilla.audit.actor import API, acting
 from manilla.kit import strict_json
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 from manilla.ledger import idempotency, trx_ids

@@ -6,7 +6,7 @@ processed like other refunds, except that customer credit is debited instead of 
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing

@@ -9,7 +9,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.cases.cases import CaseKind
 from manilla.kit import crash, jobs, tracing
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
 from manilla.payments import notices, wrong_amounts

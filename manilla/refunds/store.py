@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from manilla.kit.db import Connection, Database
-from manilla.kit.sessions.rows import columns
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
 from manilla.providers.port import KnownAs
 from manilla.refunds.refund import Refund, RefundStatus

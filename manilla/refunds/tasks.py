@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from manilla.cases.cases import CaseKind
 from manilla.job_kinds import JobKind
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing

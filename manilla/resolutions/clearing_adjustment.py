@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from manilla.cases.cases import Case, CaseAction
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money

@@ -5,7 +5,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.cases import cases
 from manilla.cases.cases import NOTE_LENGTH_MAX, Case, CaseAction, CaseKind, CaseRefused
-from manilla.kit.db import Connection, Database, transaction_of
+from manilla.kit.database.connections import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line

@@ -13,7 +13,7 @@ from itertools import groupby
 import structlog
 
 from manilla.banks.registry import BankRegistry
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.providers.port import RefusalCode
 from manilla.routing import funds

@@ -2,7 +2,7 @@
 
 import time
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.providers.port import Done
 from manilla.providers.rails import Rails

@@ -8,7 +8,7 @@ import msgspec
 
 from manilla.banks.nigeria import BY_CODE, with_code
 from manilla.job_kinds import JobKind
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.providers import queries
 from manilla.providers.port import Direction
 from manilla.routing import deliveries

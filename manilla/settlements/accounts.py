@@ -17,10 +17,10 @@ from manilla.audit.decided import SETTLEMENT_ACCOUNTS
 from manilla.beneficiaries import accounts
 from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind

@@ -2,7 +2,7 @@
 
 from manilla.kit import display
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.environment import Environment
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind

@@ -6,7 +6,7 @@ import msgspec
 
 from manilla.bulk import coverage
 from manilla.kit.clock import LAGOS, start_of_day
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant

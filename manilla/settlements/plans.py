@@ -10,12 +10,12 @@ from manilla.audit import audit
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant
 from manilla.platform.settings import WEEKDAYS
 

@@ -17,7 +17,7 @@ from manilla.bulk.store import BatchStatus
 from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.jobs import Job, Work

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.fields import as_csv
 from manilla.kit.listing import Page, in_pages

@@ -6,7 +6,8 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import Reads, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
@@ -20,7 +21,6 @@ from manilla.kit.listing.sorting import (
     read_as,
 )
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads, columns
 from manilla.ledger.scope import Tenant, scope_conditions
 
 REFERENCE = "SETTLEMENT-"  # prefix of each settlement's reference, followed by its number

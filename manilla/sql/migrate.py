@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from manilla.kit import time_limits
-from manilla.kit.db import session
+from manilla.kit.database.connections import session
+from manilla.kit.database.unavailable import raise_unavailable
 from manilla.kit.errors import Refusal
-from manilla.kit.sessions.away import unavailable_when_away
 from manilla.posting_kinds import PostingFlag, PostingKind, kinds_with
 from manilla.sql import epochs, rights, runner, statistics
 
@@ -32,7 +32,7 @@ def newest_revision() -> str:
 
 async def upgrade(owner_url: str, application_url: str) -> None:
     """Migrates the database. Safe to call concurrently, and when the database is up to date."""
-    with unavailable_when_away():
+    with raise_unavailable():
         role = await _role_of(application_url)
         await runner.run(owner_url)
         async with (

@@ -5,7 +5,7 @@ Inserting a row fails if its month has no partition, so workers create partition
 
 from datetime import datetime
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 
 MONTHS_AHEAD = 3
 

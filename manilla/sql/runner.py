@@ -23,7 +23,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from manilla.kit.db import session
+from manilla.kit.database.connections import session
 from manilla.kit.errors import Refusal
 
 FOLDER = Path(str(resources.files("manilla.sql"))) / "migrations"

@@ -6,7 +6,7 @@ After a rejection, the worker's job is also locked, and new webhooks wait for th
 
 from collections.abc import Sequence
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.providers.claims import CONFIRMATION_SECONDS, Claimed
 from manilla.providers.port import ReportedRefundStatus, TransferStatus
 from manilla.transfers.events import Source, TransferEvent, TransferResult

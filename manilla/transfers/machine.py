@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from manilla.kit import crash, time_limits
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job
 from manilla.kit.jobs.claims import save_results
 from manilla.merchants import outgoing

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money

@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from manilla.job_kinds import JobKind
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job
 from manilla.providers.port import WebhookSubject
 from manilla.transfers import doubts

@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 import msgspec
 
 from manilla.approvals.approvals import Approvals
+from manilla.kit.database.reader import RequestReads
+from manilla.kit.database.rows import Reads
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.kit.sessions.reader import RequestReads
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.people import devices

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, TypeVar
 import msgspec
 
 from manilla.kit import deadline
+from manilla.kit.database.rows import Reads
 from manilla.kit.display import money
 from manilla.kit.fields import Columns
 from manilla.kit.listing import Page, in_pages
@@ -25,7 +26,6 @@ from manilla.kit.listing.sorting import (
     Totals,
 )
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads
 from manilla.people import list_columns
 from manilla.web import exports, lists
 from manilla.web.display import short_moment

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.lookup import search
 from manilla.lookup.search import HitKind, SearchHit

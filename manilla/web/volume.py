@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from manilla.kit.clock import LAGOS, last_days
+from manilla.kit.database.rows import Reads
 from manilla.kit.display import money
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger.daily import DailyFigures
 from manilla.ledger.scope import Scope
 from manilla.payments import figures as payments

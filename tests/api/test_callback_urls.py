@@ -9,7 +9,7 @@ import pytest
 from manilla.app import WebApplication
 from manilla.kit import outbound
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant
 from tests.conftest import serving

@@ -14,7 +14,7 @@ from manilla.api.endpoint import PARAMETER, Call, Endpoint
 from manilla.api.kernel import MerchantApi
 from manilla.app import WebApplication
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.merchants import api_keys, limits, merchants

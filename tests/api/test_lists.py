@@ -15,7 +15,7 @@ from manilla.api.lists import Cursors, TransactionQuery
 from manilla.api.refusals import ValidationFailed
 from manilla.kit import listing
 from manilla.kit.crypto import Keyring, decode_key, generate_key
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants.rights import Right
 from manilla.services import Services

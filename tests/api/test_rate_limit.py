@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants.merchants import MerchantStatus
 from manilla.platform import settings as platform

@@ -9,7 +9,7 @@ import pytest
 from manilla.api import v1
 from manilla.kit import changes
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.rights import Right

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
 from manilla.kit.listing import BadCursor, Page

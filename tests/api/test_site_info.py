@@ -1,4 +1,4 @@
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.platform import settings as platform
 from manilla.services import Services
 from tests.client import Merchant

@@ -2,7 +2,7 @@ import pytest
 
 from manilla.approvals.approvals import Approvals
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from tests.client import Merchant, Site, new_merchant
 from tests.provider_simulator import ProviderSimulator

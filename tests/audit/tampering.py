@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 
 
 @contextlib.asynccontextmanager

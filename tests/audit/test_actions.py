@@ -13,7 +13,7 @@ from manilla.cases import cases
 from manilla.cases.cases import CaseAction
 from manilla.kit import jobs
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import provider_funds

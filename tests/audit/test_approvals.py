@@ -21,7 +21,7 @@ from manilla.approvals.kinds import (
 from manilla.audit import audit
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.audit.audit import AuditFilter
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money

@@ -10,7 +10,7 @@ from manilla.audit import audit
 from manilla.audit.actor import SYSTEM, Actor, ActorKind, acting, current
 from manilla.audit.audit import AuditFilter, SavedHead
 from manilla.audit.entry import AuditEntry
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from tests.audit.tampering import tampered
 

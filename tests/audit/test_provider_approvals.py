@@ -16,7 +16,7 @@ from manilla.approvals.kinds import (
     ProviderClearing,
 )
 from manilla.audit.actor import acting
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.http_client import urls
 from manilla.methods import catalogue
 from manilla.methods.catalogue import MethodUpdate, NewMethod

@@ -13,7 +13,7 @@ from manilla.banks.matching import Doubt, MatchedBy
 from manilla.banks.nigeria import BY_CODE
 from manilla.banks.registry import AmbiguousBankCode, BankRegistry
 from manilla.kit.changes import ChangeWatch
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.services import Services
 from tests.freshness import outdate
 

@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from manilla.bulk import batches
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.proofs import proofs
 from tests.bulk.payout_file import confirmed, rows_of

@@ -3,7 +3,7 @@
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 

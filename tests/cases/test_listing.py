@@ -6,7 +6,7 @@ from manilla.cases import cases, listing
 from manilla.cases.cases import CaseAction, CaseKind
 from manilla.cases.listing import CaseFilter, CaseStatus
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import in_pages
 from manilla.ledger import trx_ids

@@ -6,7 +6,7 @@ from manilla.cases import cases, listing
 from manilla.cases.cases import CaseAction, CaseNotFound, CaseNotUnique
 from manilla.cases.listing import CaseFilter
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger.scope import Everyone
 from manilla.lookup.find import find
 from manilla.resolutions import resolutions

@@ -10,7 +10,7 @@ from manilla.cells import registry
 from manilla.cells.registry import BadCell, CellNotFound, NotACell
 from manilla.kit import ids
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants import merchants
 from manilla.merchants.merchants import NoNumbersLeft
 from manilla.settings import Settings

@@ -11,7 +11,7 @@ from manilla.cells import registry
 from manilla.cells.client import OVERVIEW_PATH, ROUTES_PATH
 from manilla.cells.maps import Proxy
 from manilla.kit import ids
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.merchants import credentials, merchants

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manilla.cells import registry
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded.postgres import Cluster
 from manilla.ledger import trx_ids
 from manilla.providers import credentials

@@ -14,7 +14,7 @@ from manilla_simulator.settings import (
 )
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.platform.settings import CheckoutChoice
 from manilla.providers import credentials
 from manilla.providers.kinds import KINDS

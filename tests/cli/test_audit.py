@@ -14,7 +14,7 @@ from manilla.approvals import approvals
 from manilla.approvals.approvals import Approvals
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants import merchants
 from manilla.platform import settings as platform
 from manilla.providers import credentials

@@ -17,7 +17,7 @@ from manilla_simulator.history.file import HistoryFile
 from manilla_simulator.history.story import PaymentStory
 
 from manilla.kit.clock import last_days
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone

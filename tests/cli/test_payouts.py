@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.merchants.merchants import NewMerchant

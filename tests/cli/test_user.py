@@ -8,7 +8,7 @@ import pytest
 
 from manilla.cli import user
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import invitations, resets
 from manilla.people.roles import Realm
 from manilla.people.sign_in import NeedsCode

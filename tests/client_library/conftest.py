@@ -4,7 +4,7 @@ import pytest
 from manilla_client import AsyncClient, Credentials
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from tests.client import Merchant, Site, new_merchant
 from tests.provider_simulator import ProviderSimulator
 

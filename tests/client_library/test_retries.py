@@ -10,7 +10,7 @@ import manilla_client as library
 import pytest
 from manilla_client import AsyncClient, Credentials, Retries, SiteInfo
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.ratelimit import WINDOW_SECONDS
 from tests.client import Merchant, Site
 from tests.client_library.conftest import credentials_of

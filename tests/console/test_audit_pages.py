@@ -4,7 +4,7 @@ import csv
 import io
 from datetime import UTC, datetime, timedelta
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import wallets
 from manilla.merchants.wallets import WalletStatus

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from manilla.banks import learning
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.http_client.errors import (
     ConnectTimeout,
     Disconnected,

@@ -12,7 +12,7 @@ from playwright.async_api import Browser
 
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger import provider_funds
 from manilla.methods import catalogue
 from manilla.methods.catalogue import MethodUpdate

@@ -12,7 +12,7 @@ from manilla.approvals.kinds import CaseResolution, WalletFunding
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseKind, CaseRefused
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import in_pages
 from manilla.kit.money import Money

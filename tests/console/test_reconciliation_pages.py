@@ -11,7 +11,7 @@ from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.console import reconciliation
 from manilla.kit.clock import start_of_day
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.people.roles import ConsoleRole
 from manilla.providers import accounts, balances

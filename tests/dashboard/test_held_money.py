@@ -5,7 +5,7 @@ import pytest
 from manilla.cases import cases
 from manilla.cases.cases import CaseAction
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants.merchants import MerchantUpdate, OverpaidRule, UnderpaidRule
 from manilla.resolutions import resolutions

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people.roles import Role
 from manilla.services import Services
 from tests.client import Site

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from manilla.bulk import batches
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.people.roles import Role

@@ -5,8 +5,6 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-from manilla.kit.db import Database
-
 # Maps each table to the columns that differ between two runs: random ids and secrets, and counters
 # that all merchants share. Only whether they are set is compared. The same applies to all times.
 TABLES: dict[str, tuple[str, ...]] = {
@@ -49,7 +47,8 @@ _DIGEST = re.compile(r"\bsha256[:=][0-9A-Za-z+/=_-]{20,}")
 class Stored:
     """Reads the rows of one merchant, and numbers its transactions in the order of their rows."""
 
-    def __init__(self, db: Database, merchant_id: int) -> None:
+    def __init__(self, db: Any, merchant_id: int) -> None:
+        # `db` is a Database, whose module has another name in the older version.
         self._db = db
         self._merchant_id = merchant_id
         self._numbers: dict[str, str] = {}

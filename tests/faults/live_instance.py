@@ -12,7 +12,7 @@ from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
 
 from manilla.kit import changes
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger import invariants
 from manilla.methods import catalogue
 from tests import kinds

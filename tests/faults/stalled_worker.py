@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from manilla.kit.batch import Batcher
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job, claims
 from manilla.kit.jobs.runner import Runner
 from manilla.payouts.tasks import PayoutTasks

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from manilla import metrics
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.providers import accounts, credentials
 from manilla.refunds import decisions, initiate

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from manilla.kit import batch
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import structlog
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.people.roles import Role
 from manilla.settings import Settings

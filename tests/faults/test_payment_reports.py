@@ -9,7 +9,7 @@ import itertools
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.payments import states
 from manilla.payments.payment import Charge

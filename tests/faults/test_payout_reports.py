@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.providers.port import Direction
 from manilla.reconciliation import balances
 from tests import kinds

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.refunds import decisions, initiate, store
 from manilla.refunds.books import RefundRefused
 from manilla.refunds.refund import Refund, RefundStatus

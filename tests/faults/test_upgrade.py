@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded.postgres import Cluster
 from manilla.ledger import invariants
 from manilla.proofs import catalog

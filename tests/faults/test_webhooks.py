@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manilla import metrics
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.lookup.story import payment_story
 from manilla.refunds import decisions, initiate
 from tests import kinds

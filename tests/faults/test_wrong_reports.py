@@ -5,7 +5,7 @@ The numbers in the test names refer to docs/faults.md.
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.providers.port import Done, ResolvedAccount, TransferOrder
 from tests import kinds

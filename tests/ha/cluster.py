@@ -15,9 +15,9 @@ import aiohttp
 import asyncpg
 import msgspec
 
+from manilla.kit.database.connector import PASSING
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
-from manilla.kit.sessions.connector import PASSING
 from tests.ha.hosts import ETCD, PATRONI, PYTHON, ROOT, Host, account, create_hosts
 from tests.started_program import StartedProgram
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from manilla.kit import clock
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger.transaction_lists import EARLIEST, LATEST
 
 FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from manilla.kit.sessions.rows import columns
+from manilla.kit.database.rows import columns
 
 
 class Example(msgspec.Struct):

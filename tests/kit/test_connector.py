@@ -10,12 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from manilla.kit.db import Database, UnusableDatabase, connect, session
+from manilla.kit.database import connector
+from manilla.kit.database.connections import Database, UnusableDatabase, connect, session
+from manilla.kit.database.connector import SEARCH_PATH, Connector
+from manilla.kit.database.reader import Standby
 from manilla.kit.embedded.postgres import APPLICATION, SUPERUSER, Cluster
 from manilla.kit.errors import Unavailable
-from manilla.kit.sessions import connector
-from manilla.kit.sessions.connector import SEARCH_PATH, Connector
-from manilla.kit.sessions.reader import Standby
 from manilla.settings import Settings
 from manilla.wiring import open_services
 from tests import clock

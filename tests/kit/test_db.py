@@ -7,7 +7,7 @@ import asyncpg
 import msgspec
 import pytest
 
-from manilla.kit.db import BY_KEY_SESSIONS, Database
+from manilla.kit.database.connections import BY_KEY_SESSIONS, Database
 from manilla.kit.environment import Environment
 from manilla.settings import Settings
 from tests.waiting import until

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from manilla.kit import jobs
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job, RunEnd, Work, claims
 from manilla.kit.jobs import runner as runner_module
 from manilla.kit.jobs.runner import Runner

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from manilla.kit import listing
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.listing import Conditions
 from manilla.kit.listing.sorting import KeyIndex, Selection, SortKeys, SortOrder
 

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from manilla.kit import ratelimit
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.ratelimit import RateLimiter, address_bucket
 
 

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from manilla.kit.batch import SharedReads
-from manilla.kit.db import BY_KEY, Database
+from manilla.kit.database.connections import BY_KEY, Database
 from manilla.settings import Settings
 
 NAME = "a test of shared reads"

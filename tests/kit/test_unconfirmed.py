@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from manilla.kit import deadline
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from manilla.kit import db as kit
-from manilla.kit.db import Database
+from manilla.kit.database import connections as kit
+from manilla.kit.database.connections import Database
 from manilla.providers.health import Health
 from manilla.routing.deliveries import Deliveries
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.ledger import invariants
 from manilla.ledger.posting import PostingOutcome

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from manilla.kit.db import Database
-from manilla.kit.sessions import expiry
+from manilla.kit.database import expiry
+from manilla.kit.database.connections import Database
 from manilla.ledger import idempotency
 
 DAY = timedelta(days=1)

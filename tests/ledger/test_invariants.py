@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger import invariants
 from manilla.ledger.invariants import LEDGER, Finding
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, trx_ids

@@ -5,7 +5,7 @@ commit, the whole platform could settle only one transaction at a time.
 """
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.refunds import decisions
 from manilla.services import Services

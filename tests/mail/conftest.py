@@ -4,7 +4,7 @@ import pytest
 
 from manilla.job_kinds import JobKind
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from tests.mail.mail_server import MailServer, mail_server
 from tests.people.accounts import Accounts, Owner
 

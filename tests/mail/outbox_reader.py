@@ -1,6 +1,6 @@
 """Reads the emails in the outbox as their recipients would see them."""
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.mail.letter import LetterWriter
 from manilla.mail.queries import Mail, find
 from manilla.mail.transport import OutgoingMail

@@ -7,7 +7,7 @@ import pytest
 
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants import merchants, queries
 from manilla.merchants.directory import Directory
 from manilla.merchants.merchants import MerchantUpdate

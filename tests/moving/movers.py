@@ -10,7 +10,7 @@ from manilla.cells.moving import move as moves
 from manilla.cells.moving import replication, stored, taking_back
 from manilla.cells.moving.move import OnStep
 from manilla.cells.moving.stored import Cells, Step, StoredMove
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded.postgres import HERE, Cluster
 from manilla.kit.environment import Environment
 from manilla.ledger import clearing

@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from tests import databases

@@ -3,7 +3,7 @@
 import asyncio
 
 from manilla.cells.moving import fence
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import put
 from manilla.payouts.initiate import SEND
 from tests import clock

@@ -7,7 +7,7 @@ import pytest
 
 from manilla.cells.moving import rows
 from manilla.cells.moving.stored import Step
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants import wallets

@@ -1,7 +1,7 @@
 """No table is forgotten: each table with rows of merchants is in exactly one of the lists."""
 
 from manilla.cells.moving.tables import APPENDED, COPIED, MOVED, REPLICATED, STAYING
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 
 LISTED = (*REPLICATED, *APPENDED, *COPIED, *MOVED, *STAYING)
 

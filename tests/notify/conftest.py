@@ -4,7 +4,7 @@ import pytest
 
 from manilla.kit import changes
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.client import Site, new_merchant

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-from manilla.kit.db import connect
+from manilla.kit.database.connections import connect
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
 from manilla.notify import delivery, queries

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from manilla.job_kinds import JobKind
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job, claims
 from manilla.kit.jobs.runner import Runner

@@ -9,7 +9,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from manilla.job_kinds import JobKind
 from manilla.kit import outbound
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
 from manilla.notify.endpoints import deliveries

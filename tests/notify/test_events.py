@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.merchants import api_keys

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
 from manilla.notify import delivery, host_limits

@@ -6,8 +6,8 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from manilla.kit.db import Database
-from manilla.kit.sessions import expiry
+from manilla.kit.database import expiry
+from manilla.kit.database.connections import Database
 from manilla.notify import queries, retention
 from manilla.payments import invariants
 from tests.notify.deliveries import Deliveries

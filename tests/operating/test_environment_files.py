@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from manilla.kit import crypto
-from manilla.kit.db import UnusableDatabase, connect
+from manilla.kit.database.connections import UnusableDatabase, connect
 from manilla.kit.errors import Unavailable
 from manilla.settings import Mode, Settings
 from tests.instance import free_port

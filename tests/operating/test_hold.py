@@ -11,7 +11,7 @@ from manilla.approvals import approvals
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.approvals.kinds import SettingChange
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.merchants import outgoing

@@ -8,7 +8,7 @@ from manilla import instance_metrics
 from manilla.cases import cases
 from manilla.cases.cases import CaseAction, CaseKind
 from manilla.kit import prometheus
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.merchants import outgoing

@@ -17,13 +17,9 @@ import pytest
 
 from manilla import instance_metrics, metrics
 from manilla.cli.proving import prove
-from manilla.kit.db import Database
-from manilla.kit.embedded import postgres
-from manilla.kit.embedded.postgres import APPLICATION, OWNER, SUPERUSER, Cluster
-from manilla.kit.embedded.process import Supervisor
-from manilla.kit.errors import Unavailable
-from manilla.kit.sessions import reader
-from manilla.kit.sessions.reader import (
+from manilla.kit.database import reader
+from manilla.kit.database.connections import Database
+from manilla.kit.database.reader import (
     AWAY_SECONDS,
     Reader,
     ReadOutcome,
@@ -31,6 +27,10 @@ from manilla.kit.sessions.reader import (
     StandbyOfAnother,
     wait_until_replayed,
 )
+from manilla.kit.embedded import postgres
+from manilla.kit.embedded.postgres import APPLICATION, OWNER, SUPERUSER, Cluster
+from manilla.kit.embedded.process import Supervisor
+from manilla.kit.errors import Unavailable
 from manilla.proofs.pack import PackOptions
 from manilla.services import Services
 from manilla.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 from manilla import worker
 from manilla.job_kinds import JobKind
 from manilla.kit import changes, tracing
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.lookup import traces

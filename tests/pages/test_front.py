@@ -5,7 +5,7 @@ import msgspec
 import pytest
 from playwright.async_api import Browser
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import NAME, Cluster
 from manilla.pages import app as pages

@@ -1,7 +1,7 @@
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.services import Services
 from tests.client import Merchant, Site, new_merchant

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.services import Services
 from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.payments import states
 from manilla.payments.payment import Charge

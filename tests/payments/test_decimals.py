@@ -3,7 +3,7 @@
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants.merchants import CommissionBearer
 from manilla.refunds import initiate, states
 from manilla.services import Services

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.methods import catalogue
 from manilla.methods.method import Flow, MethodKind

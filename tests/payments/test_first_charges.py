@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.payments import states, store
 from manilla.payments.charges import PaymentClosed

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import wallets
 from manilla.merchants.merchants import CommissionBearer, MerchantStatus

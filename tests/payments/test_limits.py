@@ -6,7 +6,7 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.merchants import limits, merchants

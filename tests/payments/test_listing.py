@@ -9,7 +9,7 @@ import pytest
 from manilla.kit import listing as lists
 from manilla.kit.clock import LAGOS, last_days
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import BadCursor, Page, in_pages
 from manilla.ledger import trx_ids

@@ -4,7 +4,7 @@ import pytest
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseAction
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.payments.payment import Charge
 from manilla.refunds import decisions, initiate
 from manilla.refunds.refund import Refund

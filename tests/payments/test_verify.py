@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import TransactionNotFound

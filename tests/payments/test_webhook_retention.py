@@ -3,7 +3,7 @@
 import pytest
 
 from manilla import worker
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.platform import settings as platform
 from manilla.services import Services
 from tests.client import Site

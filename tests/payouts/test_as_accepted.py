@@ -7,7 +7,7 @@ import pytest
 from manilla.audit.decided import SAVED_ACCOUNTS
 from manilla.beneficiaries import accounts
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import claims
 from manilla.ledger import invariants, listing
 from manilla.ledger.listing import PostingFilter, StatementFilter

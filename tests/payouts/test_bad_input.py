@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.services import Services
 from tests.client import Reply, Site, new_merchant

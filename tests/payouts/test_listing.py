@@ -5,7 +5,7 @@ from typing import Any
 
 from manilla.beneficiaries import accounts
 from manilla.kit.clock import last_days
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import in_pages
 from manilla.ledger import trx_ids

@@ -3,7 +3,7 @@
 import asyncio
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.services import Services

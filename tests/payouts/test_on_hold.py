@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import claims

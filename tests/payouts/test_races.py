@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job, claims
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.payouts import decisions, store

@@ -8,7 +8,7 @@ import pytest
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseRefused
 from manilla.kit import prometheus
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger import provider_funds

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.payouts import decisions
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout

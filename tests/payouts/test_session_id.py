@@ -2,7 +2,7 @@
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger.scope import Everyone, Tenant
 from manilla.lookup.find import find
 from manilla.payouts import listing

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import claims
 from manilla.lookup.waiting import WaitingReason, waiting_reason
 from manilla.providers.port import Direction

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.payouts import decisions

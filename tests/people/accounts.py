@@ -9,7 +9,7 @@ import msgspec
 import pyotp
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import console_people, second_factor, sessions, sign_in, sign_up, throttle
 from manilla.people.roles import ConsoleRole, Realm
 from manilla.people.visitor import Visitor

@@ -2,7 +2,7 @@ import argon2
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import passwords
 from tests.conftest import PRODUCTION_HASHER
 from tests.people.accounts import Accounts

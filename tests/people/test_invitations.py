@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants.merchants import MerchantNotFound
 from manilla.people import invitations, members, tokens
 from manilla.people.invitations import (

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import console_people, invitations, members, persons, sessions
 from manilla.people.invitations import BadInvitation
 from manilla.people.members import LastOwner, MemberNotFound

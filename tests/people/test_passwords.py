@@ -5,7 +5,7 @@ import asyncio
 import argon2
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import passwords, queries
 from manilla.people.passwords import WeakPassword, WrongPassword
 from tests.people.accounts import PASSWORD, Accounts

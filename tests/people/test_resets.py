@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import passwords, persons, resets, tokens
 from manilla.people.passwords import WeakPassword
 from manilla.people.resets import BadReset

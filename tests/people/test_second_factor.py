@@ -9,7 +9,7 @@ import pytest
 from manilla.cells.moving import fence
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring, SealError
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import persons, second_factor, sessions
 from manilla.people.second_factor import (
     CodeRefused,

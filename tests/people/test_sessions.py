@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import persons, queries, second_factor, sessions
 from manilla.people.passwords import WrongPassword
 from manilla.people.roles import Realm

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from manilla.kit import ratelimit
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import devices, persons, sessions, tokens
 from manilla.people.roles import ConsoleRole, Permission, Realm
 from manilla.people.second_factor import CodeRefused

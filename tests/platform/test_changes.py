@@ -7,7 +7,7 @@ import pytest
 
 from manilla.kit import changes
 from manilla.kit.changes import STALE_AFTER_SECONDS, ChangeWatch
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 
 
 async def test_data_that_is_almost_a_second_old_is_read_again(

@@ -6,7 +6,7 @@ import msgspec
 
 from manilla import worker
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people.roles import ConsoleRole
 from manilla.proofs import anchors, chain
 from manilla.services import Services

@@ -16,7 +16,7 @@ import pytest
 
 from manilla.cli.proving import archive as archive_commands
 from manilla.kit import crash
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable
@@ -57,7 +57,7 @@ import asyncio, sys
 from datetime import datetime
 from pathlib import Path
 from manilla.kit import crash
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.proofs.archive import archiving
 
 async def archive():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.embedded.postgres import APPLICATION, OWNER, SUPERUSER, Cluster
 from manilla.ledger import invariants
 from manilla.proofs import catalog

@@ -10,7 +10,7 @@ import pytest
 
 from manilla import worker
 from manilla.kit import crash
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger import posting
 from manilla.proofs import chain, verify
 from manilla.proofs.verify import Verification
@@ -25,7 +25,7 @@ EXTEND = """
 import asyncio, sys
 from pathlib import Path
 from manilla.kit import crash
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.proofs import chain
 
 async def extend():

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger import invariants
 from manilla.platform import settings as settings_module
 from manilla.platform.settings import PlatformSettings

@@ -19,7 +19,7 @@ import pytest
 from manilla import __version__
 from manilla.kit.clock import LAGOS
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.proofs import anchors, chain, pack
 from manilla.proofs.pack import PackOptions

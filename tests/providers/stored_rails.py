@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.providers import credentials
 from manilla.providers.port import Adapter
 from manilla.providers.rails import Rails, open_client

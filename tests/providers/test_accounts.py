@@ -3,7 +3,7 @@
 import pytest
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.methods import catalogue
 from manilla.providers import accounts, credentials
 from manilla.providers.accounts import BadAccount, UnknownProvider

@@ -4,7 +4,7 @@ import secrets
 from datetime import date, datetime, timedelta
 
 from manilla.kit.clock import start_of_day
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.providers import balances
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.providers import claims, inbox
 from manilla.providers.claims import CONFIRMATION_SECONDS, Claimed

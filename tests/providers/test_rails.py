@@ -8,7 +8,7 @@ import pytest
 
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Unavailable
 from manilla.methods.catalogue import Catalogue

@@ -1,6 +1,6 @@
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from tests.faults.conftest import payer, sandbox_payer, shop, simulated_kinds, simulator
 from tests.reconciliation.ledger_samples import Account
 

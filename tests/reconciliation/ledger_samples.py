@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from manilla.cases import cases
 from manilla.cases.cases import Case
 from manilla.kit.clock import start_of_day
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, trx_ids

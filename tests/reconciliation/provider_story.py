@@ -7,7 +7,7 @@ from typing import Any
 
 from manilla.cases import cases
 from manilla.cases.cases import Case
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.providers.checks.check import CheckSession
 from manilla.providers.kinds import KINDS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.providers.port import LineKind
 from manilla.reconciliation import files, importing

@@ -9,7 +9,7 @@ import pytest
 from manilla.console import sign_off
 from manilla.kit.clock import LAGOS
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job
 from manilla.proofs import anchors
 from manilla.providers.rails import Rails

@@ -2,7 +2,7 @@ import pytest
 
 from manilla.kit import strict_json
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.reference.pages import Documentation
 from tests.client import Merchant, Site, new_merchant
 

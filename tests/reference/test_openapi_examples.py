@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payouts import decisions
 from manilla.reference import examples

@@ -14,7 +14,7 @@ import pytest
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger.timeline import steps

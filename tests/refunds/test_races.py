@@ -8,7 +8,7 @@ import pytest
 
 from manilla.cases.cases import CaseKind
 from manilla.kit import jobs
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import claims
 from manilla.providers.inbox import WebhookInbox
 from manilla.providers.port import RefundState, ReportedRefundStatus, WebhookEvent, WebhookSubject

@@ -5,7 +5,7 @@ import structlog
 
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseKind, CaseRefused
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.payments.suspense import NothingInSuspense
 from manilla.reconciliation import balances
 from manilla.resolutions import resolutions

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import checkout_origins
 from manilla.notify import signing

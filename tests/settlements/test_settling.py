@@ -13,7 +13,7 @@ import pytest
 
 from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.clock import LAGOS
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.ledger.scope import Tenant

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from tests.client import Reply
 from tests.kinds import BY_RAIL, TestedKind
 from tests.signing import sign

@@ -14,7 +14,7 @@ from typing import Any, cast
 from manilla_simulator.names import holder_of
 
 from manilla.kit.crypto import Keyring, generate_key
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.people.roles import Role
 from manilla.services import Services

@@ -4,7 +4,7 @@ import re
 
 from manilla import worker
 from manilla.job_kinds import JobKind
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import claims
 from manilla.services import Services
 

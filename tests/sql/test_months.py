@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.merchants.requests import log

@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.sql import rights
 
 STATEMENT = re.compile(

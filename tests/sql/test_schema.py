@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from manilla.kit import crypto
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings

@@ -1,7 +1,7 @@
 """Stored functions use our tables, whatever the search path of the session is."""
 
-from manilla.kit.db import Database
-from manilla.kit.sessions.connector import SEARCH_PATH
+from manilla.kit.database.connections import Database
+from manilla.kit.database.connector import SEARCH_PATH
 
 # The planner replaces calls of these functions by their SQL only if they have no setting.
 # They are called only by sessions with our search path.

@@ -7,7 +7,7 @@ import pytest
 from tools import structure
 
 CLEAN = {
-    "manilla/services.py": "from manilla.kit.sessions import reader\nclass Services: ...\n",
+    "manilla/services.py": "from manilla.kit.database import reader\nclass Services: ...\n",
     "manilla/kit/money.py": "class Money: ...\n",
     "manilla/payouts/sending.py": "from manilla.kit.money import Money\n",
 }
@@ -52,7 +52,7 @@ def test_clean_tree_has_no_violation(tree: Path) -> None:
         ({f"manilla/kit/{n}_queries.py": "" for n in "abc"}, "3 modules *_queries"),
         ({"manilla/ledger/sums.py": "class Money: ...\n"}, "class Money is declared in"),
         (
-            {"manilla/payouts/sums.py": "from manilla.kit.sessions import reader\n"},
+            {"manilla/payouts/sums.py": "from manilla.kit.database import reader\n"},
             "manilla/payouts/sums.py reads from a standby",
         ),
         (

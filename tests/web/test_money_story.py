@@ -9,7 +9,7 @@ import pytest
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.lookup import querying
 from manilla.payments.charges import CUSTOMER_SENT

@@ -8,7 +8,7 @@ from manilla.cells.moving import fence, team
 from manilla.cells.moving.fence import CannotMove
 from manilla.cells.moving.tables import COPIED, REPLICATED, key_of
 from manilla.kit.crypto import HEAD_BYTES, Keyring, SealError
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.merchants import queries as merchants
 from manilla.platform import master_key
 from manilla.providers import credentials

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from manilla.cells.moving.fence import CannotMove
 from manilla.cells.moving.tables import APPENDED, REPLICATED
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.proofs import verify
 
 COMPARED: Mapping[str, str] = {

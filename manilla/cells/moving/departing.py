@@ -24,8 +24,8 @@ from manilla.cells.moving.stored import (
     stored_fact,
 )
 from manilla.kit import changes
-from manilla.kit.db import Database
-from manilla.kit.sessions.rows import columns
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import columns
 from manilla.merchants import queries as merchants
 
 # A cell has the time of the activation if the merchant arrived there, or has departed from there.

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.proofs import verify
 
 PAGE_ROWS = 5_000

@@ -11,7 +11,7 @@ import asyncpg
 
 from manilla.cells.moving.tables import FENCED
 from manilla.kit import changes, time_limits
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import put_from
 

@@ -28,7 +28,7 @@ from manilla.cells.moving.stored import (
     store_step,
 )
 from manilla.kit import ids
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.people import invitations
 
 _DISCONNECTED = STEPS.index(Step.DISCONNECT)  # the last step before the activation

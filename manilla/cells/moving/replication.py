@@ -12,7 +12,7 @@ import time
 import asyncpg
 
 from manilla.cells.moving.tables import APPENDED, REPLICATED
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal, Unavailable
 
 POLL_SECONDS = 0.05

@@ -1,7 +1,7 @@
 """Copies the rows that logical replication does not copy, and removes copies."""
 
 from manilla.cells.moving.tables import APPENDED, COPIED, REPLICATED, key_of
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 
 
 async def copy_small_tables(source: Database, target: Connection, merchant_id: int) -> None:

@@ -21,7 +21,7 @@ from manilla.cells.moving.stored import (
     stored_fact,
 )
 from manilla.kit import changes, ids
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.ledger import clearing
 from manilla.proofs import chain
 from manilla.proofs.verify import HIGHEST_ID

@@ -19,9 +19,9 @@ from manilla.cells.moving import fence
 from manilla.cells.moving.fence import CannotMove
 from manilla.kit import changes
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Unavailable
-from manilla.kit.sessions.rows import columns
 from manilla.merchants import queries as merchants
 
 UNAVAILABLE_TRIES = 10

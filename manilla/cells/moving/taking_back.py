@@ -14,7 +14,7 @@ from manilla.cells.moving.stored import (
     store_in_target,
     stored_fact,
 )
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 
 
 async def abort(cells: Cells, move: StoredMove) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.merchants import merchants
 from manilla.people import invitations, queries
 from manilla.people.roles import Role

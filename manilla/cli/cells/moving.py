@@ -16,7 +16,7 @@ from manilla.cells.moving.stored import Cells, NoMove, Step, StoredMove
 from manilla.cli.cells.options import CellName
 from manilla.cli.instance import STATEMENT_SECONDS, InstanceRefusal, Tools, command
 from manilla.cli.options import MerchantId
-from manilla.kit.db import Database, UnusableDatabase
+from manilla.kit.database.connections import Database, UnusableDatabase
 from manilla.kit.errors import Unavailable
 
 app = typer.Typer()

@@ -9,7 +9,7 @@ import typer
 
 from manilla.cli.instance import STATEMENT_SECONDS, Tools, command
 from manilla.cli.output import print_json
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.platform import settings as platform
 from manilla.proofs.archive import archiving, lookup, months

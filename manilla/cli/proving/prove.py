@@ -18,8 +18,8 @@ from manilla.cli.instance import Data, locate
 from manilla.cli.options import read_day
 from manilla.cli.output import Json, Output, csv_cell, plain
 from manilla.kit import strict_json
+from manilla.kit.database.reader import StandbyBehind, StandbyOfAnother
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.sessions.reader import StandbyBehind, StandbyOfAnother
 from manilla.proofs import pack
 from manilla.proofs.pack import Pack, PackOptions
 from manilla.proofs.tables import PackSection, PackTable

@@ -26,7 +26,7 @@ from manilla.cli.running.programs import (
 )
 from manilla.kit import logs, time_limits
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.process import Program, Supervisor, follow_parent, until_stopped
 from manilla.platform import master_key

@@ -129,7 +129,7 @@ async def create_database(url: str, passwords: Mapping[str, str]) -> None:
 
     The URL is the superuser's. The application's role cannot run migrations.
     """
-    # As in `kit/sessions/connector.py`, no setting of the database can replace the search path.
+    # As in `kit/database/connector.py`, no setting of the database can replace the search path.
     connection = await asyncpg.connect(url, server_settings={"search_path": "pg_catalog"})
     try:
         for role in (OWNER, APPLICATION):

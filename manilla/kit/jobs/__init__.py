@@ -14,8 +14,8 @@ from enum import Enum
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
-from manilla.kit.sessions.rows import Reads, columns
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import Reads, columns
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from manilla.kit import time_limits
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job
 
 FAILURES_MAX = 12

@@ -5,7 +5,8 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit import listing
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import Reads, columns
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import (
@@ -16,7 +17,6 @@ from manilla.kit.listing.sorting import (
     Totals,
     read_as,
 )
-from manilla.kit.sessions.rows import Reads, columns
 
 
 class FailedJob(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 
 
 class JobQueue(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import structlog
 
 from manilla.kit import time_limits
 from manilla.kit.batch import RESULT_DELAY_SECONDS, Batcher
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs import Job, NextRun, RunEnd, Work, claims
 

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from manilla.kit import listing
+from manilla.kit.database.rows import Reads
 from manilla.kit.listing import PAGE_ROWS_MAX, Conditions, Moment, Number, Page
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import Reads
 
 ROWS_MAX = 100_000
 

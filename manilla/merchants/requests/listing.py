@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from manilla.kit import listing
+from manilla.kit.database.rows import Reads
 from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import (
@@ -16,7 +17,6 @@ from manilla.kit.listing.sorting import (
     SortOrder,
     Totals,
 )
-from manilla.kit.sessions.rows import Reads
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, merchant_condition, scope_conditions
 from manilla.ledger.transaction_lists import LATEST

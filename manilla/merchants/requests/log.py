@@ -18,9 +18,9 @@ import msgspec
 import structlog
 
 from manilla import metrics
-from manilla.kit.db import CONFLICTS, Database
+from manilla.kit.database.connections import CONFLICTS, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Unavailable
-from manilla.kit.sessions.rows import columns
 from manilla.sql import months
 
 log = structlog.get_logger(__name__)

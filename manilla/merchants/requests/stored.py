@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.sessions.rows import Reads, columns
+from manilla.kit.database.rows import Reads, columns
 from manilla.ledger.scope import Tenant
 
 HOURS = 24

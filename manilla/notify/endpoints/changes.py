@@ -7,7 +7,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.kit.changes import known_everywhere
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants

@@ -11,12 +11,12 @@ import msgspec
 from manilla.audit import audit
 from manilla.job_kinds import JobKind
 from manilla.kit import jobs, strict_json, time_limits
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs import Job, NextRun, Work
 from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder
-from manilla.kit.sessions.rows import columns
 from manilla.ledger.idempotency import Remember, without_key
 from manilla.notify import notification_ids, queries
 from manilla.notify.endpoints import store

@@ -10,7 +10,7 @@ import msgspec
 
 from manilla.job_kinds import JobKind
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.crypto import Keyring, SealedColumn
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.notify.endpoints.endpoint import WebhookEndpoint
 from manilla.notify.signing import standard_key
 

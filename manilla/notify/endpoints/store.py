@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.expiry import delete_older
+from manilla.kit.database.rows import columns
 from manilla.kit.listing import Page
 from manilla.kit.listing.sorting import Selection, SortKeys, SortOrder, read_as
-from manilla.kit.sessions.expiry import delete_older
-from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant, scope_conditions
 from manilla.notify.endpoints.endpoint import EndpointNotFound, WebhookEndpoint
 

@@ -14,10 +14,10 @@ import msgspec
 
 from manilla.kit import listing
 from manilla.kit.clock import iso_of_sql
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import columns
 from manilla.kit.listing import Page
 from manilla.kit.listing.sorting import KeyIndex, Selection, SortKeys, SortOrder
-from manilla.kit.sessions.rows import columns
 from manilla.ledger.scope import Tenant, scope_conditions
 from manilla.notify.events.kinds import EventType
 

@@ -7,7 +7,7 @@ import math
 import structlog
 
 from manilla.kit import deadline
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.notify.events import listing

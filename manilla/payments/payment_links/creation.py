@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import CurrencyNotEnabled

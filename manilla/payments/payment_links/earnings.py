@@ -1,6 +1,6 @@
 """Adds a payment to its link's earnings, in the transaction that credits the payment."""
 
-from manilla.kit.db import Connection
+from manilla.kit.database.connections import Connection
 from manilla.payments.payment import Payment
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit import ids
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket

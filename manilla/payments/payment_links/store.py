@@ -6,11 +6,11 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.kit import listing
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import columns
 from manilla.kit.listing import PAGE_ROWS, Moment, Page
 from manilla.kit.listing.sorting import KeyIndex, Selection, SortOrder, read_as
 from manilla.kit.money import Money
-from manilla.kit.sessions.rows import columns
 from manilla.ledger import transaction_lists
 from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant, merchant_condition, scope_conditions

@@ -6,7 +6,7 @@ threshold with many small payouts.
 
 from datetime import timedelta
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 

@@ -10,7 +10,7 @@ import msgspec
 from manilla.audit import audit
 from manilla.audit.actor import current
 from manilla.beneficiaries import accounts
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money

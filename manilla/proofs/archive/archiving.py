@@ -13,7 +13,7 @@ import structlog
 
 from manilla.audit import audit
 from manilla.kit import crash
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.proofs.archive import months, writing
 from manilla.proofs.archive.lookup import read_transactions
 from manilla.proofs.archive.months import DueMonth, NotArchived, StoredMonth

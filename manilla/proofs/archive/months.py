@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.proofs.verify import (
     HIGHEST_ID,

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
-from manilla.kit.db import Connection, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.ledger import trx_ids
 from manilla.proofs import verify
 from manilla.proofs.archive.months import DueMonth, NotArchived

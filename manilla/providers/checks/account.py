@@ -8,7 +8,7 @@ from manilla import __version__
 from manilla.audit import audit
 from manilla.banks.nigeria import BANKS
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.http_client.client import HttpClient
 from manilla.providers import credentials, queries

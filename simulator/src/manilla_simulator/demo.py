@@ -10,7 +10,7 @@ from pathlib import Path
 
 from manilla.development import Demo
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import checkout_origins, credentials, merchants, queries
 from manilla.merchants.checkout_origins import BadOrigins

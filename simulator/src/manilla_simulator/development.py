@@ -12,7 +12,7 @@ import msgspec
 
 from manilla.development import Demo
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants import credentials
 from manilla_simulator.history import file

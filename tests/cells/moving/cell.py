@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import asyncpg
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
 from tests.faults.replicated import listen_on, start_server

@@ -18,7 +18,7 @@ import msgspec
 from manilla.cells.maps import Proxy
 from manilla.kit import changes
 from manilla.kit.crypto import generate_key
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from tests.cells import proxies
 from tests.cells.moving.cell import Cell
 from tests.cells.pair import ABUJA, LAGOS

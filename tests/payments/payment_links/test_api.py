@@ -11,7 +11,7 @@ import pytest
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.kit.clock import iso
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.services import Services
 from tests.client import Merchant, Reply
 from tests.payments.payment_links.customers import new_link, start

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.ratelimit import RateLimitExceeded
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payments import states

@@ -8,7 +8,7 @@ from manilla_simulator.names import holder_of
 
 from manilla.beneficiaries import accounts
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from tests.client import Reply, Site, new_merchant
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, MANUAL, RAILS, PayoutMerchant, new_account

@@ -17,7 +17,7 @@ from manilla_simulator.settings import (
 )
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.providers import credentials
 from manilla.providers.checks.account import check_account
 from manilla.providers.checks.report import CheckedQuestion, CheckReport

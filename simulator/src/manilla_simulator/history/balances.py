@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla_simulator.state import OPENING_BALANCE

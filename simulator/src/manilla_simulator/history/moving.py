@@ -19,7 +19,7 @@ import asyncpg
 import structlog
 
 from manilla.kit import time_limits
-from manilla.kit.db import Database, session
+from manilla.kit.database.connections import Database, session
 from manilla.ledger import trx_ids
 from manilla_simulator.history.clock import ClockStep
 

@@ -14,7 +14,7 @@ from manilla.compliance import documents, dossiers, reviews, sections
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.sections import Section
 from manilla.kit.clock import LAGOS, start_of_day
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, provider_funds

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 
 

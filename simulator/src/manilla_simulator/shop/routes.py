@@ -7,7 +7,7 @@ from typing import Any
 from manilla_client import BadNotification, ManillaError
 from markupsafe import Markup
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.merchants.credentials import NewCredentials
 from manilla.web import static_files
 from manilla.web.embed import checkout_script

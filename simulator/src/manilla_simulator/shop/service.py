@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 from manilla_client import AsyncClient, Credentials, verify_ipn
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.merchants.credentials import NewCredentials
 from manilla_simulator.shop import queries

@@ -7,7 +7,7 @@ while new rows reuse the space of deleted rows, so in the end every range looks 
 
 from datetime import timedelta
 
-from manilla.kit.db import Database
+from manilla.kit.database.connections import Database
 
 ROWS_MAX = 5_000  # per SQL statement
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import structlog
 
+from manilla.kit.database.unavailable import is_closed
 from manilla.kit.errors import Unavailable
-from manilla.kit.sessions.away import is_closed
 
 log = structlog.get_logger(__name__)
 

@@ -18,11 +18,16 @@ import asyncpg
 import structlog
 
 from manilla.kit import deadline, time_limits
+from manilla.kit.database.connector import Connector
+from manilla.kit.database.rows import Reads, Row, RowSource, converter
+from manilla.kit.database.unavailable import (
+    DATABASE_FAULTS,
+    first_fault,
+    means_unavailable,
+    raise_unavailable,
+)
+from manilla.kit.database.unconfirmed import WAITING, UnconfirmedCommits
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.sessions.away import AWAY, first_fault, means_away, unavailable_when_away
-from manilla.kit.sessions.connector import Connector
-from manilla.kit.sessions.rows import Reads, Row, RowSource, converter
-from manilla.kit.sessions.unconfirmed import WAITING, UnconfirmedCommits
 
 log = structlog.get_logger(__name__)
 
@@ -114,7 +119,7 @@ class KeptConnection:
 
     async def records(self, sql: str, *values: Any) -> list[Any]:
         self._check()
-        with unavailable_when_away(self._connector):
+        with raise_unavailable(self._connector):
             if self._raw is None or self._raw.is_closed():
                 self._raw = await self._connector.connect(**self._options)
                 # Each SQL statement in this session is committed immediately.
@@ -199,7 +204,7 @@ class Database(Queries, Reads):
         name: str,
         statement_seconds: int | None = None,
     ) -> Self:
-        with unavailable_when_away(), refused_when_unusable():
+        with raise_unavailable(), refused_when_unusable():
             db = cls(Connector(url), _options(name, statement_seconds), size)
             await db._pool
             async with db._pool.acquire():
@@ -235,7 +240,7 @@ class Database(Queries, Reads):
         self.unconfirmed.close()
         self._looking.terminate()
         for kept in self._kept:
-            with suppress(*AWAY):
+            with suppress(*DATABASE_FAULTS):
                 await kept.close()
         with suppress(TimeoutError):  # on timeout, asyncpg has terminated the connections
             async with asyncio.timeout(time_limits.current.database_close_seconds):
@@ -244,7 +249,7 @@ class Database(Queries, Reads):
     @asynccontextmanager
     async def _session(self, sql: str = "") -> AsyncIterator[Any]:
         self.unconfirmed.check(writes=is_write(sql))
-        with unavailable_when_away(self._connector), deadline.counted():
+        with raise_unavailable(self._connector), deadline.counted():
             async with (
                 self._pool.acquire(timeout=_seconds_to_acquire()) as raw,
                 self._until_late(raw),
@@ -260,7 +265,7 @@ class Database(Queries, Reads):
         except Refusal:
             raise
         except BaseException as error:
-            if not means_away(error, raw):
+            if not means_unavailable(error, raw):
                 if raw.is_committing:  # the caller was canceled
                     self.unconfirmed.leave(raw)
                 else:
@@ -410,7 +415,7 @@ async def connect(
 ) -> Any:
     """Opens a single session. Migrations set no statement timeout, because they can take hours."""
     limit = time_limits.current.start_connect_seconds
-    with unavailable_when_away(), refused_when_unusable():
+    with raise_unavailable(), refused_when_unusable():
         connector = Connector(url, only_host_seconds=limit, target=target)
         return await connector.connect(command_timeout=statement_seconds)
 
@@ -425,10 +430,10 @@ async def session(
     """
     raw = await connect(url, statement_seconds=statement_seconds, target=target)
     try:
-        with unavailable_when_away():
+        with raise_unavailable():
             yield raw
     finally:
-        with suppress(*AWAY):
+        with suppress(*DATABASE_FAULTS):
             await raw.close(timeout=time_limits.current.acquire_seconds)
 
 

@@ -22,9 +22,9 @@ import structlog
 
 from manilla.kit import deadline, time_limits
 from manilla.kit.batch import Batcher
-from manilla.kit.db import BY_KEY, READ_ONLY, Connection, Database, is_write
+from manilla.kit.database.connections import BY_KEY, READ_ONLY, Connection, Database, is_write
+from manilla.kit.database.rows import Reads, RowSource
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.sessions.rows import Reads, RowSource
 
 log = structlog.get_logger(__name__)
 

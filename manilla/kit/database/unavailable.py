@@ -6,12 +6,12 @@ from typing import Any
 
 import asyncpg
 
+from manilla.kit.database.connector import PASSING, Connector
 from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.sessions.connector import PASSING, Connector
 
 # These errors mean a lost connection, a failover, a full disk or too many server connections.
 # After one of these errors, it is unknown whether a commit in progress took effect.
-AWAY = (
+DATABASE_FAULTS = (
     *PASSING,
     asyncpg.InterfaceError,
     # This error means that the session's server has been demoted from primary to standby.
@@ -22,7 +22,7 @@ AWAY = (
 )
 
 
-def means_away(error: BaseException, raw: Any = None) -> bool:
+def means_unavailable(error: BaseException, raw: Any = None) -> bool:
     """Returns True if the database caused an error in a block that used the session `raw`.
 
     If a session is closed during use, the type of asyncpg's error depends on the step. For example,
@@ -34,7 +34,7 @@ def means_away(error: BaseException, raw: Any = None) -> bool:
         # asyncpg.DataError is both an InterfaceError and a ValueError.
         # The error means that a value cannot be encoded, which is a bug in the caller.
         return False
-    return isinstance(error, AWAY) or (raw is not None and is_closed(raw))
+    return isinstance(error, DATABASE_FAULTS) or (raw is not None and is_closed(raw))
 
 
 def is_closed(raw: Any) -> bool:
@@ -48,17 +48,19 @@ def first_fault(error: BaseException) -> BaseException:
     """Returns the first error in the exception chain. After a lost connection, the rollback fails
     too.
     """
-    while isinstance(error.__context__, AWAY) and not isinstance(error.__context__, ValueError):
+    while isinstance(error.__context__, DATABASE_FAULTS) and not isinstance(
+        error.__context__, ValueError
+    ):
         error = error.__context__
     return error
 
 
 @contextmanager
-def unavailable_when_away(connector: Connector | None = None, raw: Any = None) -> Iterator[None]:
+def raise_unavailable(connector: Connector | None = None, raw: Any = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not means_away(error, raw):
+        if not means_unavailable(error, raw):
             raise
         host = connector.host if connector else None
         raise Unavailable(host=host) from first_fault(error)

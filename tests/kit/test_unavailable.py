@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from manilla.kit import deadline
-from manilla.kit.db import Database
+from manilla.kit.database import unavailable
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
-from manilla.kit.sessions import away
 from manilla.settings import Settings
 
 
@@ -132,14 +132,14 @@ async def test_a_session_that_ends_at_any_step_means_unavailable(
     ],
 )
 def test_errors_of_a_lost_database_mean_unavailable(error: Exception) -> None:
-    assert away.means_away(error)
+    assert unavailable.means_unavailable(error)
 
 
 @pytest.mark.parametrize(
     "error", [AttributeError(), KeyError(), asyncpg.UniqueViolationError(), asyncpg.DataError()]
 )
 def test_a_bug_does_not_mean_unavailable(error: Exception) -> None:
-    assert not away.means_away(error)
+    assert not unavailable.means_unavailable(error)
 
 
 async def test_the_cause_is_the_first_fault_and_not_the_failed_rollback(one: Database) -> None:
