@@ -30,7 +30,7 @@ from manilla.payments.checkout import Checkout
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links.paying import LinkPayments
 from manilla.payouts import initiate as pay_out
-from manilla.payouts.delivered import DeliveredPayouts
+from manilla.payouts.batch_delivery import DeliveredPayouts
 from manilla.payouts.failover import Failover
 from manilla.payouts.ordering import PayoutPreviews
 from manilla.people import demo_login

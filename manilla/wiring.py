@@ -36,7 +36,7 @@ from manilla.payments.charges import ChargeService
 from manilla.payments.checkout import Checkout
 from manilla.payments.link import CheckoutLinks
 from manilla.payouts import initiate as pay_out
-from manilla.payouts.delivered import DeliveredPayouts
+from manilla.payouts.batch_delivery import DeliveredPayouts
 from manilla.payouts.ordering import PayoutPreviews
 from manilla.platform import master_key
 from manilla.platform.settings import CurrentSettings

@@ -15,7 +15,7 @@ from manilla.kit import logs
 from manilla.kit.database.rows import columns
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
-from manilla.payments.credited import CreditedPayments
+from manilla.payments.batch_credit import CreditedPayments
 from manilla.payments.payment import Charge
 from manilla.payments.tasks import CHECKS_AT_ONCE
 from manilla.payouts import store

@@ -15,9 +15,9 @@ from manilla.kit.texts import Line
 from manilla.ledger.transactions import DuplicateReference, TransactionNotFound
 from manilla.merchants.rights import Right
 from manilla.refunds import fields, order
-from manilla.refunds.books import RefundNotCovered, RefundRefused
 from manilla.refunds.fields import ReportedRefund, VerifiedRefund
 from manilla.refunds.order import InitiatedRefund, OrderedRefund
+from manilla.refunds.postings import RefundNotCovered, RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX
 from manilla.services import Services
 

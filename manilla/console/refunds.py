@@ -16,9 +16,9 @@ from manilla.methods.method import MethodKind
 from manilla.payments.payment import Payment
 from manilla.refunds import decisions, initiate, returns, store
 from manilla.refunds import listing as listed_refunds
-from manilla.refunds.books import RefundRefused
 from manilla.refunds.initiate import PaymentNotFound
 from manilla.refunds.listing import RefundFilter
+from manilla.refunds.postings import RefundRefused
 from manilla.refunds.refund import Refund
 from manilla.web import lists, money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns

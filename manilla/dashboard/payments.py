@@ -11,7 +11,7 @@ from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import DETAILS
 from manilla.refunds import initiate
-from manilla.refunds.books import RefundNotCovered, RefundRefused
+from manilla.refunds.postings import RefundNotCovered, RefundRefused
 from manilla.web import money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest

@@ -18,8 +18,8 @@ from manilla.merchants import merchants
 from manilla.merchants.directory import Caller
 from manilla.methods.method import Flow, Method
 from manilla.payments import states, store
+from manilla.payments.batch_credit import CreditedPayments
 from manilla.payments.choice import CustomerWish
-from manilla.payments.credited import CreditedPayments
 from manilla.payments.first_charges import (
     CHECK,
     FIRST_CHECK_SECONDS,

@@ -16,7 +16,7 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import timeline, trx_ids
-from manilla.payments import books, notices, store, wrong_amounts
+from manilla.payments import notices, postings, store, wrong_amounts
 from manilla.payments.declines import decline_of
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.payments.payment import (
@@ -180,7 +180,7 @@ async def _credit_in_sandbox(
     try:
         async with connection.transaction():
             await _credit(connection, payment, SANDBOX, None)
-    except (books.WalletLimitReached, LinkAlreadyPaid):
+    except (postings.WalletLimitReached, LinkAlreadyPaid):
         await _fail(connection, payment, PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED)
 
 
@@ -269,7 +269,7 @@ async def _paid(
         await _report_disagreement(connection, payment, charge, said, state.paid)
     else:
         await _suspend(connection, payment, charge, state.paid, *trouble)
-    await books.keep_provider_fee(connection, payment, charge, state.fee)
+    await postings.keep_provider_fee(connection, payment, charge, state.fee)
     if state.provider_reference is not None:
         await store.save_provider_reference(connection, charge, state.provider_reference)
 
@@ -296,7 +296,7 @@ async def _accept(connection: Connection, received: ReceivedAmount) -> tuple[Cas
             await _credit(connection, completed, charge.provider, charge)
             if not received.is_usual:
                 await wrong_amounts.return_credit(connection, completed)
-    except books.WalletLimitReached:
+    except postings.WalletLimitReached:
         return CaseKind.WALLET_FULL, "The wallet would exceed the maximum balance."
     except LinkAlreadyPaid:
         return CaseKind.LINK_ALREADY_PAID, f"Payment link {payment.link_id} was paid before."
@@ -357,7 +357,7 @@ async def _credit(
 ) -> None:
     after = after_credit(payment, charge)
     await earnings.count(connection, after)
-    await books.credit(connection, after, payer)
+    await postings.credit(connection, after, payer)
     crash.point("amid_payment_credit")
     await _change(connection, payment, after, PaymentEvent.PAID, paid_detail(charge))
     await notices.mail_receipt(connection, after)
@@ -459,7 +459,7 @@ async def _suspend(
     await store.conclude_charge(
         connection, charge, ChargeStatus.SUSPENSE, paid_minor=paid.minor, reason=detail
     )
-    await books.suspend(connection, payment, charge, paid)
+    await postings.suspend(connection, payment, charge, paid)
     await _open_case(connection, payment, charge, kind, detail, paid)
     await timeline.add(
         connection,

@@ -19,7 +19,7 @@ from manilla.ledger import timeline
 from manilla.merchants import queries as merchants
 from manilla.merchants.merchants import OverpaidRule, UnderpaidRule
 from manilla.merchants.queries import WrongAmountRules
-from manilla.payments import books, store, suspense
+from manilla.payments import postings, store, suspense
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.posting_kinds import PostingKind
 
@@ -100,7 +100,7 @@ async def keep_part(connection: Connection, received: ReceivedAmount) -> None:
     await store.conclude_charge(
         connection, charge, ChargeStatus.PART, paid_minor=paid.minor, credit_minor=paid.minor
     )
-    await books.keep_credit(connection, payment, charge, paid, PostingKind.PART)
+    await postings.keep_credit(connection, payment, charge, paid, PostingKind.PART)
     after = add_received(payment, paid)
     await store.change_payment(connection, after)
     rest = f"{after.rest} is still due" if payment.status is PaymentStatus.PENDING else "too late"
@@ -123,11 +123,13 @@ async def complete(connection: Connection, received: ReceivedAmount) -> Payment:
         if used_minor:
             missing_minor -= used_minor
             used = Money(part.currency, used_minor)
-            await books.use_credit(connection, payment, part, used, charge.provider)
+            await postings.use_credit(connection, payment, part, used, charge.provider)
             await store.set_credit(connection, part, part.credit_minor - used_minor)
     assert missing_minor == 0, "the received amounts are not enough"
     if received.surplus.minor:
-        await books.keep_credit(connection, payment, charge, received.surplus, PostingKind.SURPLUS)
+        await postings.keep_credit(
+            connection, payment, charge, received.surplus, PostingKind.SURPLUS
+        )
         detail = f"charge {charge.reference}: {received.surplus} above the amount due"
         await _note(connection, payment, "surplus_received", detail)
     return payment if received.is_usual else add_received(payment, received.paid)
@@ -149,7 +151,7 @@ async def receive_more(
         await _open_case(connection, payment, charge, f"{detail} Nothing was moved.", charge.amount)
         return
     excess = paid - booked
-    await books.suspend(connection, payment, charge, excess)
+    await postings.suspend(connection, payment, charge, excess)
     await store.add_excess(connection, charge, excess)
     held = await suspense.find_suspended(connection, charge.merchant_id, charge.reference)
     assert held is not None
@@ -186,7 +188,7 @@ async def hold_unreturned(
     """Moves money to the suspense account after a failed refund, until an administrator decides."""
     charge = await store.charge(connection, payment.merchant_id, reference)
     assert charge is not None
-    await books.suspend_credit(connection, payment, charge, amount)
+    await postings.suspend_credit(connection, payment, charge, amount)
     detail = f"{amount} could not be returned to the customer: {reason}"
     kind = CaseKind.NOT_RETURNED
     await _open_case(connection, payment, charge, detail, amount, kind)

@@ -15,7 +15,7 @@ from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import timeline
-from manilla.payouts import attempts, books, notices, store
+from manilla.payouts import attempts, notices, postings, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.providers.claims import Claimed
@@ -218,9 +218,9 @@ async def _change(
     await store.change_payout(connection, after)
     crash.point("between_status_and_refund")
     if is_done:
-        await books.deliver(connection, after)
+        await postings.deliver(connection, after)
     else:
-        await books.give_back(
+        await postings.give_back(
             connection, before, was_delivered=before.status is PayoutStatus.COMPLETED
         )
     await timeline.add(

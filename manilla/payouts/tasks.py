@@ -13,7 +13,7 @@ from manilla.kit.jobs import Job, NextRun, RunEnd, Work
 from manilla.ledger.transactions import Scenario
 from manilla.merchants import outgoing
 from manilla.payouts import left_rails, notices, states, store
-from manilla.payouts.delivered import DeliveredPayouts
+from manilla.payouts.batch_delivery import DeliveredPayouts
 from manilla.payouts.failover import Failover
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import Payout

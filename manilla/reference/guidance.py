@@ -9,8 +9,8 @@ import msgspec
 
 from manilla.api.refusals import MethodNotAllowed, NotFound
 from manilla.kit.errors import Refusal
-from manilla.refunds.books import RefundBlocked, RefundNotCovered, RefundRefused
 from manilla.refunds.initiate import PaymentNotFound, RefundedMeanwhile
+from manilla.refunds.postings import RefundBlocked, RefundNotCovered, RefundRefused
 from manilla.transfers.refusals import PayoutErrorCode
 
 

@@ -30,7 +30,7 @@ from manilla.providers.port import (
 )
 from manilla.providers.rails import Rails
 from manilla.refunds import states, store
-from manilla.refunds.books import RefundRefused
+from manilla.refunds.postings import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund
 from manilla.transfers.events import Source, TransferEvent, TransferResult
 

@@ -19,8 +19,8 @@ from manilla.ledger.transactions import Scenario
 from manilla.payments import notices
 from manilla.payments import store as payments
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
-from manilla.refunds import books, states, store
-from manilla.refunds.books import RefundRefused
+from manilla.refunds import postings, states, store
+from manilla.refunds.postings import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund, RefundStatus
 
 
@@ -84,7 +84,7 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
     """
     if not await store.insert(connection, refund):
         return False
-    await books.debit(connection, refund)
+    await postings.debit(connection, refund)
     await states.change_refunded(connection, payment, refund.from_wallet_minor)
     await states.add_to_timeline(connection, payment, "started", refund, refund.reason)
     await notices.enqueue_refund(

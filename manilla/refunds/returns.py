@@ -13,8 +13,8 @@ from manilla.merchants import outgoing
 from manilla.payments import store as payments
 from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.refunds import initiate
-from manilla.refunds.books import RefundBlocked, RefundRefused
 from manilla.refunds.initiate import PaymentNotFound
+from manilla.refunds.postings import RefundBlocked, RefundRefused
 from manilla.refunds.refund import Refund
 
 SURPLUS_REASON = "Paid more than the amount due"

@@ -18,7 +18,7 @@ from manilla.payments.payment import Payment
 from manilla.providers import claims
 from manilla.providers.claims import Claimed
 from manilla.providers.port import ReportedRefundStatus, WebhookSubject
-from manilla.refunds import books, store
+from manilla.refunds import postings, store
 from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers import doubts, reports
 from manilla.transfers.events import Source, TransferEvent, TransferResult
@@ -116,9 +116,9 @@ async def _change(
     by_administrator = event.source is Source.ADMINISTRATOR
     detail = _detail(event)
     if is_paid:
-        await books.pay(connection, refund, from_bank=by_administrator)
+        await postings.pay(connection, refund, from_bank=by_administrator)
     else:
-        await books.give_back(connection, refund)
+        await postings.give_back(connection, refund)
         await change_refunded(connection, payment, -refund.from_wallet_minor)
         if refund.is_of_customer_credit:
             assert refund.charge_reference is not None
@@ -153,7 +153,7 @@ async def _report_contradiction(
     said = NEXT.get((RefundStatus.PENDING, event.event))
     detail = f"The refund is {refund.status}; the provider now says {said}. Nothing was moved."
     is_contradicted = refund.status is not said
-    if refund.status is RefundStatus.COMPLETED and await books.is_from_bank(connection, refund):
+    if refund.status is RefundStatus.COMPLETED and await postings.is_from_bank(connection, refund):
         detail = "The refund was paid from our bank, and now the provider reports that it paid too."
         is_contradicted = said is RefundStatus.COMPLETED
     if is_contradicted:
@@ -164,7 +164,7 @@ async def report_contradicting_webhook(db: Database | Connection, refund: Refund
     """Opens a case if a signed webhook contradicts the refund's final status. Moves no money."""
     opposite = CONTRADICTED_BY.get(refund.status)
     detail = f"The refund is {refund.status}; a signed webhook says {opposite}. Nothing was moved."
-    if refund.status is RefundStatus.COMPLETED and await books.is_from_bank(db, refund):
+    if refund.status is RefundStatus.COMPLETED and await postings.is_from_bank(db, refund):
         opposite = ReportedRefundStatus.PAID
         detail = "The refund was paid from our bank, and a signed webhook says paid."
     said = await reports.claims_about(db, WebhookSubject.REFUND, refund)

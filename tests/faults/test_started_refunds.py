@@ -7,7 +7,7 @@ import pytest
 
 from manilla.kit.database.connections import Database
 from manilla.refunds import decisions, initiate, store
-from manilla.refunds.books import RefundRefused
+from manilla.refunds.postings import RefundRefused
 from manilla.refunds.refund import Refund, RefundStatus
 from tests.payments.shop import Shop
 

@@ -13,7 +13,7 @@ from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payments import states
-from manilla.payments.credited import CreditedPayments
+from manilla.payments.batch_credit import CreditedPayments
 from manilla.payments.payment import Charge
 from manilla.providers.port import ChargeState, ReportedChargeStatus
 from manilla.services import Services

@@ -27,7 +27,7 @@ from manilla.platform import settings as platform
 from manilla.providers.port import ChargeState, ReportedChargeStatus
 from manilla.refunds import decisions, initiate, returns
 from manilla.refunds import store as refunds
-from manilla.refunds.books import RefundRefused
+from manilla.refunds.postings import RefundRefused
 from manilla.refunds.refund import Refund, RefundStatus
 from manilla.refunds.returns import NothingToReturn
 from manilla.resolutions import resolutions

@@ -16,7 +16,7 @@ from manilla.merchants import outgoing
 from manilla.notify.endpoints import changes as endpoints
 from manilla.notify.endpoints.endpoint import EndpointTerms
 from manilla.payments import store as payments
-from manilla.payouts import books, decisions
+from manilla.payouts import decisions, postings
 from manilla.payouts.initiate import SEND
 from manilla.proofs import checks, proofs, restored
 from manilla.refunds import initiate
@@ -125,7 +125,7 @@ async def test_a_payout_that_was_changed_can_be_rejected_for_the_debited_amount(
     async with changed(owner, "payout", "amount_minor = amount_minor * 5", trx_id):
         await payer.check_now(trx_id)
         assert await payer.cases() == [("not_as_accepted", trx_id)]
-        with pytest.raises(books.NotAsAccepted):
+        with pytest.raises(postings.NotAsAccepted):
             await decisions.reject(db, services.rails, trx_id, "changed")
         assert await payer.balance() == 900_000
     async with changed(owner, "payout", DESTINATION, trx_id):

@@ -11,8 +11,8 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job, claims
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.payouts import decisions, store
+from manilla.payouts.batch_delivery import DeliveredPayouts
 from manilla.payouts.decisions import NotToDecide
-from manilla.payouts.delivered import DeliveredPayouts
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import PayoutStatus
 from manilla.providers.inbox import WebhookInbox

@@ -16,7 +16,7 @@ from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance
 from manilla.reference.pages import Documentation
 from manilla.reference.search import BETWEEN
-from manilla.refunds import books, initiate
+from manilla.refunds import initiate, postings
 from manilla.transfers.refusals import PayoutErrorCode
 from tests.client import Site
 from tests.web import markup
@@ -138,7 +138,7 @@ async def test_every_error_code_has_guidance_and_no_guidance_is_unused(
 
 
 async def test_every_rejection_of_a_refund_has_guidance() -> None:
-    classes = [*vars(books).values(), *vars(initiate).values()]
+    classes = [*vars(postings).values(), *vars(initiate).values()]
     refusals = {one for one in classes if isinstance(one, type) and issubclass(one, Refusal)}
     assert refusals - {Refusal} == set(guidance.REFUNDS)
 

@@ -8,7 +8,7 @@ from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
 from manilla.platform import settings as platform
 from manilla.refunds import decisions, initiate, states
-from manilla.refunds.books import RefundBlocked
+from manilla.refunds.postings import RefundBlocked
 from manilla.refunds.refund import Refund, RefundStatus
 from tests.client import Merchant
 from tests.payments.shop import Shop

@@ -10,7 +10,7 @@ from manilla.kit.jobs import claims
 from manilla.kit.money import MoneyError
 from manilla.merchants.merchants import CommissionBearer
 from manilla.refunds import decisions, initiate, states
-from manilla.refunds.books import RefundNotCovered
+from manilla.refunds.postings import RefundNotCovered
 from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers import sending
 from manilla.transfers.events import Source, TransferEvent, TransferResult

@@ -119,7 +119,7 @@ AREAS = {
     ),
     "transfers": (
         ModuleTests("manilla/transfers/*.py", TRANSFERS, TRANSFERS_WIDE),
-        ModuleTests("manilla/payouts/delivered.py", TRANSFERS, TRANSFERS_WIDE),
+        ModuleTests("manilla/payouts/batch_delivery.py", TRANSFERS, TRANSFERS_WIDE),
         ModuleTests(
             "manilla/payouts/failover.py", (f"{ROUTING}/test_failover.py",), TRANSFERS_WIDE
         ),

@@ -4,7 +4,7 @@ import pytest
 
 from manilla.kit import jobs
 from manilla.payouts import states
-from manilla.payouts.delivered import DeliveredPayouts
+from manilla.payouts.batch_delivery import DeliveredPayouts
 from manilla.payouts.initiate import SEND
 from manilla.payouts.payout import PayoutStatus
 from manilla.providers.inbox import WebhookInbox

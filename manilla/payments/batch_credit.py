@@ -16,7 +16,7 @@ from manilla.ledger.posting import Posting
 from manilla.merchants import queries as merchants
 from manilla.notify import outbox
 from manilla.notify.events.kinds import EventType
-from manilla.payments import books, states, store
+from manilla.payments import postings, states, store
 from manilla.payments.fields import EVENT, describe_notice
 from manilla.payments.initiate import EXPIRE
 from manilla.payments.payment import Charge, Payment, PaymentStatus
@@ -102,9 +102,9 @@ def _item(number: int, paid: PaidCharge, payment: Payment, merchant_name: str) -
     charge, state = paid.charge, paid.state
     after = states.after_credit(payment, charge)
     notice = describe_notice(after, merchant_name)
-    postings = [
-        *books.credit_postings(after, charge.provider),
-        *books.provider_fee_postings(payment, charge, state.fee),
+    written = [
+        *postings.credit_postings(after, charge.provider),
+        *postings.provider_fee_postings(payment, charge, state.fee),
     ]
     return {
         "item": number,
@@ -119,7 +119,7 @@ def _item(number: int, paid: PaidCharge, payment: Payment, merchant_name: str) -
         "provider_reference": state.provider_reference,
         "merchant_name": merchant_name,
         "commission_trx_id": after.commission_trx_id,
-        "postings": [_posting(*each) for each in enumerate(postings)],
+        "postings": [_posting(*each) for each in enumerate(written)],
         "environment": payment.environment,
         "step": PaymentEvent.PAID,
         "status": after.status,
