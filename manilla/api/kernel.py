@@ -26,7 +26,7 @@ from manilla.api.refusals import (
 )
 from manilla.api.request import NO_ENDPOINT, OF_ADDRESS, ApiRequest, first_lines, read_repeat_key
 from manilla.cells.directory import MerchantMoves
-from manilla.cells.fenced import refused_when_fenced
+from manilla.cells.fence_trigger import refused_when_fenced
 from manilla.kit import deadline, http, ids, strict_json, tracing
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded, RateTicket, address_bucket

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import structlog
 
 from manilla.cells.directory import MerchantMoves
-from manilla.cells.fenced import refused_when_fenced
+from manilla.cells.fence_trigger import refused_when_fenced
 from manilla.checkout import display
 from manilla.checkout.rendering import respond
 from manilla.checkout.request import redirect

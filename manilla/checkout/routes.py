@@ -7,7 +7,7 @@ from typing import Literal
 import structlog
 
 from manilla.cells.directory import MerchantMoves
-from manilla.cells.fenced import refused_when_fenced
+from manilla.cells.fence_trigger import refused_when_fenced
 from manilla.checkout import accent, brand, handlers, payment_link, receipts, rendering
 from manilla.checkout.page import CheckoutPage, page_of
 from manilla.checkout.rendering import STATIC, STATIC_PATH

@@ -17,7 +17,7 @@ import typer
 
 from manilla import secret_sources
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.cells.fenced import MerchantElsewhere, refused_when_fenced
+from manilla.cells.fence_trigger import MerchantElsewhere, refused_when_fenced
 from manilla.cli.output import Json, Output
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring

@@ -9,7 +9,7 @@ from manilla.cli.output import as_row
 from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJobFilter
 from manilla.kit.listing import in_pages
-from manilla.platform import work
+from manilla.platform import failed_jobs
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -42,5 +42,5 @@ async def retry(
     ],
 ) -> None:
     """Retry a failed job. The job gets all its attempts again."""
-    await work.retry(tools.db, merchant_id, kind, subject)
+    await failed_jobs.retry(tools.db, merchant_id, kind, subject)
     tools.print_fields({"merchant_id": merchant_id, "kind": kind, "subject": subject})

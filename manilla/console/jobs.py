@@ -10,7 +10,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJob, FailedJobFilter
 from manilla.people.roles import Permission
-from manilla.platform import work
+from manilla.platform import failed_jobs
 from manilla.web import lists, table_cells
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
@@ -91,7 +91,7 @@ async def retry(request: PageRequest) -> PageResponse:
     given = request.form
     try:
         merchant_id, kind = given.integer("merchant_id"), given.required("kind")
-        await work.retry(request.db, merchant_id, kind, given.required("subject"))
+        await failed_jobs.retry(request.db, merchant_id, kind, given.required("subject"))
     except Refusal as refusal:
         return request.redirect_with_errors("/jobs", refusal)
     return request.redirect("/jobs", done="The job is running again.")

@@ -9,7 +9,7 @@ import structlog
 
 from manilla.audit.actor import Actor, ActorKind, acting, is_unconfirmed
 from manilla.cells.directory import MerchantMoves
-from manilla.cells.fenced import MerchantElsewhere, refused_when_fenced
+from manilla.cells.fence_trigger import MerchantElsewhere, refused_when_fenced
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.listing import INTEGER_MAX

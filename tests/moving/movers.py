@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.cells.moving import move as moves
-from manilla.cells.moving import replication, stored, taking_back
+from manilla.cells.moving import replication, rollback, stored
 from manilla.cells.moving.move import OnStep
 from manilla.cells.moving.stored import Cells, Step, StoredMove
 from manilla.kit.database.connections import Database
@@ -123,7 +123,7 @@ class Mover:
         await self.pair.look()
 
     async def abort(self, to: str = "abuja") -> None:
-        await taking_back.abort(self.cells(to), await self._open(to))
+        await rollback.abort(self.cells(to), await self._open(to))
         await self.pair.look()
 
     async def reconnect(self, *cells: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from manilla.cells.directory import CellMap, MerchantMoves
-from manilla.cells.fenced import MerchantElsewhere
+from manilla.cells.fence_trigger import MerchantElsewhere
 from manilla.cells.moving.stored import Step
 from manilla.cli import wallet
 from manilla.kit.environment import Environment

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from manilla.cells.moving import departing, stored, taking_back
+from manilla.cells.moving import forced_departure, rollback, stored
 from manilla.cells.moving import move as moves
 from manilla.cells.moving.move import OnStep
 from manilla.cells.moving.stored import Cells, NoMove, Step, StoredMove
@@ -73,7 +73,7 @@ async def move(
         else:
             found = await _open_move(cells, merchant_id, to)
         if abort:
-            await taking_back.abort(cells, found)
+            await rollback.abort(cells, found)
             tools.print_fields(
                 {"merchant_id": merchant_id, "cell": found.from_cell, "moved": False}
             )
@@ -118,7 +118,9 @@ async def depart(
     """
     references = set(decided.read_text().split()) if decided is not None else set()
     async with _opened(tools, target_database) as cells:
-        undecided = await departing.depart(cells, merchant_id, to, references, _report(tools))
+        undecided = await forced_departure.depart(
+            cells, merchant_id, to, references, _report(tools)
+        )
     if undecided is None:
         tools.print_fields({"merchant_id": merchant_id, "cell": to, "departed": True})
         return

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from manilla.cells.moving import departing, differences, fence, replication
+from manilla.cells.moving import differences, fence, forced_departure, replication
 from manilla.cells.moving import move as moves
-from manilla.cells.moving.departing import UndecidedDifferences
 from manilla.cells.moving.fence import CannotMove
+from manilla.cells.moving.forced_departure import UndecidedDifferences
 from manilla.cells.moving.stored import Step
 from manilla.kit.embedded.postgres import Cluster
 from tests.moving.movers import Killed, Mover, replication_url
@@ -20,7 +20,9 @@ async def _do_nothing(_step: Step, _seconds: float) -> None:
 
 
 async def _depart(mover: Mover, *decided: str, to: str = "abuja") -> UndecidedDifferences | None:
-    found = await departing.depart(mover.cells(to), mover.merchant_id, to, decided, _do_nothing)
+    found = await forced_departure.depart(
+        mover.cells(to), mover.merchant_id, to, decided, _do_nothing
+    )
     await mover.pair.look()
     return found
 
@@ -120,7 +122,7 @@ async def test_the_command_continues_after_a_crash(
 
     owner = {
         "drain": fence,
-        "_leave": departing,
+        "_leave": forced_departure,
         "unpublish": replication,
         "find": differences,
         "permitted": moves,
@@ -128,7 +130,7 @@ async def test_the_command_continues_after_a_crash(
     with monkeypatch.context() as patch, pytest.raises(Killed):
         if owner is not None:
             patch.setattr(owner, "run_steps" if where == "permitted" else where, crash)
-        await departing.depart(
+        await forced_departure.depart(
             mover.cells("abuja"), mover.merchant_id, "abuja", (), crash_at_the_end
         )
     assert await _depart(mover) is None
