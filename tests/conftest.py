@@ -81,6 +81,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(templates.close)
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(_CollectsAlone())
+    else:
+        config.pluginmanager.register(_NamesFailures(config))
+
+
+class _NamesFailures:
+    """Prints the name of a failed test at once. Its error follows at the end of the run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin(
+            "terminalreporter"
+        )
+        if report.failed and terminal is not None:
+            terminal.ensure_newline()
+            terminal.write_line(f"failed: {report.nodeid}")
 
 
 class _CollectsAlone:
