@@ -54,10 +54,11 @@ def _subject(request: PageRequest, row: AuditEntry) -> Markup:
     """Returns what was changed, such as `Payment TXN…`, with a link to its page if there is one."""
     kind, _, name = row.subject.partition(":")
     shown = shorten(name) if trx_ids.merchant_of(name) is not None else table_cells.long_text(name)
-    if kind in _PAGES:
-        path = _PAGES[kind].format(quote(name, safe=""))
-        shown = Markup('<a href="{}">{}</a>').format(request.at(path), shown)
-    return Markup("{} {}").format(title(kind), shown)
+    whole = Markup("{} {}").format(title(kind), shown)
+    if kind not in _PAGES:
+        return whole
+    path = _PAGES[kind].format(quote(name, safe=""))
+    return Markup('<a href="{}">{}</a>').format(request.at(path), whole)
 
 
 LIST = RecordList(

@@ -115,11 +115,13 @@ def test_every_timestamp_fits_to_its_id_and_to_the_others(instance: Instance) ->
     )
 
     # A newcomer's first purchase is in the sandbox, so the sandbox's history is filled in first.
+    # The last merchant of the history signs up at its end, and gets its test money then.
     [(is_first,)] = ask(
         instance,
         """
         SELECT max(id) FILTER (WHERE environment = 'sandbox')
-               < avg(id) FILTER (WHERE environment = 'production') FROM posting""",
+               < avg(id) FILTER (WHERE environment = 'production')
+          FROM posting WHERE kind <> 'funding'""",
     )
     assert is_first
 

@@ -445,11 +445,8 @@ async def test_a_sandbox_payment_is_shown_and_refunded_in_parts(operator: Operat
     assert list(part) == REFUND_FIELDS
     assert (part["payment_trx_id"], part["amount"]) == (trx_id, 400.25)
     assert part["reason"] == "Returned goods"
-    too_much, no_amount = await operator.refused(
-        (*words, "--amount", "599.76"), (*words, "--amount", "ten")
-    )
+    [too_much] = await operator.refused((*words, "--amount", "599.76"))
     assert "599.75" in too_much
-    assert "ten" in no_amount
     shown, listed, found, entries, accounts = await operator.commands(
         *(("payment", "show", trx_id), ("refunds", "list")),
         ("payment", "list", "--search", trx_id),

@@ -112,7 +112,7 @@ async def test_a_wallet_is_adjusted_after_a_step_up(
     await page.get_by_label("Your password").fill("three quiet kobo coins")
     await page.get_by_role("button", name="Confirm").click()
     await page.get_by_text("Wallet adjusted").wait_for()
-    assert await page.locator(".figure").inner_text() == "₦1,500.50"
+    assert await page.locator("p.figure").inner_text() == "₦1,500.50"
     assert await page.get_by_text("Cash that was counted twice").is_visible()
     await context.close()
 
