@@ -55,7 +55,7 @@ async def test_the_log_has_pages(services: Services, populated: PopulatedConsole
     later = await populated.administrator.get(f"/audit?merchant={number}&after={onward}")
     body = later.body.decode()
     assert "Merchant create" in body
-    assert f'Merchant <a href="/console/merchants/{number}">{number}</a>' in body
+    assert f'<a href="/console/merchants/{number}">Merchant {number}</a>' in body
 
 
 async def test_the_log_is_verified_by_a_button(

@@ -90,8 +90,8 @@ CHANGES = {
         "public.length(character varying)",
     ),
     "function_with_another_option": (
-        "ALTER FUNCTION ledger_write SET session_replication_role = replica",
-        "public.ledger_write",
+        "ALTER FUNCTION outcomes_write SET session_replication_role = replica",
+        "public.outcomes_write",
     ),
     "function_of_everybody": (
         "GRANT EXECUTE ON FUNCTION months_drop TO PUBLIC",
@@ -280,7 +280,7 @@ ACCESSES = {
     ),
     "application_that_is_superuser": (f"ALTER ROLE {APPLICATION} SUPERUSER", PRIVILEGES),
     "function_of_another_owner": (
-        f"{NOBODY}; ALTER FUNCTION ledger_write OWNER TO nobody_else",
+        f"{NOBODY}; ALTER FUNCTION outcomes_write OWNER TO nobody_else",
         PRIVILEGES,
     ),
     "schema_of_the_application": (f"ALTER SCHEMA public OWNER TO {APPLICATION}", PRIVILEGES),
