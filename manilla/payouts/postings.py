@@ -27,70 +27,53 @@ def _payer(payout: Payout) -> str:
 
 
 async def deliver(connection: Connection, payout: Payout) -> None:
+    amount, fee = payout.amount_minor, payout.provider_fee_minor or 0
     postings = [
         _posting(
             payout,
             PostingKind.PAYOUT_DELIVERED,
-            0,
-            Line(posting.IN_FLIGHT, -payout.amount_minor),
-            Line(_payer(payout), payout.amount_minor),
+            Line(posting.IN_FLIGHT, -amount),
+            Line(_payer(payout), amount),
         )
     ]
-    fee_minor = payout.provider_fee_minor or 0
-    if fee_minor and payout.provider is not None and not payout.is_sandbox:
+    if fee and payout.provider is not None and not payout.is_sandbox:
         postings.append(
             _posting(
                 payout,
                 PostingKind.PAYOUT_PROVIDER_FEE,
-                0,
-                Line(posting.clearing(payout.provider), fee_minor),
-                Line(posting.provider_fee(payout.provider), -fee_minor),
+                Line(posting.clearing(payout.provider), fee),
+                Line(posting.provider_fee(payout.provider), -fee),
             )
         )
     await _post(connection, postings)
 
 
 async def give_back(connection: Connection, payout: Payout, *, was_delivered: bool) -> None:
-    """Refunds amount and fee to the wallet. If the payout was delivered, debits the paying account.
+    """Refunds amount and fee to the wallet, and reverses the provider's fee.
 
-    `payout` is the payout before the change, so its provider fee is the fee that was posted.
+    If the payout was delivered, the account that paid it is debited. If the provider keeps its fee,
+    an administrator records that with `manilla settle`.
     """
-    debit = await posting.find(connection, payout.merchant_id, payout.trx_id, PostingKind.PAYOUT)
+    key = payout.merchant_id, payout.trx_id
+    debit = await posting.find(connection, *key, PostingKind.PAYOUT)
     if debit is None or -debit.wallet.minor != payout.payable.minor:
         raise NotAsAccepted
     refund = debit.reversed(PostingKind.PAYOUT_REFUND)
     if was_delivered:
-        await _post(
-            connection,
-            [refund.with_account(posting.IN_FLIGHT, _payer(payout)), *_fee_returned(payout)],
-        )
-    else:
-        await _post(connection, [refund])
+        refund = refund.with_account(posting.IN_FLIGHT, _payer(payout))
+    fee = await posting.find(connection, *key, PostingKind.PAYOUT_PROVIDER_FEE)
+    returned = [] if fee is None else [fee.reversed(PostingKind.PAYOUT_PROVIDER_FEE_RETURNED)]
+    await _post(connection, [refund, *returned])
 
 
-def _fee_returned(payout: Payout) -> list[Posting]:
-    """Returns the posting that reverses the provider's fee for a returned transfer.
-
-    If the provider keeps its fee, an administrator records that with `manilla settle`.
-    """
-    fee_minor = payout.provider_fee_minor or 0
-    if not fee_minor or payout.provider is None or payout.is_sandbox:
-        return []
-    clearing = Line(posting.clearing(payout.provider), -fee_minor)
-    kept = Line(posting.provider_fee(payout.provider), fee_minor)
-    return [_posting(payout, PostingKind.PAYOUT_PROVIDER_FEE_RETURNED, 0, clearing, kept)]
-
-
-def _posting(
-    payout: Payout, kind: PostingKind, wallet_minor: int, first: Line, *others: Line
-) -> Posting:
+def _posting(payout: Payout, kind: PostingKind, *lines: Line) -> Posting:
     return Posting(
         merchant_id=payout.merchant_id,
         trx_id=payout.trx_id,
         kind=kind,
         environment=payout.environment,
-        wallet=Money(payout.currency, wallet_minor),
-        lines=(first, *posting.nonzero(*others)),
+        wallet=Money(payout.currency, 0),
+        lines=lines,
     )
 
 
