@@ -17,6 +17,56 @@ LINE_KINDS: Mapping[PostingKind, LineKind] = {
 # Recent postings are copied again, because a posting may commit later than its timestamp.
 OVERLAP = timedelta(hours=1)
 
+# The time of the first and of the last copied movement. With the currency, the index returns both
+# without reading the provider's movements. $1: the provider.
+_COPIED = """
+    SELECT min(m.first) AS first, max(m.last) AS last
+      FROM (SELECT DISTINCT currency FROM statement_day WHERE provider = $1) AS c
+     CROSS JOIN LATERAL (
+           SELECT min(booked_at) AS first, max(booked_at) AS last FROM clearing_movement
+            WHERE provider = $1 AND currency = c.currency) AS m"""
+# Copies the movements, and returns a posting of an unknown kind. $1: the provider; $2: its clearing
+# account; $3: the earliest time; $4: the maximum length of an id; $5: the kinds of movements to
+# copy; $6, $7: the known kinds of postings, and of their movements.
+_COPY = f"""
+    WITH moved AS (
+        SELECT p.merchant_id, p.id, e.currency, p.posted_at, -e.amount_minor AS amount_minor,
+               left(coalesce(c.trx_id, p.trx_id), $4) AS trx_id,
+               p.kind AS posting_kind, known.line_kind
+          FROM posting p
+         CROSS JOIN LATERAL (  -- never all entries of earlier postings
+               SELECT currency, amount_minor FROM entry
+                WHERE merchant_id = p.merchant_id AND posting_id = p.id AND account = $2
+               OFFSET 0) AS e
+          LEFT JOIN unnest($6::text[], $7::text[]) AS known (kind, line_kind)
+            ON known.kind = {kind_of("p.kind")}
+          LEFT JOIN payment c
+            ON p.kind = '{PostingKind.COMMISSION}' AND c.merchant_id = p.merchant_id
+           AND c.commission_trx_id = p.trx_id
+         WHERE p.posted_at >= $3 AND p.environment = 'production'
+           AND p.trx_id <> 'carried_forward'
+           -- Movements of postings that arrived with a merchant are in the cell they are from.
+           AND NOT EXISTS (SELECT FROM merchant_fence f
+                            WHERE f.merchant_id = p.merchant_id
+                              AND f.state IN ('arriving', 'partial') AND p.id > f.after_id)
+           AND NOT EXISTS (SELECT FROM posting_chain a
+                            WHERE a.merchant_id = p.merchant_id
+                              AND p.id BETWEEN a.first_id AND a.last_id)),
+    copied AS (
+        INSERT INTO clearing_movement
+               (merchant_id, posting_id, provider, currency, trx_id, kind, booked_at,
+                amount_minor)
+        SELECT merchant_id, id, $1, currency, trx_id, line_kind, posted_at, amount_minor
+          FROM moved
+         WHERE line_kind = ANY ($5::text[])
+            ON CONFLICT DO NOTHING
+        RETURNING trx_id),
+    compared AS (
+        INSERT INTO unmatched_transaction (provider, trx_id)
+        SELECT DISTINCT $1, trx_id FROM copied
+            ON CONFLICT DO NOTHING)
+    SELECT merchant_id, id, posting_kind FROM moved WHERE line_kind IS NULL LIMIT 1"""
+
 
 class UnknownMovement(Exception):
     """A posting in a clearing account has a kind that reconciliation does not know."""
@@ -29,57 +79,11 @@ async def copy(
 
     Raises UnknownMovement and copies nothing if it finds a posting whose kind it does not know.
     """
-    # With the currency, the index returns both times without reading the provider's movements.
-    copied = await connection.record(
-        """
-        SELECT min(m.first) AS first, max(m.last) AS last
-          FROM (SELECT DISTINCT currency FROM statement_day WHERE provider = $1) AS c
-         CROSS JOIN LATERAL (
-               SELECT min(booked_at) AS first, max(booked_at) AS last FROM clearing_movement
-                WHERE provider = $1 AND currency = c.currency) AS m""",
-        provider,
-    )
+    copied = await connection.record(_COPIED, provider)
     is_known = copied["first"] is not None and copied["first"] <= since
     start = max(since, copied["last"] - OVERLAP) if is_known else since
     unknown = await connection.record(
-        f"""
-        WITH moved AS (
-            SELECT p.merchant_id, p.id, e.currency, p.posted_at, -e.amount_minor AS amount_minor,
-                   left(coalesce(c.trx_id, p.trx_id), $4) AS trx_id,
-                   p.kind AS posting_kind, known.line_kind
-              FROM posting p
-             CROSS JOIN LATERAL (  -- never all entries of earlier postings
-                   SELECT currency, amount_minor FROM entry
-                    WHERE merchant_id = p.merchant_id AND posting_id = p.id AND account = $2
-                   OFFSET 0) AS e
-              LEFT JOIN unnest($6::text[], $7::text[]) AS known (kind, line_kind)
-                ON known.kind = {kind_of("p.kind")}
-              LEFT JOIN payment c
-                ON p.kind = '{PostingKind.COMMISSION}' AND c.merchant_id = p.merchant_id
-               AND c.commission_trx_id = p.trx_id
-             WHERE p.posted_at >= $3 AND p.environment = 'production'
-               AND p.trx_id <> 'carried_forward'
-               -- Movements of postings that arrived with a merchant are in the cell they are from.
-               AND NOT EXISTS (SELECT FROM merchant_fence f
-                                WHERE f.merchant_id = p.merchant_id
-                                  AND f.state IN ('arriving', 'partial') AND p.id > f.after_id)
-               AND NOT EXISTS (SELECT FROM posting_chain a
-                                WHERE a.merchant_id = p.merchant_id
-                                  AND p.id BETWEEN a.first_id AND a.last_id)),
-        copied AS (
-            INSERT INTO clearing_movement
-                   (merchant_id, posting_id, provider, currency, trx_id, kind, booked_at,
-                    amount_minor)
-            SELECT merchant_id, id, $1, currency, trx_id, line_kind, posted_at, amount_minor
-              FROM moved
-             WHERE line_kind = ANY ($5::text[])
-                ON CONFLICT DO NOTHING
-            RETURNING trx_id),
-        compared AS (
-            INSERT INTO unmatched_transaction (provider, trx_id)
-            SELECT DISTINCT $1, trx_id FROM copied
-                ON CONFLICT DO NOTHING)
-        SELECT merchant_id, id, posting_kind FROM moved WHERE line_kind IS NULL LIMIT 1""",
+        _COPY,
         *(provider, posting.clearing(provider), start, TRX_ID_LENGTH, list(kinds)),
         *(list(LINE_KINDS), list(LINE_KINDS.values())),
     )
