@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from manilla.kit.database import connections as kit
-from manilla.kit.database.connections import Database
+from manilla.kit.database.connections import Database, KeptConnection
 from manilla.providers.health import Health
 from manilla.routing.deliveries import Deliveries
 
@@ -73,7 +72,7 @@ async def _shared_tables(owner: Database) -> dict[str, str]:
 @contextlib.asynccontextmanager
 async def watching(owner: Database) -> AsyncIterator[SharedRows]:
     rows = SharedRows(owner, await _shared_tables(owner))
-    session, kept = Database._session, kit.KeptConnection.records
+    session, kept = Database._session, KeptConnection.records
 
     @contextlib.asynccontextmanager
     async def watched_session(db: Database, sql: str = "") -> AsyncIterator[Any]:
@@ -96,6 +95,6 @@ async def watching(owner: Database) -> AsyncIterator[SharedRows]:
         patch.setattr(Deliveries, "flush", write_nothing)
         patch.setattr(Health, "flush", write_nothing)
         patch.setattr(Database, "_session", watched_session)
-        patch.setattr(kit.KeptConnection, "records", watched_records)
+        patch.setattr(KeptConnection, "records", watched_records)
         await rows.until_none_is_locked()
         yield rows

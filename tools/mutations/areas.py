@@ -98,7 +98,7 @@ AREAS = {
                 "tests/payments/test_wrong_amounts.py",
                 "tests/payments/test_declines.py",
                 "tests/payments/test_overdue.py",
-                "tests/payments/test_credited.py",
+                "tests/payments/test_batch_credit.py",
                 "tests/payments/test_gateways.py",
                 "tests/payments/test_sandbox.py",
                 "tests/faults/test_payment_reports.py",
