@@ -1,6 +1,7 @@
 """Reads and writes payments and their charges."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.database.connections import Connection, Database
@@ -43,17 +44,29 @@ async def payment_about(db: Database, reference: str) -> Payment | None:
     return None if found is None else await payment(db, merchant_id, found)
 
 
-async def change_payment(connection: Connection, after: Payment) -> None:
-    """Writes the columns that a transition can change. The caller must have locked the row."""
+# The columns that an outcome writes, besides the merchant's id.
+_PAYMENT_OUTCOME = (
+    *("trx_id", "status", "error_code", "commission_trx_id", "credited_charge"),
+    *("refunded_minor", "received_minor"),
+)
+_CHARGE_OUTCOME = ("reference", "status", "paid_minor", "credit_minor", "reason", "error_code")
+
+
+def payment_columns(after: Payment) -> dict[str, Any]:
+    return {name: getattr(after, name) for name in _PAYMENT_OUTCOME}
+
+
+def charge_columns(after: Charge) -> dict[str, Any]:
+    return {name: getattr(after, name) for name in _CHARGE_OUTCOME}
+
+
+async def set_received(connection: Connection, after: Payment) -> None:
+    """Writes the amount received so far. The caller must have locked the row."""
     await connection.execute(
         """
-        UPDATE payment
-           SET status = $3, error_code = $4, commission_trx_id = $5, credited_charge = $6,
-               refunded_minor = $7, received_minor = $8, updated_at = now()
+        UPDATE payment SET received_minor = $3, updated_at = now()
          WHERE merchant_id = $1 AND trx_id = $2""",
-        *(after.merchant_id, after.trx_id, after.status, after.error_code),
-        *(after.commission_trx_id, after.credited_charge, after.refunded_minor),
-        after.received_minor,
+        *(after.merchant_id, after.trx_id, after.received_minor),
     )
 
 
