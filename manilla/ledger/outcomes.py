@@ -36,13 +36,20 @@ class EndedJob(msgspec.Struct, frozen=True):
     only_unchanged: bool = False
 
 
+class ChangedRow(msgspec.Struct, frozen=True):
+    """A row with all columns that an outcome of its table writes."""
+
+    table: str
+    key: str  # the row's id, besides the merchant's
+    columns: Mapping[str, Any]
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     merchant_id: int
     trx_id: str  # the transaction of the timeline and of the notification
     environment: Environment
     currency: str
-    # The rows that change, by table: their keys, and all columns that an outcome can change.
-    rows: Mapping[str, Mapping[str, Any]]
+    rows: Sequence[ChangedRow]
     step: Step
     postings: Sequence[Posting] = ()
     notice: Mapping[str, str] = NO_NOTICE  # see `outbox.notice`
@@ -65,7 +72,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             "detail": self.step.detail,
             "facts": dict(self.step.facts),
             "jobs": self.ended_jobs,
-            **self.rows,
+            **{row.table: row.columns for row in self.rows},
+            **{f"{row.table}_key": row.key for row in self.rows},
             **self.notice,
         }
 

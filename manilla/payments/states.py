@@ -397,9 +397,9 @@ def _outcome(
     merchant_name: str,
     charge: Charge | None = None,
 ) -> Outcome:
-    rows = {"payment": store.payment_columns(after)}
+    rows = [store.changed_payment(after)]
     if charge is not None:
-        rows["charge"] = store.charge_columns(charge)
+        rows.append(store.changed_charge(charge))
     return Outcome(
         merchant_id=after.merchant_id,
         trx_id=after.trx_id,

@@ -1,7 +1,6 @@
 """Reads and writes payments and their charges."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.database.connections import Connection, Database
@@ -9,6 +8,7 @@ from manilla.kit.database.rows import columns, struct_of
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
+from manilla.ledger.outcomes import ChangedRow
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
 from manilla.providers.port import VirtualAccount
 
@@ -44,20 +44,22 @@ async def payment_about(db: Database, reference: str) -> Payment | None:
     return None if found is None else await payment(db, merchant_id, found)
 
 
-# The columns that an outcome writes, besides the merchant's id.
+# The columns that an outcome writes.
 _PAYMENT_OUTCOME = (
-    *("trx_id", "status", "error_code", "commission_trx_id", "credited_charge"),
-    *("refunded_minor", "received_minor"),
+    *("status", "error_code", "commission_trx_id", "credited_charge", "refunded_minor"),
+    "received_minor",
 )
-_CHARGE_OUTCOME = ("reference", "status", "paid_minor", "credit_minor", "reason", "error_code")
+_CHARGE_OUTCOME = ("status", "paid_minor", "credit_minor", "reason", "error_code")
 
 
-def payment_columns(after: Payment) -> dict[str, Any]:
-    return {name: getattr(after, name) for name in _PAYMENT_OUTCOME}
+def changed_payment(after: Payment) -> ChangedRow:
+    columns = {name: getattr(after, name) for name in _PAYMENT_OUTCOME}
+    return ChangedRow("payment", after.trx_id, columns)
 
 
-def charge_columns(after: Charge) -> dict[str, Any]:
-    return {name: getattr(after, name) for name in _CHARGE_OUTCOME}
+def changed_charge(after: Charge) -> ChangedRow:
+    columns = {name: getattr(after, name) for name in _CHARGE_OUTCOME}
+    return ChangedRow("charge", after.reference, columns)
 
 
 async def set_received(connection: Connection, after: Payment) -> None:

@@ -240,7 +240,7 @@ def outcome_of(
         trx_id=after.trx_id,
         environment=after.environment,
         currency=after.currency,
-        rows={"payout": store.outcome_columns(after)},
+        rows=[store.changed_row(after)],
         postings=moved,
         step=Step(event.event, before.status, after.status, detail_of(event)),
         notice=notices.notice(after),

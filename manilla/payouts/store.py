@@ -10,6 +10,7 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import RowSource, columns
 from manilla.kit.jobs import Job, claims
 from manilla.kit.money import Money
+from manilla.ledger.outcomes import ChangedRow
 from manilla.payouts.payout import REPORTED_COLUMNS, REPORTED_NAMES, Payout
 from manilla.posting_kinds import PostingFlag, kinds_with
 from manilla.providers.port import TransferState
@@ -114,15 +115,16 @@ async def was_sent_within(db: RowSource, payout_: Payout, age: timedelta) -> boo
     return bool(was_sent)
 
 
-# The columns that an outcome writes, besides the key.
+# The columns that an outcome writes.
 _OUTCOME_COLUMNS = (
-    *("trx_id", "status", "error_code", "guidance", "is_reversed", "provider_fee_minor"),
+    *("status", "error_code", "guidance", "is_reversed", "provider_fee_minor"),
     *("bank_reference", *REPORTED_COLUMNS),
 )
 
 
-def outcome_columns(after: Payout) -> dict[str, Any]:
-    return {name: getattr(after, name) for name in _OUTCOME_COLUMNS}
+def changed_row(after: Payout) -> ChangedRow:
+    columns = {name: getattr(after, name) for name in _OUTCOME_COLUMNS}
+    return ChangedRow("payout", after.trx_id, columns)
 
 
 _ADD_REPORTED = f"""

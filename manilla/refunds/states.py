@@ -14,7 +14,7 @@ from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import outcomes
-from manilla.ledger.outcomes import EndedJob, Outcome, Step
+from manilla.ledger.outcomes import ChangedRow, EndedJob, Outcome, Step
 from manilla.payments import notices, wrong_amounts
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
@@ -135,9 +135,10 @@ async def _change(
     # If an administrator paid a refund that was also sent, keep the job that queries the provider.
     is_watched = is_paid and by_administrator and refund.sent_at
     job = EndedJob(SEND, refund.trx_id, only_unchanged=True)
+    changed = {"status": status, "detail": detail}
     outcome = msgspec.structs.replace(
         outcome,
-        rows={**outcome.rows, "refund": _columns(refund, status, detail)},
+        rows=[*outcome.rows, ChangedRow("refund", refund.trx_id, changed)],
         postings=[moved],
         ended_jobs=[] if is_watched else [job],
     )
@@ -164,17 +165,13 @@ def outcome_of(
         trx_id=payment.trx_id,
         environment=payment.environment,
         currency=refund.currency,
-        rows={"payment": payments.payment_columns(after)},
+        rows=[payments.changed_payment(after)],
         step=Step(
             *(event, payment.status, payment.status),
             *(f"{refund.trx_id}, {refund.amount}: {detail}", facts),
         ),
         notice=notice,
     )
-
-
-def _columns(refund: Refund, status: RefundStatus, detail: str) -> dict[str, str]:
-    return {"trx_id": refund.trx_id, "status": status, "detail": detail}
 
 
 def _detail(event: TransferResult) -> str:

@@ -60,10 +60,11 @@ BEGIN
                 provider_reference, session_id, accepted_reference, updated_at)
              = (r.status, r.error_code, r.guidance, r.is_reversed, r.provider_fee_minor,
                 r.bank_reference, r.provider_reference, r.session_id, NULL, now())
-          FROM jsonb_to_recordset(p_items) AS g (item integer, merchant_id bigint, payout jsonb)
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, payout_key text, payout jsonb)
          CROSS JOIN LATERAL jsonb_populate_record(NULL::payout, g.payout) AS r
          WHERE g.item = ANY (numbers)
-           AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = r.trx_id;
+           AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = g.payout_key;
     END IF;
     IF p_items -> 0 ? 'payment' THEN
         UPDATE payment p
@@ -71,10 +72,11 @@ BEGIN
                 received_minor, updated_at)
              = (r.status, r.error_code, r.commission_trx_id, r.credited_charge, r.refunded_minor,
                 r.received_minor, now())
-          FROM jsonb_to_recordset(p_items) AS g (item integer, merchant_id bigint, payment jsonb)
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, payment_key text, payment jsonb)
          CROSS JOIN LATERAL jsonb_populate_record(NULL::payment, g.payment) AS r
          WHERE g.item = ANY (numbers)
-           AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = r.trx_id;
+           AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = g.payment_key;
     END IF;
     IF p_items -> 0 ? 'charge' THEN
         UPDATE charge c
@@ -82,18 +84,20 @@ BEGIN
                 provider_reference)
              = (r.status, r.paid_minor, r.credit_minor, r.reason, r.error_code, now(),
                 coalesce(r.provider_reference, c.provider_reference))
-          FROM jsonb_to_recordset(p_items) AS g (item integer, merchant_id bigint, charge jsonb)
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, charge_key text, charge jsonb)
          CROSS JOIN LATERAL jsonb_populate_record(NULL::charge, g.charge) AS r
          WHERE g.item = ANY (numbers)
-           AND c.merchant_id = ANY (ARRAY[g.merchant_id]) AND c.reference = r.reference;
+           AND c.merchant_id = ANY (ARRAY[g.merchant_id]) AND c.reference = g.charge_key;
     END IF;
     IF p_items -> 0 ? 'refund' THEN
         UPDATE refund f
            SET (status, detail, updated_at) = (r.status, r.detail, now())
-          FROM jsonb_to_recordset(p_items) AS g (item integer, merchant_id bigint, refund jsonb)
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, refund_key text, refund jsonb)
          CROSS JOIN LATERAL jsonb_populate_record(NULL::refund, g.refund) AS r
          WHERE g.item = ANY (numbers)
-           AND f.merchant_id = ANY (ARRAY[g.merchant_id]) AND f.trx_id = r.trx_id;
+           AND f.merchant_id = ANY (ARRAY[g.merchant_id]) AND f.trx_id = g.refund_key;
     END IF;
 
     PERFORM FROM (

@@ -28,7 +28,7 @@ BEGIN
     SELECT array_agg(g.item) INTO numbers
       FROM jsonb_to_recordset(p_items) AS g (
            item integer, merchant_id bigint, trx_id text, amount numeric, currency text,
-           charge jsonb, seen jsonb, charge_seen jsonb)
+           charge_key text, seen jsonb, charge_seen jsonb)
      CROSS JOIN LATERAL (
            SELECT payment.status, payment.error_code, payment.amount_minor,
                   payment.received_minor, payment.refunded_minor, payment.link_id
@@ -42,7 +42,7 @@ BEGIN
                   charge.credit_minor
              FROM charge
             WHERE charge.merchant_id = g.merchant_id
-              AND charge.reference BETWEEN g.charge ->> 'reference' AND g.charge ->> 'reference'
+              AND charge.reference BETWEEN g.charge_key AND g.charge_key
             ORDER BY charge.reference  -- only the primary key has this order
             LIMIT 1) AS c
      WHERE to_jsonb(p) @> g.seen AND to_jsonb(c) @> g.charge_seen
