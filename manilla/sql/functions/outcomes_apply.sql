@@ -20,7 +20,12 @@ AS $$
 DECLARE
     balance_max constant bigint := 9000000000000000000;
     numbers integer[];
-    number integer;
+    -- The jobs that end.
+    merchant_ids bigint[];
+    kinds text[];
+    subjects text[];
+    only_unchanged boolean[];
+    fences bigint[];
 BEGIN
     PERFORM FROM (
             SELECT DISTINCT g.merchant_id, g.environment, g.currency
@@ -149,15 +154,19 @@ BEGIN
            event text, event_type text, notice_status text, ipn_url text, notice text)
      WHERE g.item = ANY (numbers) AND g.notice_id IS NOT NULL;
 
-    -- The kind is not a constant, so the planner uses the key instead of a kind's partial index.
-    DELETE FROM job
-     USING jsonb_to_recordset(p_items) AS g (item integer, merchant_id bigint, jobs jsonb)
+    SELECT array_agg(g.merchant_id), array_agg(ended.kind), array_agg(ended.subject),
+           array_agg(ended.only_unchanged), array_agg(p_fences[array_position(p_numbers, g.item)])
+      INTO merchant_ids, kinds, subjects, only_unchanged, fences
+      FROM jsonb_to_recordset(p_items) AS g (item integer, merchant_id bigint, jobs jsonb)
      CROSS JOIN LATERAL jsonb_to_recordset(g.jobs) AS ended (
            kind text, subject text, only_unchanged boolean)
-     WHERE g.item = ANY (numbers) AND job.merchant_id = ANY (ARRAY[g.merchant_id])
-       AND job.kind = ended.kind AND job.subject = ended.subject
-       AND (p_fences IS NULL OR job.fence = p_fences[array_position(p_numbers, g.item)])
-       AND (NOT ended.only_unchanged OR job.lease IS NULL OR job.lease = job.fence);
+     WHERE g.item = ANY (numbers);
+    DELETE FROM job
+     USING unnest(merchant_ids, kinds, subjects, only_unchanged, fences)
+           AS u (merchant_id, kind, subject, only_unchanged, fence)
+     WHERE job.merchant_id = ANY (ARRAY[u.merchant_id]) AND job.kind = u.kind
+       AND job.subject = u.subject AND (p_fences IS NULL OR job.fence = u.fence)
+       AND (NOT u.only_unchanged OR job.lease IS NULL OR job.lease = job.fence);
 
     INSERT INTO job (merchant_id, kind, subject, due_at)
     SELECT g.merchant_id, 'notify', g.trx_id, now()
