@@ -76,11 +76,6 @@ MERCHANT = """
       FROM merchant"""
 
 
-def name_of(merchant_id: str) -> str:
-    """Returns the SQL that selects a merchant's name. `merchant_id` is an SQL expression."""
-    return f"SELECT name FROM merchant WHERE id = {merchant_id} LIMIT 1"
-
-
 async def merchant(db: Database | Connection, merchant_id: int) -> MerchantRow | None:
     return await db.row(MerchantRow, MERCHANT + " WHERE id = $1", merchant_id)
 

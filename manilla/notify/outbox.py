@@ -70,10 +70,13 @@ def pending(merchant_id: int, event: str, payload: Any) -> dict[str, str]:
     }
 
 
-def outcome(
+def notice(
     merchant_id: int, url: str, payload: Any, event: str, event_type: EventType, status: str
 ) -> dict[str, str]:
-    """Returns the notification as fields of an item for the SQL function `outcomes_write`."""
+    """Returns a notification as fields of its transaction's outcome.
+
+    Without a URL, only the event is stored.
+    """
     return {
         "notice_id": notification_ids.new(merchant_id),
         "event": event,

@@ -1,7 +1,7 @@
 """Credits paid payments in batches, with one SQL statement per batch.
 
-Most payments end this way. The stored function `payment_credit` skips a payment that is disputed or
-unusual. `states.conclude` then processes that payment in a separate transaction.
+Most payments end this way. The stored function `payments_undisputed` leaves out a payment that is
+disputed or has changed. `states.conclude` then processes that payment in a separate transaction.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,15 @@ from manilla.kit import crash, tracing
 from manilla.kit.batch import Batcher
 from manilla.kit.database.connections import BY_KEY, Database
 from manilla.kit.database.rows import struct_of
-from manilla.ledger.posting import Posting
-from manilla.merchants import queries as merchants
-from manilla.notify import outbox
-from manilla.notify.events.kinds import EventType
+from manilla.kit.money import Money
+from manilla.ledger import outcomes
 from manilla.payments import postings, states, store
-from manilla.payments.fields import EVENT, describe_notice
-from manilla.payments.initiate import EXPIRE
 from manilla.payments.payment import Charge, Payment, PaymentStatus
-from manilla.payments.states import PaymentEvent
 from manilla.providers.port import ChargeState, ReportedChargeStatus
+
+# The columns that the outcome depends on, and that another event may have changed.
+_SEEN = ("status", "error_code", "amount_minor", "received_minor", "refunded_minor", "link_id")
+_CHARGE_SEEN = ("status", "amount_minor", "credit_minor")
 
 
 class PaidCharge(msgspec.Struct, frozen=True):
@@ -31,15 +30,16 @@ class PaidCharge(msgspec.Struct, frozen=True):
     state: ChargeState
 
 
-# Each charge's payment, and the name of its merchant.
+# Each charge's payment, and its merchant's name and setting for receipts.
 _FIND = f"""
-    SELECT p.*, m.name
+    SELECT p.*, m.name, m.sends_receipts
       FROM unnest($1::bigint[], $2::text[]) AS wanted (merchant, id)
      CROSS JOIN LATERAL (
            SELECT {store.PAYMENT_COLUMNS} FROM payment
             WHERE merchant_id = wanted.merchant AND trx_id = wanted.id
             LIMIT 1) AS p
-     CROSS JOIN LATERAL ({merchants.name_of("wanted.merchant")}) AS m"""
+     CROSS JOIN LATERAL (
+           SELECT name, sends_receipts FROM merchant WHERE id = wanted.merchant LIMIT 1) AS m"""
 
 
 class CreditedPayments:
@@ -64,30 +64,29 @@ class CreditedPayments:
     async def _credit(self, paid: Sequence[PaidCharge]) -> list[bool]:
         payments = await self._payments_of(paid)
         items = [
-            _item(number, each, *found)
-            for number, (each, found) in enumerate(zip(paid, payments, strict=True))
-            if _is_usual(found[0], each.charge)
+            _item(number, each, payment, merchant_name)
+            for number, (each, (payment, merchant_name, sends_receipts)) in enumerate(
+                zip(paid, payments, strict=True)
+            )
+            if _is_usual(payment, each.charge, sends_receipts=sends_receipts)
         ]
         if not items:
             return [False] * len(paid)
-        records = await self._connection.records(
-            "SELECT item FROM payment_credit($1::jsonb)", msgspec.json.encode(items).decode()
-        )
-        credited = {record["item"] for record in records}
+        credited = await outcomes.apply_undisputed(self._connection, items, "payments_undisputed")
         return [number in credited for number in range(len(paid))]
 
-    async def _payments_of(self, paid: Sequence[PaidCharge]) -> list[tuple[Payment, str]]:
-        """Returns each charge's payment, and the name of its merchant."""
+    async def _payments_of(self, paid: Sequence[PaidCharge]) -> list[tuple[Payment, str, bool]]:
+        """Returns each charge's payment, its merchant's name, and whether receipts are sent."""
         records = await self._connection.records(
             _FIND,
             [each.charge.merchant_id for each in paid],
             [each.charge.trx_id for each in paid],
         )
-        return [(struct_of(Payment, record[:-1]), record[-1]) for record in records]
+        return [(struct_of(Payment, record[:-2]), *record[-2:]) for record in records]
 
 
-def _is_usual(payment: Payment, charge: Charge) -> bool:
-    """Whether `payment_credit` may credit the payment. That function repeats this check."""
+def _is_usual(payment: Payment, charge: Charge, *, sends_receipts: bool) -> bool:
+    """Whether the payment's outcome consists of the credit alone."""
     return (
         payment.status is PaymentStatus.PENDING
         and charge.is_undecided
@@ -95,48 +94,23 @@ def _is_usual(payment: Payment, charge: Charge) -> bool:
         and payment.link_id is None
         and payment.received_minor is None
         and payment.quote.customer_pays == charge.amount
+        and not (sends_receipts and payment.customer_email is not None)
     )
 
 
 def _item(number: int, paid: PaidCharge, payment: Payment, merchant_name: str) -> dict[str, object]:
     charge, state = paid.charge, paid.state
-    after = states.after_credit(payment, charge)
-    notice = describe_notice(after, merchant_name)
-    written = [
-        *postings.credit_postings(after, charge.provider),
-        *postings.provider_fee_postings(payment, charge, state.fee),
-    ]
-    return {
-        "item": number,
-        "merchant_id": payment.merchant_id,
-        "trx_id": payment.trx_id,
-        "currency": payment.currency,
-        "amount_minor": payment.amount_minor,
-        "charge": charge.reference,
-        "provider": charge.provider,
-        "paid": charge.amount.amount,
-        "paid_minor": charge.amount_minor,
-        "provider_reference": state.provider_reference,
-        "merchant_name": merchant_name,
-        "commission_trx_id": after.commission_trx_id,
-        "postings": [_posting(*each) for each in enumerate(written)],
-        "environment": payment.environment,
-        "step": PaymentEvent.PAID,
-        "status": after.status,
-        "detail": states.paid_detail(charge),
-        "expire_kind": EXPIRE,
-        **outbox.outcome(
-            *(payment.merchant_id, payment.ipn_url, notice, notice.event),
-            *(EventType(f"{EVENT}.{after.status}"), notice.status),
-        ),
-    }
-
-
-def _posting(place: int, posting: Posting) -> dict[str, object]:
-    return {
-        "place": place,
-        "trx_id": posting.trx_id,
-        "kind": posting.stored_kind,
-        "wallet_minor": posting.wallet.minor,
-        "lines": posting.lines,
-    }
+    outcome = states.credit_outcome(
+        payment,
+        states.after_credit(payment, charge),
+        charge.provider,
+        states.paid_charge(charge, charge.amount, Money(charge.currency, 0)),
+        merchant_name,
+        postings.provider_fee_postings(payment, charge, state.fee),
+    )
+    item = outcome.item(number)
+    item["charge"] |= {"provider_reference": state.provider_reference}
+    item["amount"] = charge.amount.amount
+    item["seen"] = {name: getattr(payment, name) for name in _SEEN}
+    item["charge_seen"] = {name: getattr(charge, name) for name in _CHARGE_SEEN}
+    return item

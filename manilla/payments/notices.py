@@ -30,16 +30,11 @@ from manilla.payments.fields import (
 from manilla.payments.payment import NewPayment, Payment, PaymentStatus
 
 
-async def enqueue_payment(connection: Connection, payment: Payment) -> None:
-    """Queues the notification in the transaction that changes the status.
-
-    Without an `ipn_url`, only the event is stored.
-    """
+def payment_notice(payment: Payment, merchant_name: str) -> dict[str, str]:
+    """Returns the notification about the payment's status, as fields of its outcome."""
     assert payment.status is not PaymentStatus.PENDING
-    merchant_name = await _merchant_name(connection, payment)
     notice = describe_notice(payment, merchant_name)
-    event_type = EventType(f"{EVENT}.{payment.status}")
-    await _enqueue(connection, payment, notice, event_type, payment.ipn_url)
+    return _notice(payment, notice, EventType(f"{EVENT}.{payment.status}"), payment.ipn_url)
 
 
 def pending(caller: Caller, new: NewPayment) -> dict[str, str]:
@@ -92,47 +87,38 @@ async def mail_receipt_to(connection: Connection, payment: Payment, address: str
     )
 
 
-async def enqueue_refund(
+async def refund_notice(
     connection: Connection,
     payment: Payment,
     refund_trx_id: str,
     amount: Money,
     status: str,
     source: str | None = None,
-) -> None:
-    """Queues the notification about a completed refund, or the event about another status."""
+) -> dict[str, str]:
+    """Returns the notification about a completed refund, or the event about another status.
+
+    A new refund has no event if no endpoint is subscribed to it.
+    """
     event_type = EventType(f"refund.{status}")
     if status == "pending" and not await outbox.has_readers(
         connection, payment.merchant_id, payment.environment, event_type
     ):
-        return
-    merchant_name = await _merchant_name(connection, payment)
+        return {}
+    merchant_name = await find_merchant_name(connection, payment)
     notice = describe_refund(payment, merchant_name, refund_trx_id, amount, status, source)
-    url = payment.ipn_url if status == "completed" else ""
-    await _enqueue(connection, payment, notice, event_type, url)
+    return _notice(payment, notice, event_type, payment.ipn_url if status == "completed" else "")
 
 
-async def _enqueue(
-    connection: Connection,
+def _notice(
     payment: Payment,
     notice: PaymentNotice | RefundNotice | LegacyNotice,
     event_type: EventType,
     url: str,
-) -> None:
-    await outbox.enqueue(
-        connection,
-        merchant_id=payment.merchant_id,
-        environment=payment.environment,
-        trx_id=payment.trx_id,
-        url=url,
-        payload=notice,
-        event=notice.event,
-        type=event_type,
-        status=notice.status,
-    )
+) -> dict[str, str]:
+    return outbox.notice(payment.merchant_id, url, notice, notice.event, event_type, notice.status)
 
 
-async def _merchant_name(connection: Connection, payment: Payment) -> str:
+async def find_merchant_name(connection: Connection, payment: Payment) -> str:
     merchant = await merchants.merchant(connection, payment.merchant_id)
     assert merchant is not None
     return merchant.name

@@ -15,11 +15,6 @@ class WalletLimitReached(Exception):
     """The wallet would exceed its maximum balance. The caller must roll back the transaction."""
 
 
-async def credit(connection: Connection, payment: Payment, payer: str) -> None:
-    """Credits the wallet with the amount, and the platform with its commission."""
-    await _post(connection, credit_postings(payment, payer))
-
-
 def credit_postings(payment: Payment, payer: str) -> list[Posting]:
     """Returns the postings that credit the wallet and the platform's commission.
 

@@ -15,7 +15,9 @@ from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.ledger import timeline, trx_ids
+from manilla.ledger import outcomes, timeline, trx_ids
+from manilla.ledger.outcomes import EndedJob, Outcome, Step
+from manilla.ledger.posting import Posting
 from manilla.payments import notices, postings, store, wrong_amounts
 from manilla.payments.declines import decline_of
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
@@ -29,6 +31,7 @@ from manilla.payments.payment import (
 )
 from manilla.payments.payment_links import earnings
 from manilla.payments.payment_links.earnings import LinkAlreadyPaid
+from manilla.payments.postings import WalletLimitReached
 from manilla.payments.wrong_amounts import ReceivedAmount
 from manilla.providers import claims, port
 from manilla.providers.claims import Claimed
@@ -180,7 +183,7 @@ async def _credit_in_sandbox(
     try:
         async with connection.transaction():
             await _credit(connection, payment, SANDBOX, None)
-    except (postings.WalletLimitReached, LinkAlreadyPaid):
+    except (WalletLimitReached, LinkAlreadyPaid):
         await _fail(connection, payment, PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED)
 
 
@@ -285,18 +288,12 @@ async def _accept(connection: Connection, received: ReceivedAmount) -> tuple[Cas
     payment, charge = received.payment, received.charge
     try:
         async with connection.transaction():
-            await store.conclude_charge(
-                connection,
-                charge,
-                ChargeStatus.PAID,
-                paid_minor=received.paid.minor,
-                credit_minor=received.surplus.minor,
-            )
             completed = await wrong_amounts.complete(connection, received)
-            await _credit(connection, completed, charge.provider, charge)
+            paid = paid_charge(charge, received.paid, received.surplus)
+            await _credit(connection, completed, charge.provider, paid)
             if not received.is_usual:
                 await wrong_amounts.return_credit(connection, completed)
-    except postings.WalletLimitReached:
+    except WalletLimitReached:
         return CaseKind.WALLET_FULL, "The wallet would exceed the maximum balance."
     except LinkAlreadyPaid:
         return CaseKind.LINK_ALREADY_PAID, f"Payment link {payment.link_id} was paid before."
@@ -357,10 +354,62 @@ async def _credit(
 ) -> None:
     after = after_credit(payment, charge)
     await earnings.count(connection, after)
-    await postings.credit(connection, after, payer)
+    merchant_name = await notices.find_merchant_name(connection, payment)
     crash.point("amid_payment_credit")
-    await _change(connection, payment, after, PaymentEvent.PAID, paid_detail(charge))
+    outcome = credit_outcome(payment, after, payer, charge, merchant_name)
+    if not await outcomes.apply(connection, outcome):
+        raise WalletLimitReached
     await notices.mail_receipt(connection, after)
+
+
+def paid_charge(charge: Charge, paid: Money, surplus: Money) -> Charge:
+    return msgspec.structs.replace(
+        charge,
+        status=ChargeStatus.PAID,
+        paid_minor=paid.minor,
+        credit_minor=surplus.minor,
+        reason=None,
+        error_code=None,
+    )
+
+
+def credit_outcome(
+    before: Payment,
+    after: Payment,
+    payer: str,
+    charge: Charge | None,
+    merchant_name: str,
+    fees: Sequence[Posting] = (),
+) -> Outcome:
+    """`charge` is as it is after the credit. `fees`: the provider's fee, if it is posted too."""
+    detail = f"charge {charge.reference}" if charge else "sandbox"
+    return msgspec.structs.replace(
+        _outcome(before, after, PaymentEvent.PAID, detail, merchant_name, charge),
+        postings=[*postings.credit_postings(after, payer), *fees],
+    )
+
+
+def _outcome(
+    before: Payment,
+    after: Payment,
+    event: PaymentEvent,
+    detail: str | None,
+    merchant_name: str,
+    charge: Charge | None = None,
+) -> Outcome:
+    rows = [store.changed_payment(after)]
+    if charge is not None:
+        rows.append(store.changed_charge(charge))
+    return Outcome(
+        merchant_id=after.merchant_id,
+        trx_id=after.trx_id,
+        environment=after.environment,
+        currency=after.currency,
+        rows=rows,
+        step=Step(event, before.status, after.status, detail),
+        notice=notices.payment_notice(after, merchant_name),
+        ended_jobs=[EndedJob(kind, after.trx_id) for kind in (EXPIRE, COMPLETE_IN_SANDBOX)],
+    )
 
 
 def after_credit(payment: Payment, charge: Charge | None) -> Payment:
@@ -375,10 +424,6 @@ def after_credit(payment: Payment, charge: Charge | None) -> Payment:
     )
 
 
-def paid_detail(charge: Charge | None) -> str:
-    return f"charge {charge.reference}" if charge else "sandbox"
-
-
 async def _fail(
     connection: Connection,
     payment: Payment,
@@ -389,28 +434,12 @@ async def _fail(
     if status is None:
         return False
     after = msgspec.structs.replace(payment, status=status, error_code=error_code)
-    await _change(connection, payment, after, event, error_code)
+    merchant_name = await notices.find_merchant_name(connection, payment)
+    outcome = _outcome(payment, after, event, error_code, merchant_name)
+    assert await outcomes.apply(connection, outcome), "a failed payment moves no money"
     if payment.received_minor is not None:
         await wrong_amounts.return_credit(connection, after)
     return True
-
-
-async def _change(
-    connection: Connection, before: Payment, after: Payment, event: PaymentEvent, detail: str | None
-) -> None:
-    await store.change_payment(connection, after)
-    await timeline.add(
-        connection,
-        after.merchant_id,
-        after.trx_id,
-        event,
-        before=before.status,
-        after=after.status,
-        detail=detail,
-    )
-    for kind in (EXPIRE, COMPLETE_IN_SANDBOX):
-        await jobs.delete(connection, after.merchant_id, kind, after.trx_id)
-    await notices.enqueue_payment(connection, after)
 
 
 async def _charge_failed(

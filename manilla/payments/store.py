@@ -8,6 +8,7 @@ from manilla.kit.database.rows import columns, struct_of
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
+from manilla.ledger.outcomes import ChangedRow
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
 from manilla.providers.port import VirtualAccount
 
@@ -43,17 +44,31 @@ async def payment_about(db: Database, reference: str) -> Payment | None:
     return None if found is None else await payment(db, merchant_id, found)
 
 
-async def change_payment(connection: Connection, after: Payment) -> None:
-    """Writes the columns that a transition can change. The caller must have locked the row."""
+# The columns that an outcome writes.
+_PAYMENT_OUTCOME = (
+    *("status", "error_code", "commission_trx_id", "credited_charge", "refunded_minor"),
+    "received_minor",
+)
+_CHARGE_OUTCOME = ("status", "paid_minor", "credit_minor", "reason", "error_code")
+
+
+def changed_payment(after: Payment) -> ChangedRow:
+    columns = {name: getattr(after, name) for name in _PAYMENT_OUTCOME}
+    return ChangedRow("payment", after.trx_id, columns)
+
+
+def changed_charge(after: Charge) -> ChangedRow:
+    columns = {name: getattr(after, name) for name in _CHARGE_OUTCOME}
+    return ChangedRow("charge", after.reference, columns)
+
+
+async def set_received(connection: Connection, after: Payment) -> None:
+    """Writes the amount received so far. The caller must have locked the row."""
     await connection.execute(
         """
-        UPDATE payment
-           SET status = $3, error_code = $4, commission_trx_id = $5, credited_charge = $6,
-               refunded_minor = $7, received_minor = $8, updated_at = now()
+        UPDATE payment SET received_minor = $3, updated_at = now()
          WHERE merchant_id = $1 AND trx_id = $2""",
-        *(after.merchant_id, after.trx_id, after.status, after.error_code),
-        *(after.commission_trx_id, after.credited_charge, after.refunded_minor),
-        after.received_minor,
+        *(after.merchant_id, after.trx_id, after.received_minor),
     )
 
 

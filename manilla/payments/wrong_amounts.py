@@ -102,7 +102,7 @@ async def keep_part(connection: Connection, received: ReceivedAmount) -> None:
     )
     await postings.keep_credit(connection, payment, charge, paid, PostingKind.PART)
     after = add_received(payment, paid)
-    await store.change_payment(connection, after)
+    await store.set_received(connection, after)
     rest = f"{after.rest} is still due" if payment.status is PaymentStatus.PENDING else "too late"
     detail = f"charge {charge.reference}: {paid} of {received.due} was received, {rest}."
     await _note(connection, payment, "part_received", detail)

@@ -1,7 +1,7 @@
 """Completes delivered payouts in batches, with one SQL statement per batch.
 
-Most payouts end this way. The stored function `payout_deliver` skips a payout that is disputed or
-has changed. `states.settle` then processes that payout in a separate transaction.
+Most payouts end this way. The stored function `payouts_undisputed` leaves out a payout that is
+disputed or has changed. `states.settle` then processes that payout in a separate transaction.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,13 @@ from manilla import metrics
 from manilla.kit import crash, tracing
 from manilla.kit.batch import RESULT_DELAY_SECONDS, Batcher
 from manilla.kit.database.connections import Database
-from manilla.notify import outbox
-from manilla.notify.events.kinds import EventType
-from manilla.payouts import states
-from manilla.payouts.fields import EVENT, describe_notice
+from manilla.ledger import outcomes
+from manilla.payouts import postings, states
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.transfers.events import TransferEvent, TransferResult
+
+# The columns that the outcome depends on, and that another event may have changed.
+_SEEN = ("status", "provider", "provider_fee_minor", *REPORTED_COLUMNS)
 
 
 class ReportedDelivery(msgspec.Struct, frozen=True):
@@ -48,36 +49,18 @@ class DeliveredPayouts:
         return is_completed
 
     async def _complete(self, delivered: Sequence[ReportedDelivery]) -> list[bool]:
-        items = msgspec.json.encode([_item(*each) for each in enumerate(delivered)]).decode()
-        records = await self._connection.records(
-            "SELECT item FROM payout_deliver($1::jsonb)", items
-        )
-        metrics.payouts_decided.labels(TransferEvent.DELIVERED).inc(len(records))
-        completed = {record["item"] for record in records}
-        return [number in completed for number in range(len(delivered))]
+        items = [_item(*each) for each in enumerate(delivered)]
+        written = await outcomes.apply_undisputed(self._connection, items, "payouts_undisputed")
+        metrics.payouts_decided.labels(TransferEvent.DELIVERED).inc(len(written))
+        return [number in written for number in range(len(delivered))]
 
 
 def _item(number: int, delivered: ReportedDelivery) -> dict[str, object]:
     payout, event = delivered.payout, delivered.event
-    fee = event.provider_fee
-    after = msgspec.structs.replace(
-        payout, status=PayoutStatus.COMPLETED, **states.references_after(payout, event)
-    )
+    after = states.after_event(payout, PayoutStatus.COMPLETED, event)
+    outcome = states.outcome_of(payout, after, event, postings.delivery(after))
     return {
-        "item": number,
-        "merchant_id": payout.merchant_id,
-        "trx_id": payout.trx_id,
-        "environment": payout.environment,
-        "provider": payout.provider,
+        **outcome.item(number),
         "amount": payout.amount.amount,
-        "known": {name: getattr(payout, name) for name in REPORTED_COLUMNS},
-        **{name: getattr(after, name) for name in REPORTED_COLUMNS},
-        "provider_fee_minor": None if fee is None else fee.minor,
-        "step": event.event,
-        "status": after.status,
-        "detail": states.detail_of(event),
-        **outbox.outcome(
-            *(payout.merchant_id, payout.ipn_url, describe_notice(after), EVENT),
-            *(EventType.PAYOUT_COMPLETED, after.status),
-        ),
+        "seen": {name: getattr(payout, name) for name in _SEEN},
     }

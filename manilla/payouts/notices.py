@@ -18,22 +18,12 @@ from manilla.payouts.fields import EVENT, describe_notice
 from manilla.payouts.payout import NewPayout, Payout, PayoutStatus
 
 
-async def enqueue(connection: Connection, payout: Payout) -> None:
-    """Queues the notification in the transaction that changes the status.
-
-    Without an `ipn_url`, only the event is stored.
-    """
+def notice(payout: Payout) -> dict[str, str]:
+    """Returns the notification about the payout's status, as fields of its outcome."""
     event_type = EventType(f"{EVENT}.{payout.status}")
-    await outbox.enqueue(
-        connection,
-        merchant_id=payout.merchant_id,
-        environment=payout.environment,
-        trx_id=payout.trx_id,
-        url=payout.ipn_url,
-        payload=describe_notice(payout),
-        event=EVENT,
-        type=EventType.PAYOUT_REVERSED if payout.is_reversed else event_type,
-        status=payout.status,
+    return outbox.notice(
+        *(payout.merchant_id, payout.ipn_url, describe_notice(payout), EVENT),
+        *(EventType.PAYOUT_REVERSED if payout.is_reversed else event_type, payout.status),
     )
 
 

@@ -7,7 +7,7 @@ from manilla.kit.database.connections import Connection
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting
-from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.posting import Line, Posting
 from manilla.payouts.payout import Payout
 from manilla.posting_kinds import PostingKind
 
@@ -26,7 +26,8 @@ def _payer(payout: Payout) -> str:
     return posting.BANK if payout.provider is None else posting.clearing(payout.provider)
 
 
-async def deliver(connection: Connection, payout: Payout) -> None:
+def delivery(payout: Payout) -> list[Posting]:
+    """Returns the postings of a delivered payout: the transfer, and the provider's fee."""
     amount, fee = payout.amount_minor, payout.provider_fee_minor or 0
     postings = [
         _posting(
@@ -45,11 +46,11 @@ async def deliver(connection: Connection, payout: Payout) -> None:
                 Line(posting.provider_fee(payout.provider), -fee),
             )
         )
-    await _post(connection, postings)
+    return postings
 
 
-async def give_back(connection: Connection, payout: Payout, *, was_delivered: bool) -> None:
-    """Refunds amount and fee to the wallet, and reverses the provider's fee.
+async def find_return(connection: Connection, payout: Payout) -> list[Posting]:
+    """Returns the postings that refund amount and fee to the wallet, and the provider's fee.
 
     If the payout was delivered, the account that paid it is debited. If the provider keeps its fee,
     an administrator records that with `manilla settle`.
@@ -59,11 +60,11 @@ async def give_back(connection: Connection, payout: Payout, *, was_delivered: bo
     if debit is None or -debit.wallet.minor != payout.payable.minor:
         raise NotAsAccepted
     refund = debit.reversed(PostingKind.PAYOUT_REFUND)
-    if was_delivered:
+    if not payout.is_open:
         refund = refund.with_account(posting.IN_FLIGHT, _payer(payout))
     fee = await posting.find(connection, *key, PostingKind.PAYOUT_PROVIDER_FEE)
     returned = [] if fee is None else [fee.reversed(PostingKind.PAYOUT_PROVIDER_FEE_RETURNED)]
-    await _post(connection, [refund, *returned])
+    return [refund, *returned]
 
 
 def _posting(payout: Payout, kind: PostingKind, *lines: Line) -> Posting:
@@ -75,9 +76,3 @@ def _posting(payout: Payout, kind: PostingKind, *lines: Line) -> Posting:
         wallet=Money(payout.currency, 0),
         lines=lines,
     )
-
-
-async def _post(connection: Connection, postings: list[Posting]) -> None:
-    for posted in await posting.post(connection, postings):
-        # The payout is locked, and its status shows that this posting was not written before.
-        assert posted.outcome is PostingOutcome.POSTED, posted.outcome

@@ -14,7 +14,9 @@ from manilla.cases.cases import CaseKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
-from manilla.ledger import timeline
+from manilla.ledger import outcomes, timeline
+from manilla.ledger.outcomes import EndedJob, Outcome, Step
+from manilla.ledger.posting import Posting
 from manilla.payouts import attempts, notices, postings, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
@@ -204,8 +206,21 @@ async def report_contradicting_webhooks(db: Database | Connection, payout: Payou
 async def _change(
     connection: Connection, before: Payout, status: PayoutStatus, event: TransferResult
 ) -> Payout:
+    after = after_event(before, status, event)
     is_done = status is PayoutStatus.COMPLETED
-    after = msgspec.structs.replace(
+    moved = postings.delivery(after) if is_done else await postings.find_return(connection, before)
+    crash.point("between_status_and_refund")
+    is_written = await outcomes.apply(connection, outcome_of(before, after, event, moved))
+    assert is_written, "a returned payout may exceed the wallet's maximum balance"
+    if not is_done:
+        await notices.report_failure(connection, after)
+    return after
+
+
+def after_event(before: Payout, status: PayoutStatus, event: TransferResult) -> Payout:
+    """Returns the payout as it is after an event that ends it."""
+    is_done = status is PayoutStatus.COMPLETED
+    return msgspec.structs.replace(
         before,
         status=status,
         error_code=None if is_done else code_of(event) or PayoutErrorCode.GATEWAY_PAYOUT_FAILED,
@@ -215,28 +230,22 @@ async def _change(
         bank_reference=event.bank_reference or before.bank_reference,
         **references_after(before, event),
     )
-    await store.change_payout(connection, after)
-    crash.point("between_status_and_refund")
-    if is_done:
-        await postings.deliver(connection, after)
-    else:
-        await postings.give_back(
-            connection, before, was_delivered=before.status is PayoutStatus.COMPLETED
-        )
-    await timeline.add(
-        connection,
-        after.merchant_id,
-        after.trx_id,
-        event.event,
-        before=before.status,
-        after=status,
-        detail=detail_of(event),
+
+
+def outcome_of(
+    before: Payout, after: Payout, event: TransferResult, moved: Sequence[Posting]
+) -> Outcome:
+    return Outcome(
+        merchant_id=after.merchant_id,
+        trx_id=after.trx_id,
+        environment=after.environment,
+        currency=after.currency,
+        rows=[store.changed_row(after)],
+        postings=moved,
+        step=Step(event.event, before.status, after.status, detail_of(event)),
+        notice=notices.notice(after),
+        ended_jobs=[EndedJob(kind, after.trx_id) for kind in (SEND, COMPLETE_IN_SANDBOX)],
     )
-    await _forget_jobs(connection, after)
-    await notices.enqueue(connection, after)
-    if not is_done:
-        await notices.report_failure(connection, after)
-    return after
 
 
 def _fee_minor(before: Payout, event: TransferResult) -> int | None:
@@ -261,11 +270,6 @@ def detail_of(event: TransferResult) -> str:
     """Returns the text of the event in the payout's timeline."""
     parts = [event.source_text, code_of(event), event.guidance, event.bank_reference]
     return ": ".join(part for part in parts if part)
-
-
-async def _forget_jobs(connection: Connection, payout: Payout) -> None:
-    for kind in (SEND, COMPLETE_IN_SANDBOX):
-        await jobs.delete(connection, payout.merchant_id, kind, payout.trx_id)
 
 
 async def _check_left_rails(connection: Connection, payout: Payout) -> None:

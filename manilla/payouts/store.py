@@ -10,6 +10,7 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import RowSource, columns
 from manilla.kit.jobs import Job, claims
 from manilla.kit.money import Money
+from manilla.ledger.outcomes import ChangedRow
 from manilla.payouts.payout import REPORTED_COLUMNS, REPORTED_NAMES, Payout
 from manilla.posting_kinds import PostingFlag, kinds_with
 from manilla.providers.port import TransferState
@@ -114,22 +115,16 @@ async def was_sent_within(db: RowSource, payout_: Payout, age: timedelta) -> boo
     return bool(was_sent)
 
 
-_CHANGE = f"""
-    UPDATE payout
-       SET status = $3, error_code = $4, guidance = $5, is_reversed = $6, provider_fee_minor = $7,
-           bank_reference = $8, {_each_reported("{0} = ${1}", 9)}, accepted_reference = NULL,
-           updated_at = now()
-     WHERE merchant_id = $1 AND trx_id = $2"""
+# The columns that an outcome writes.
+_OUTCOME_COLUMNS = (
+    *("status", "error_code", "guidance", "is_reversed", "provider_fee_minor"),
+    *("bank_reference", *REPORTED_COLUMNS),
+)
 
 
-async def change_payout(connection: Connection, after: Payout) -> None:
-    """Writes the columns that a transition can change. The caller must have locked the row."""
-    await connection.execute(
-        _CHANGE,
-        *(after.merchant_id, after.trx_id, after.status, after.error_code, after.guidance),
-        *(after.is_reversed, after.provider_fee_minor, after.bank_reference),
-        *(getattr(after, name) for name in REPORTED_COLUMNS),
-    )
+def changed_row(after: Payout) -> ChangedRow:
+    columns = {name: getattr(after, name) for name in _OUTCOME_COLUMNS}
+    return ChangedRow("payout", after.trx_id, columns)
 
 
 _ADD_REPORTED = f"""

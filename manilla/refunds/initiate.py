@@ -14,7 +14,7 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.texts import is_line
-from manilla.ledger import trx_ids
+from manilla.ledger import outcomes, trx_ids
 from manilla.ledger.transactions import Scenario
 from manilla.payments import notices
 from manilla.payments import store as payments
@@ -85,11 +85,12 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
     if not await store.insert(connection, refund):
         return False
     await postings.debit(connection, refund)
-    await states.change_refunded(connection, payment, refund.from_wallet_minor)
-    await states.add_to_timeline(connection, payment, "started", refund, refund.reason)
-    await notices.enqueue_refund(
+    notice = await notices.refund_notice(
         connection, payment, refund.trx_id, refund.amount, refund.status, refund.source
     )
+    debited_minor, reason = refund.from_wallet_minor, refund.reason
+    outcome = states.outcome_of(payment, refund, "started", reason, debited_minor, notice)
+    await outcomes.apply(connection, outcome)
     if refund.scenario is not Scenario.PENDING:
         await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
     if actor.current.get() != actor.API:

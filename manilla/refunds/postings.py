@@ -44,10 +44,10 @@ async def debit(connection: Connection, refund: Refund) -> None:
     assert outcome == PostingOutcome.POSTED, outcome
 
 
-async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> None:
-    """Posts the refund's payment from the provider's clearing account, or from our own bank."""
+def payment_of(refund: Refund, *, from_bank: bool) -> Posting:
+    """Returns the refund's payment from the provider's clearing account, or from our own bank."""
     account = posting.BANK if from_bank else posting.clearing(refund.payer)
-    paid = Posting(
+    return Posting(
         merchant_id=refund.merchant_id,
         trx_id=refund.trx_id,
         kind=PostingKind.REFUND_PAID,
@@ -59,7 +59,6 @@ async def pay(connection: Connection, refund: Refund, *, from_bank: bool) -> Non
         ),
         reason=refund.reason,
     )
-    await _post(connection, paid)
 
 
 async def is_from_bank(db: RowSource, refund: Refund) -> bool:
@@ -74,14 +73,8 @@ async def is_from_bank(db: RowSource, refund: Refund) -> bool:
     )
 
 
-async def give_back(connection: Connection, refund: Refund) -> None:
-    """Reverses the refund's debit."""
+async def find_return(connection: Connection, refund: Refund) -> Posting:
+    """Returns the posting that reverses the refund's debit."""
     debit = await posting.find(connection, refund.merchant_id, refund.trx_id, PostingKind.REFUND)
     assert debit is not None, "every refund was debited"
-    await _post(connection, debit.reversed(PostingKind.REFUND_RETURNED, reason=refund.reason))
-
-
-async def _post(connection: Connection, new: Posting) -> None:
-    [posted] = await posting.post(connection, [new])
-    # The payment is locked, and the refund's status shows that this posting was not written before.
-    assert posted.outcome is PostingOutcome.POSTED, posted.outcome
+    return debit.reversed(PostingKind.REFUND_RETURNED, reason=refund.reason)

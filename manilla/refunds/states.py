@@ -4,6 +4,8 @@ The function runs in one transaction that locks the payment's row. Status, money
 notification are written together or not at all, and a concurrent caller sees the committed result.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from manilla.audit import audit
@@ -11,7 +13,8 @@ from manilla.cases.cases import CaseKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
-from manilla.ledger import timeline
+from manilla.ledger import outcomes
+from manilla.ledger.outcomes import ChangedRow, EndedJob, Outcome, Step
 from manilla.payments import notices, wrong_amounts
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
@@ -115,26 +118,60 @@ async def _change(
     is_paid = status is RefundStatus.COMPLETED
     by_administrator = event.source is Source.ADMINISTRATOR
     detail = _detail(event)
+    returned_minor = 0 if is_paid else refund.from_wallet_minor
     if is_paid:
-        await postings.pay(connection, refund, from_bank=by_administrator)
+        moved = postings.payment_of(refund, from_bank=by_administrator)
     else:
-        await postings.give_back(connection, refund)
-        await change_refunded(connection, payment, -refund.from_wallet_minor)
-        if refund.is_of_customer_credit:
-            assert refund.charge_reference is not None
-            await wrong_amounts.hold_unreturned(
-                connection, payment, refund.charge_reference, refund.amount, detail
-            )
-    await notices.enqueue_refund(
+        moved = await postings.find_return(connection, refund)
+    if refund.is_of_customer_credit and not is_paid:
+        assert refund.charge_reference is not None
+        await wrong_amounts.hold_unreturned(
+            connection, payment, refund.charge_reference, refund.amount, detail
+        )
+    notice = await notices.refund_notice(
         connection, payment, refund.trx_id, refund.amount, status, refund.source
     )
-    await store.decide(connection, refund, status, detail)
-    await add_to_timeline(connection, payment, status, refund, detail)
+    outcome = outcome_of(payment, refund, status, detail, -returned_minor, notice)
     # If an administrator paid a refund that was also sent, keep the job that queries the provider.
-    if not (is_paid and by_administrator and refund.sent_at):
-        await jobs.delete_unless_changed(connection, refund.merchant_id, SEND, refund.trx_id)
+    is_watched = is_paid and by_administrator and refund.sent_at
+    job = EndedJob(SEND, refund.trx_id, only_unchanged=True)
+    changed = {"status": status, "detail": detail}
+    outcome = msgspec.structs.replace(
+        outcome,
+        rows=[*outcome.rows, ChangedRow("refund", refund.trx_id, changed)],
+        postings=[moved],
+        ended_jobs=[] if is_watched else [job],
+    )
+    assert await outcomes.apply(connection, outcome), "a return may exceed the maximum balance"
     if by_administrator:
         await record(connection, "refund.confirm" if is_paid else "refund.reject", refund, detail)
+
+
+def outcome_of(
+    payment: Payment,
+    refund: Refund,
+    what: str,
+    detail: str,
+    refunded_minor: int,
+    notice: Mapping[str, str],
+) -> Outcome:
+    """Returns what changes the payment: the refund was started, completed or failed."""
+    event = f"return_{what}" if refund.is_of_customer_credit else f"refund_{what}"
+    facts = {"refund": refund.trx_id, "amount": str(refund.amount), "reason": refund.reason}
+    refunded_minor = payment.refunded_minor + refunded_minor
+    after = msgspec.structs.replace(payment, refunded_minor=refunded_minor)
+    return Outcome(
+        merchant_id=payment.merchant_id,
+        trx_id=payment.trx_id,
+        environment=payment.environment,
+        currency=refund.currency,
+        rows=[payments.changed_payment(after)],
+        step=Step(
+            *(event, payment.status, payment.status),
+            *(f"{refund.trx_id}, {refund.amount}: {detail}", facts),
+        ),
+        notice=notice,
+    )
 
 
 def _detail(event: TransferResult) -> str:
@@ -172,13 +209,6 @@ async def report_contradicting_webhook(db: Database | Connection, refund: Refund
         await reports.report(db, refund, CaseKind.CONTRADICTION, detail)
 
 
-async def change_refunded(connection: Connection, payment: Payment, minor: int) -> None:
-    refunded_minor = payment.refunded_minor + minor
-    await payments.change_payment(
-        connection, msgspec.structs.replace(payment, refunded_minor=refunded_minor)
-    )
-
-
 async def record(connection: Connection, action: str, refund: Refund, reason: str) -> None:
     await audit.record(
         connection,
@@ -188,21 +218,4 @@ async def record(connection: Connection, action: str, refund: Refund, reason: st
         payment=refund.payment_trx_id,
         amount=refund.amount,
         reason=reason,
-    )
-
-
-async def add_to_timeline(
-    connection: Connection, payment: Payment, what: str, refund: Refund, detail: str
-) -> None:
-    """Adds an event to the payment's timeline: the refund was started, completed or failed."""
-    event = f"return_{what}" if refund.is_of_customer_credit else f"refund_{what}"
-    await timeline.add(
-        connection,
-        payment.merchant_id,
-        payment.trx_id,
-        event,
-        before=payment.status,
-        after=payment.status,
-        detail=f"{refund.trx_id}, {refund.amount}: {detail}",
-        facts={"refund": refund.trx_id, "amount": str(refund.amount), "reason": refund.reason},
     )

@@ -6,7 +6,7 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import columns
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
 from manilla.providers.port import KnownAs
-from manilla.refunds.refund import Refund, RefundStatus
+from manilla.refunds.refund import Refund
 
 REFUND_COLUMNS = columns(Refund)
 _REFUND = f"SELECT {REFUND_COLUMNS} FROM refund"
@@ -90,17 +90,6 @@ async def was_sent_within(db: Database, refund_: Refund, age: timedelta) -> bool
         *(refund_.merchant_id, refund_.trx_id, age),
     )
     return bool(was_sent)
-
-
-async def decide(
-    connection: Connection, decided: Refund, status: RefundStatus, detail: str
-) -> None:
-    await connection.execute(
-        """
-        UPDATE refund SET status = $3, detail = $4, updated_at = now()
-         WHERE merchant_id = $1 AND trx_id = $2""",
-        *(decided.merchant_id, decided.trx_id, status, detail),
-    )
 
 
 async def save_provider_reference(db: Database, refund_: Refund, reference: str) -> None:

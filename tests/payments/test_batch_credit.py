@@ -170,8 +170,6 @@ CHANGES = [
         "payment SET status = 'pending', error_code = NULL",
     ),
     ("payment SET link_id = 'a'", "payment SET link_id = NULL"),
-    ("merchant SET name = name || '!'", "merchant SET name = rtrim(name, '!')"),
-    ("merchant SET sends_receipts = true", "merchant SET sends_receipts = false"),
     (
         "wallet SET balance_minor = balance_minor + 8999999999999900001",
         "wallet SET balance_minor = balance_minor - 8999999999999900001",
@@ -184,12 +182,11 @@ async def test_the_statement_skips_a_payment_that_changed_after_it_was_loaded(
     shop: Shop, credited: CreditedPayments, owner: Database, change: str, undo: str
 ) -> None:
     started, charge = await opened(shop, customer_email="ada@example.com")
-    key = "id" if change.startswith("merchant ") else "merchant_id"
     load = credited._payments_of
 
     async def change_after_loading(items: Any) -> Any:
         loaded = await load(items)
-        await owner.execute(f"UPDATE {change} WHERE {key} = $1", shop.merchant.new.id)
+        await owner.execute(f"UPDATE {change} WHERE merchant_id = $1", shop.merchant.new.id)
         return loaded
 
     credited._payments_of = change_after_loading  # type: ignore[assignment,method-assign]
@@ -197,7 +194,7 @@ async def test_the_statement_skips_a_payment_that_changed_after_it_was_loaded(
         assert not await credited.credit(charge, paid(charge))
     finally:
         del credited._payments_of
-    await owner.execute(f"UPDATE {undo} WHERE {key} = $1", shop.merchant.new.id)
+    await owner.execute(f"UPDATE {undo} WHERE merchant_id = $1", shop.merchant.new.id)
     assert await is_untouched(shop, started, charge)
     assert await shop.account("clearing:providera") == 0
 

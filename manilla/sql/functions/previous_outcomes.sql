@@ -1,6 +1,19 @@
--- Writes the outcome of transactions: their timeline events, their notifications, and the jobs that
--- deliver the notifications. The caller holds the locks on the transactions' rows, and sets the
--- planner options that `ledger_post_locked` explains.
+-- Only the previous version calls these functions, also from functions that run while they are
+-- replaced. It processes a result that they skip in a transaction of its own.
+CREATE OR REPLACE FUNCTION payout_deliver(p_items jsonb) RETURNS TABLE (item integer)
+LANGUAGE plpgsql
+SET search_path = public, pg_temp
+AS $$
+BEGIN
+END $$;
+
+CREATE OR REPLACE FUNCTION payment_credit(p_items jsonb) RETURNS TABLE (item integer)
+LANGUAGE plpgsql
+SET search_path = public, pg_temp
+AS $$
+BEGIN
+END $$;
+
 CREATE OR REPLACE FUNCTION outcomes_write(
     p_items   jsonb,
     p_numbers integer[]  -- the numbers of the items whose outcome is written
