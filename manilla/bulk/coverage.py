@@ -5,6 +5,7 @@ import msgspec
 from manilla.bulk.store import Batch
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.money import Money
+from manilla.kit.price import debit_minor
 from manilla.ledger.scope import Tenant
 
 
@@ -58,8 +59,8 @@ async def not_promised(
         *scope,
     )
     promised_minor = await db.value(
-        """
-        SELECT coalesce(sum(r.amount_minor + r.fee_minor), 0)::bigint
+        f"""
+        SELECT coalesce(sum({debit_minor("r")}), 0)::bigint
           FROM payout_batch b
           JOIN payout_batch_row r ON r.merchant_id = b.merchant_id AND r.batch_id = b.id
          WHERE b.merchant_id = $1 AND b.environment = $2 AND b.currency = $3
@@ -69,8 +70,9 @@ async def not_promised(
     return Money(currency, max((balance_minor or 0) - promised_minor, 0))
 
 
-_SUMS = """
-    SELECT row_number() OVER earlier AS place, sum(amount_minor + fee_minor) OVER earlier AS cost
+_SUMS = f"""
+    SELECT row_number() OVER earlier AS place,
+           sum({debit_minor("payout_batch_row")}) OVER earlier AS cost
       FROM payout_batch_row
      WHERE merchant_id = $1 AND batch_id = $2 AND state = 'ready'
     WINDOW earlier AS (ORDER BY number)"""

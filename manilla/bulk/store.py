@@ -14,6 +14,7 @@ from manilla.kit.database.rows import Reads, RowSource, columns
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.money import Money
+from manilla.kit.price import Price
 from manilla.ledger.scope import Tenant
 
 INSERTED_AT_ONCE = 1_000
@@ -104,7 +105,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> Money:
-        return self.amount + self.fee
+        return Price(self.amount, self.fee).debit
 
     @property
     def rows(self) -> int:

@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.kit.money import Money
+from manilla.kit.price import Price
 from manilla.providers.port import Direction
 
 AUTO = "auto"  # means that a provider is chosen for each payout
@@ -55,6 +56,9 @@ class Method(msgspec.Struct, frozen=True):
     min_minor: int
     max_minor: int | None
     fee: Fee
+
+    def price(self, amount: Money) -> Price:
+        return Price(amount, self.fee.of(amount))
 
     @property
     def is_manual(self) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 
 from manilla.kit.database.rows import Reads
 from manilla.kit.money import Money
+from manilla.kit.price import debit_minor
 from manilla.ledger import trx_ids
 from manilla.ledger.daily import DAYS, CountedTable
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
@@ -60,11 +61,11 @@ async def balances(db: Reads, tenant: Tenant) -> list[WalletFigures]:
     """Returns each wallet's balance and the total of its open payouts, from one snapshot."""
     return await db.rows(
         WalletFigures,
-        """
+        f"""
         SELECT w.currency, w.balance_minor, open.minor AS open_minor
           FROM wallet w
          CROSS JOIN LATERAL (
-               SELECT coalesce(sum(p.amount_minor + p.fee_minor), 0)::bigint AS minor
+               SELECT coalesce(sum({debit_minor("p")}), 0)::bigint AS minor
                  FROM payout p
                 WHERE p.merchant_id = w.merchant_id AND p.environment = w.environment
                   AND p.currency = w.currency

@@ -370,7 +370,7 @@ def _answer(caller: Caller, method: Method, new: NewPayout) -> InitiatedPayout:
             currency_code=new.currency,
             fee=fee,
             net_amount=amount,
-            payable_amount=amount + fee,
+            payable_amount=new.payable.amount,
             status=PayoutStatus.PENDING,
             processing_type=processing_type(method),
         ),

@@ -1,6 +1,7 @@
 """Ledger invariants about payouts and about money in transit."""
 
 from manilla.job_kinds import JobKind
+from manilla.kit.price import debit_minor
 from manilla.ledger.invariants import Invariant
 from manilla.posting_kinds import PostingKind
 
@@ -20,7 +21,7 @@ PAYOUTS: tuple[Invariant, ...] = (
                          WHERE g.kind = '{PostingKind.PAYOUT}' AND e.account = 'wallet'
                          GROUP BY g.merchant_id, g.trx_id) AS d
                   USING (merchant_id, trx_id)
-            WHERE p.amount_minor + p.fee_minor IS DISTINCT FROM d.debited""",
+            WHERE {debit_minor("p")} IS DISTINCT FROM d.debited""",
     ),
     Invariant(
         "payouts_are_as_accepted",
@@ -51,7 +52,7 @@ PAYOUTS: tuple[Invariant, ...] = (
                          GROUP BY g.merchant_id, g.trx_id) AS r
                   USING (merchant_id, trx_id)
             WHERE CASE WHEN p.status IN ('failed', 'canceled')
-                       THEN p.amount_minor + p.fee_minor END IS DISTINCT FROM r.refunded""",
+                       THEN {debit_minor("p")} END IS DISTINCT FROM r.refunded""",
     ),
     Invariant(
         "payouts_were_delivered_as_they_say",

@@ -18,6 +18,7 @@ from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver, Beneficiary
 from manilla.kit.database.connections import Database
 from manilla.kit.money import Money, MoneyError
+from manilla.kit.price import Price
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.idempotency import Replayed
 from manilla.merchants import availability
@@ -58,13 +59,20 @@ class AccountHolder(msgspec.Struct, frozen=True):
 class PayoutPreview(msgspec.Struct, frozen=True):
     method: Method
     holder: AccountHolder
-    amount: Money
-    fee: Money
+    price: Price
     balance: Money
 
     @property
+    def amount(self) -> Money:
+        return self.price.amount
+
+    @property
+    def fee(self) -> Money:
+        return self.price.fee
+
+    @property
     def total(self) -> Money:
-        return self.amount + self.fee
+        return self.price.debit
 
     @property
     def balance_after(self) -> Money:
@@ -229,13 +237,13 @@ class PayoutPreviews:
         rules.check_amount(method, money)
         rules.check_limit(self._platform.now, caller, money)
         balance = await self.balance(caller, method.currency)
-        fee = method.fee.of(money)
-        if balance < money + fee:
+        price = method.price(money)
+        if balance < price.debit:
             raise refusals.InsufficientBalance(
-                f"The wallet holds {balance}. This payout and its fee cost {money + fee}."
+                f"The wallet holds {balance}. This payout and its fee cost {price.debit}."
             )
         holder = await self.holder(caller, method, given)
-        return PayoutPreview(method, holder, money, fee, balance)
+        return PayoutPreview(method, holder, price, balance)
 
     async def balance(self, caller: Caller, currency: str) -> Money:
         wallet = await merchants.wallet(self._db, caller.merchant_id, caller.environment, currency)

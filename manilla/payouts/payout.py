@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
+from manilla.kit.price import Price
 from manilla.kit.texts import Line
 from manilla.ledger.transactions import Scenario
 from manilla.methods.method import AUTO
@@ -97,6 +98,19 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
     rail_bank_code: str | None = None
     traceparent: str | None = None  # the trace of the request, or None if tracing was off
 
+    @property
+    def amount(self) -> Money:
+        return Money(self.currency, self.amount_minor)
+
+    @property
+    def fee(self) -> Money:
+        return Money(self.currency, self.fee_minor)
+
+    @property
+    def payable(self) -> Money:
+        """The amount debited from the wallet, and refunded if the payout fails."""
+        return Price(self.amount, self.fee).debit
+
 
 class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
     status: PayoutStatus
@@ -179,16 +193,3 @@ class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):
     def account_number(self) -> str:
         given = self.beneficiary
         return str(given.get("account_number") or given.get("Account Number", ""))
-
-    @property
-    def amount(self) -> Money:
-        return Money(self.currency, self.amount_minor)
-
-    @property
-    def fee(self) -> Money:
-        return Money(self.currency, self.fee_minor)
-
-    @property
-    def payable(self) -> Money:
-        """The amount debited from the wallet, and refunded if the payout fails."""
-        return self.amount + self.fee

@@ -141,7 +141,7 @@ def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str
         kind=PostingKind.CASE_DEBIT if is_debit else PostingKind.CASE_WRITE_OFF,
         part=transfer.part,
         environment=payout.environment,
-        wallet=Money(payout.currency, -(amount + fee) if is_debit else 0),
+        wallet=Money(payout.currency, -payout.payable.minor if is_debit else 0),
         lines=(Line(posting.clearing(transfer.provider), amount), *posting.nonzero(other)),
         **common,
     )

@@ -13,7 +13,7 @@ def largest(method: Method, available: Money, limit: Money | None = None) -> Mon
     """
 
     def cost(minor: int) -> int:
-        return minor + method.fee.of(Money(available.currency, minor)).minor
+        return method.price(Money(available.currency, minor)).debit.minor
 
     limits = [method.max_minor, None if limit is None else limit.minor]
     most = min([available.minor, *(each for each in limits if each is not None)])
@@ -24,5 +24,5 @@ def largest(method: Method, available: Money, limit: Money | None = None) -> Mon
 
 def is_partial(method: Method, available: Money, amount: Money) -> bool:
     """Whether enough money for another settlement stays in the wallet because of a limit."""
-    rest = available - amount - method.fee.of(amount)
+    rest = available - method.price(amount).debit
     return largest(method, rest) is not None

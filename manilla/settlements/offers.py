@@ -46,7 +46,7 @@ class SettlementOffer(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> Money:
-        return self.amount + self.fee
+        return self.method.price(self.amount).debit
 
 
 class SettlementOffers:

@@ -288,9 +288,8 @@ class Settling:
             return True
         tenant, by = settlement.tenant, await self._responsible(settlement, account)
         method, amount = self.offers.method(account), settlement.amount
-        fee = method.fee.of(amount)
         balance = await self._previews.balance(caller, settlement.currency)
-        preview = PayoutPreview(method, holder, amount, fee, balance)
+        preview = PayoutPreview(method, holder, method.price(amount), balance)
         subject = f"settlement:{settlement.id}"
         async with self._db.transaction() as connection:
             if await allowance.take(connection, tenant, preview.total, by.email, subject):

@@ -78,7 +78,7 @@ BEGIN
     -- faster than rows with every column. The API omits fields that have their default value.
     FOR this IN
         SELECT g.item, g.merchant_id, g.trx_id, g.environment, g.currency, g.amount_minor,
-               g.fee_minor, g.used, g.resets_in_seconds, g.same_key[2] AS first_answer,
+               g.fee_minor, g.debit_minor, g.used, g.resets_in_seconds, g.same_key[2] AS first_answer,
                g.same_reference[1] AS first_trx_id, g.same_reference[2] AS first_status,
                g.wallet, g.balance_minor,
                CASE WHEN g.only_look IS NOT TRUE THEN payout_destination(
@@ -115,7 +115,7 @@ BEGIN
                WHEN g.wallet_status IS DISTINCT FROM 'active' THEN 'no_wallet'
                WHEN g.same_reference IS NOT NULL THEN 'duplicate'
                WHEN g.day_minor + g.amount_minor > g.day_limit_minor THEN 'day_limit'
-               WHEN g.balance_minor < g.amount_minor + g.fee_minor THEN 'insufficient_balance'
+               WHEN g.balance_minor < g.debit_minor THEN 'insufficient_balance'
                WHEN g.accounts_locked AND g.only_look IS NOT TRUE AND (
                     SELECT a.active FROM payout_account a
                      WHERE a.merchant_id = g.merchant_id
@@ -132,7 +132,8 @@ BEGIN
                -- Look up each row by its full key: a plan for the average merchant would read a
                -- large merchant's whole history. A subquery in the select list is faster than a
                -- join. `OFFSET 0` makes each subquery run only once.
-               SELECT g.*, t.used - coalesce(g.behind, 0) AS used, t.resets_in_seconds,
+               SELECT g.*, g.amount_minor + g.fee_minor AS debit_minor,
+                      t.used - coalesce(g.behind, 0) AS used, t.resets_in_seconds,
                       m.status AS merchant_status, m.payouts_enabled, m.accounts_locked,
                       w.ctid AS wallet, w.status AS wallet_status, w.balance_minor,
                       CASE WHEN g.key IS NOT NULL THEN (
@@ -194,10 +195,10 @@ BEGIN
         END IF;
         outcome := this.outcome;
         IF outcome = 'created' THEN
-            IF running < this.amount_minor + this.fee_minor THEN
+            IF running < this.debit_minor THEN
                 outcome := 'insufficient_balance';
             ELSE
-                running := running - (this.amount_minor + this.fee_minor);
+                running := running - this.debit_minor;
                 number := number + 1;
                 created[number] := this.item;
                 posting_ids[number] := nextval('posting_id_seq');
@@ -206,7 +207,7 @@ BEGIN
                 environments[number] := this.environment;
                 currencies[number] := this.currency;
                 wallets[number] := this_wallet;
-                wallet_minors[number] := -(this.amount_minor + this.fee_minor);
+                wallet_minors[number] := -this.debit_minor;
                 balances[number] := running;
                 amounts[number] := this.amount_minor;
                 fees[number] := this.fee_minor;
