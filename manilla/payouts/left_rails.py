@@ -1,4 +1,4 @@
-"""Checks whether a rail has paid a transfer that it reported as rejected or not received."""
+"""Queries rails again about transfers that they reported as rejected or not received."""
 
 from datetime import timedelta
 
@@ -16,13 +16,16 @@ from manilla.transfers import reports
 NOT_PAID = (TransferStatus.FAILED, TransferStatus.NOT_FOUND)
 
 
-async def check_reported(db: Database, rails: Rails, payout: Payout) -> bool:
-    """Checks the payout's earlier rails that have sent a webhook or contradicted our status.
+async def requery_reported(db: Database, rails: Rails, payout: Payout) -> bool:
+    """Queries the payout's earlier rails that have sent a webhook or contradicted our status.
 
-    Returns False if one of these rails contradicts our status.
+    Returns True if one of these rails may pay the payout, so that no other rail may send it.
     """
-    checks = [await _check(db, rails, payout, each) for each in await _reported(db, payout)]
-    return all(checks)
+    if not payout.is_routed:
+        return False
+    reported = await _reported(db, payout)
+    contradicted = [await _requery(db, rails, payout, each) for each in reported]
+    return any(contradicted)
 
 
 async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
@@ -35,21 +38,21 @@ async def doubt(db: Database, rails: Rails, payout: Payout) -> str | None:
     return None
 
 
-async def check_lately(
+async def requery_lately(
     db: Database, rails: Rails, provider: str, age: timedelta, limit: int
 ) -> list[str]:
-    """Checks a rail's unpaid transfers. Returns the payouts whose status the rail contradicts."""
+    """Queries a rail's unpaid transfers. Returns the payouts whose status the rail contradicts."""
     contradicted = []
     for attempt in await attempts.left_lately(db, provider, age, limit):
         payout = await store.payout(db, attempt.merchant_id, attempt.trx_id)
         assert payout is not None
-        if not await _check(db, rails, payout, attempt):
+        if await _requery(db, rails, payout, attempt):
             contradicted.append(attempt.trx_id)
     return contradicted
 
 
-async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -> bool:
-    """Opens a case and returns False if an earlier rail may have paid the transfer after all.
+async def _requery(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -> bool:
+    """Opens a case and returns True if an earlier rail may have paid the transfer after all.
 
     Moves no money. Moves an unsent payout back to the rail that has the transfer.
     """
@@ -69,7 +72,7 @@ async def _check(db: Database, rails: Rails, payout: Payout, attempt: Attempt) -
     if answer is not None and answer not in NOT_PAID:
         key = attempt.merchant_id, attempt.trx_id
         await attempts.adopt(db, *key, attempt.provider, only_unsent=True)
-    return not contradicting
+    return bool(contradicting)
 
 
 async def _state(rails: Rails, attempt: Attempt) -> TransferState | None:

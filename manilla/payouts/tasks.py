@@ -22,7 +22,6 @@ from manilla.platform.settings import CurrentSettings
 from manilla.providers.claims import ClaimReader
 from manilla.providers.port import (
     Direction,
-    Done,
     RefusalCode,
     Refused,
     TransferOrder,
@@ -35,21 +34,20 @@ from manilla.routing.deliveries import Deliveries
 from manilla.routing.outcomes import RailBank
 from manilla.transfers import reports, sending
 from manilla.transfers.events import (
-    ProviderAnswer,
     ProviderState,
     Source,
     TransferEvent,
     TransferResult,
+    event_of,
     is_unsent,
     rejection,
 )
 from manilla.transfers.machine import (
     HELD_SECONDS,
     ON_HOLD,
-    AlreadyApplied,
-    ApplyResult,
+    AlreadyEnded,
+    FinalStatus,
     NoStatusQuery,
-    NothingToDo,
     ProviderAccepted,
     Step,
     TransferMachine,
@@ -70,6 +68,7 @@ SCHEDULE = Schedule(
     ),
     overdue_seconds=3600,
 )
+DAYS_OPEN_MAX = SCHEDULE.steps[-1][0].days
 LEFT_RAIL_MAY_PAY = Unknown("a provider that rejected the transfer now reports that it has it")
 NARRATION_LENGTH_MAX = 100
 CONCURRENCY = 256
@@ -100,7 +99,7 @@ class PayoutTasks:
         )
         self._index: Batcher[Payout, None] = Batcher(partial(store.index_references, db))
         self.machine = TransferMachine(
-            *(db, rails, claims, PAYOUTS, SCHEDULE, CONCURRENCY, Direction.PAY_OUT), self.complete
+            db, rails, claims, PAYOUTS, SCHEDULE, CONCURRENCY, Direction.PAY_OUT
         )
 
     def job_handlers(self) -> dict[str, Work]:
@@ -145,64 +144,11 @@ class PayoutTasks:
         if payout is None:
             await reports.report_unknown(self._db, WebhookSubject.TRANSFER, job)
             return None
-        if not await self.check_left(payout) and is_unsent(payout):
-            return await self._wait(payout, self.machine.wait(payout, LEFT_RAIL_MAY_PAY))
-        obstacle = self.machine.obstacle(payout)
-        try:
-            if obstacle and await self._is_moved(payout, obstacle, job, was_sent=False):
-                return 0
-        except ProviderBusy:
-            return self.machine.slots.busy_seconds(payout.provider or "")
-        task = TransferTask(job, payout, self._order(payout), payout.known_as)
-        return await self._apply(payout, await self.machine.advance(task), job)
-
-    async def _apply(self, payout: Payout, step: Step, job: Job) -> NextRun:
-        match step:
-            case Wait():
-                return await self._wait(payout, step)
-            case ProviderAccepted(state):
-                await reports.report_needed_action(self._db, payout, state)
-                await self.accept(job, state)
-                return RunEnd.PUT_OFF
-            case WillNotPay(answer):
-                return await self._after_rejection(payout, answer, job)
-            case ApplyResult(event):
-                return await self._decide(payout, event)
-            case AlreadyApplied():
-                return RunEnd.DELETED
-            case NothingToDo():
-                await states.report_contradicting_webhooks(self._db, payout)
-            case NoStatusQuery(detail):
-                await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
-        return None
-
-    async def _wait(self, payout: Payout, wait: Wait) -> float | None:
-        if payout.is_open and payout.provider_reference is not None:
-            await self._index.submit(payout)
-        if wait.overdue is not None:
-            await self._report_overdue(payout, wait.overdue)
-        return wait.seconds
-
-    async def _after_rejection(
-        self, payout: Payout, answer: Refused | Unknown, job: Job
-    ) -> float | None:
-        if await self._is_moved(payout, answer, job, was_sent=True):
-            return 0
-        if isinstance(answer, Unknown):
-            await sending.unmark(self._db, PAYOUTS, job)
-            return SCHEDULE.first_seconds
-        await self.settle(payout, rejection(answer), holder=job)
-        # If a signed webhook contradicts the rejection, the provider is queried now.
-        # If this worker has lost the job, the worker that now holds it continues.
-        return 0
-
-    async def _decide(self, payout: Payout, event: TransferResult) -> NextRun:
-        is_paid = event.event is TransferEvent.DELIVERED
-        if payout.is_open and not is_paid and await self.may_be_elsewhere(payout):
-            return await self._wait(payout, self.machine.wait(payout, ON_HOLD, HELD_SECONDS))
-        if await self.settle(payout, event):
-            return RunEnd.DELETED  # in the transaction that changed the payout
-        return self.machine.after_settle(payout, is_settled=False)
+        step: Step | None = await self._prepare(payout, job)
+        if step is None:
+            task = TransferTask(job, payout, self._order(payout), payout.known_as)
+            step = await self.machine.advance(task)
+        return await self._apply(payout, step, job)
 
     async def find(self, job: Job) -> Payout | None:
         """Returns the job's payout, or None if the payout is not sent by a provider."""
@@ -211,10 +157,103 @@ class PayoutTasks:
             return None
         return payout
 
-    async def accept(self, job: Job, state: ProviderState) -> None:
-        """Saves the provider's response, and puts off the job until the first status query."""
-        assert isinstance(state, TransferState)
-        await self._accept.submit(Accepted(job, state, SCHEDULE.first_seconds))
+    async def _prepare(self, payout: Payout, job: Job) -> Wait | None:
+        """Queries previous rails, and moves an unsent payout if its own rail is unavailable.
+
+        Returns None if the payout can be sent or queried now.
+        """
+        may_be_paid = await left_rails.requery_reported(self._db, self._rails, payout)
+        if not is_unsent(payout):
+            return None
+        if may_be_paid:
+            return self.machine.wait(payout, LEFT_RAIL_MAY_PAY)
+        obstacle = self.machine.obstacle(payout)
+        try:
+            if obstacle and await self._move(payout, obstacle, job, was_sent=False):
+                return Wait(0)
+        except ProviderBusy:
+            return Wait(self.machine.slots.busy_seconds(payout.provider or ""))
+        return None
+
+    async def _apply(self, payout: Payout, step: Step, job: Job) -> NextRun:
+        """Applies the step that the machine has returned. The machine ends no payout itself."""
+        match step:
+            case FinalStatus(state):
+                return await self._apply_status(payout, state, job)
+            case WillNotPay(answer):
+                return await self._after_rejection(payout, answer, job)
+            case ProviderAccepted(state):
+                assert isinstance(state, TransferState)
+                # Saves the response, and puts off the job until the first status query.
+                await self._accept.submit(Accepted(job, state, SCHEDULE.first_seconds))
+                return RunEnd.PUT_OFF
+            case AlreadyEnded():
+                await states.report_contradicting_webhooks(self._db, payout)
+            case NoStatusQuery(detail):
+                await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
+            case Wait(seconds, overdue):
+                if overdue is not None:
+                    await reports.report_overdue(self._db, payout, DAYS_OPEN_MAX, overdue)
+                if payout.is_open and payout.provider_reference is not None:
+                    await self._index.submit(payout)
+                return seconds
+        return None
+
+    async def _apply_status(self, payout: Payout, state: ProviderState, job: Job) -> NextRun:
+        """Ends the payout with the final status that its provider reports, or waits.
+
+        A delivery is applied first: its SQL statement reads the webhooks itself, so they are read
+        separately only for the few payouts that it does not complete.
+        """
+        event = event_of(state)
+        is_delivery = payout.is_open and event.event is TransferEvent.DELIVERED
+        is_same_amount = state.amount in (None, payout.amount)
+        if is_delivery and is_same_amount and await self.complete(payout, event):
+            return RunEnd.DELETED
+        wait = await self.machine.report_other_amounts(payout, state, job)
+        if wait is None and not is_delivery and await self.may_be_elsewhere(payout):
+            wait = self.machine.wait(payout, ON_HOLD, HELD_SECONDS)
+        if wait is not None:
+            return await self._apply(payout, wait, job)
+        if await self.settle(payout, event):
+            return RunEnd.DELETED  # in the transaction that changed the payout
+        # The failure is doubtful, or the payout has moved or ended in the meantime.
+        return SCHEDULE.first_seconds if payout.is_open else None
+
+    async def _after_rejection(
+        self, payout: Payout, answer: Refused | Unknown, job: Job
+    ) -> float | None:
+        """Moves the payout to another rail. If there is none, fails it, or sends it later."""
+        if await self._move(payout, answer, job, was_sent=True):
+            return 0
+        if isinstance(answer, Refused):
+            await self.settle(payout, rejection(answer), holder=job)
+            # If a signed webhook contradicts the rejection, the provider is queried now.
+            # If this worker has lost the job, the worker that now holds it continues.
+            return 0
+        await sending.unmark(self._db, PAYOUTS, job)
+        return SCHEDULE.first_seconds
+
+    async def _move(
+        self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
+    ) -> bool:
+        """Moves the payout to another rail if its rail will not pay. Returns True if it was moved.
+
+        If `was_sent`, `answer` is the response to the first transfer request. Otherwise nothing was
+        sent.
+        """
+        if not payout.is_routed:
+            return False
+        is_moved = await self._failover.move(
+            payout, answer, job, self.machine.slots, was_sent=was_sent
+        )
+        if is_moved and was_sent:
+            match answer:
+                case Refused(code, guidance):
+                    self._record_failure(payout, code, guidance)
+                case Unknown(reason):
+                    self._record_failure(payout, None, reason)
+        return is_moved
 
     async def complete(self, payout: Payout, event: TransferResult) -> bool:
         """Completes a delivered payout together with others, and deletes its job.
@@ -236,32 +275,6 @@ class PayoutTasks:
         if is_changed:
             self._record_result(payout, event)
         return is_changed
-
-    async def _is_moved(
-        self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
-    ) -> bool:
-        """Moves the payout to another rail if its rail will not pay. Returns True if it was moved.
-
-        If `was_sent`, `answer` is the response to the first transfer request. Otherwise nothing was
-        sent.
-        """
-        return is_unsent(payout) and await self._move(payout, answer, job, was_sent=was_sent)
-
-    async def _move(
-        self, payout: Payout, answer: Refused | Unknown, job: Job, *, was_sent: bool
-    ) -> bool:
-        if not payout.is_routed:
-            return False
-        is_moved = await self._failover.move(
-            payout, answer, job, self.machine.slots, was_sent=was_sent
-        )
-        if is_moved and was_sent:
-            match answer:
-                case Refused(code, guidance):
-                    self._record_failure(payout, code, guidance)
-                case Unknown(reason):
-                    self._record_failure(payout, None, reason)
-        return is_moved
 
     def _record_result(self, payout: Payout, event: TransferResult) -> None:
         """Records an open payout's result in the statistics, after the commit."""
@@ -285,32 +298,14 @@ class PayoutTasks:
         provider = payout.provider
         return provider, self._deliveries.bank_code(provider, payout.bank, payout.is_routed)
 
-    async def check_left(self, payout: Payout) -> bool:
-        """Checks the reports of the payout's previous rails.
-
-        Returns False if a previous rail may pay the payout, so no other rail may send it.
-        """
-        return not payout.is_routed or await left_rails.check_reported(
-            self._db, self._rails, payout
-        )
-
     async def may_be_elsewhere(self, payout: Payout) -> bool:
-        """Whether another rail may have the payout, so that a failure is not final.
+        """Whether another rail may have the open payout, so that a failure is not final.
 
         After a restore, this is true until every rail has been queried about the payouts that may
         have moved.
         """
-        return payout.is_routed and await outgoing.hold_start(self._db) is not None
-
-    async def _report_overdue(self, payout: Payout, answer: ProviderAnswer) -> None:
-        match answer:
-            case Done():
-                reason = "the provider reports that the transfer is in progress"
-            case Refused(_, reason) | Unknown(reason):
-                pass
-        days = SCHEDULE.steps[-1][0].days
-        detail = f"Open for more than {days} day: {reason.rstrip('.')}."
-        await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
+        may_have_moved = payout.is_open and payout.is_routed
+        return may_have_moved and await outgoing.hold_start(self._db) is not None
 
     def _order(self, payout: Payout) -> TransferOrder:
         return TransferOrder(

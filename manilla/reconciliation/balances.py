@@ -244,7 +244,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
             await store.save_late_fee(db, payout, state.fee)
             detail = states.contradiction(payout, state.status)
             await reports.report(db, payout, CaseKind.CONTRADICTION, detail)
-    differ += await left_rails.check_lately(db, rails, provider, LOOK_BACK, PAYOUTS_MAX)
+    differ += await left_rails.requery_lately(db, rails, provider, LOOK_BACK, PAYOUTS_MAX)
     await store.were_asked_about(db, [payout for payout, _ in answered])
     return len(said), differ
 

@@ -27,12 +27,13 @@ from manilla.transfers.events import (
     Source,
     TransferEvent,
     TransferResult,
+    event_of,
     rejection,
 )
 from manilla.transfers.machine import (
-    ApplyResult,
+    AlreadyEnded,
+    FinalStatus,
     NoStatusQuery,
-    NothingToDo,
     ProviderAccepted,
     Step,
     TransferMachine,
@@ -79,34 +80,51 @@ class RefundTasks:
         return await self._apply(refund, await self.machine.advance(task), job)
 
     async def _apply(self, refund: Refund, step: Step, job: Job) -> float | None:
+        """Applies the step that the machine has returned. The machine ends no refund itself."""
         match step:
-            case Wait(seconds, overdue):
-                if overdue is not None:
-                    await self._report_overdue(refund, overdue)
-                return seconds
-            case ProviderAccepted(state):
-                await self._accept(refund, state)
-                return SCHEDULE.first_seconds
+            case FinalStatus(state):
+                return await self._apply_status(refund, state, job)
             case WillNotPay(answer):
                 return await self._after_rejection(refund, answer, job)
-            case ApplyResult(event):
-                is_settled = await self._settle(refund, event)
-                return self.machine.after_settle(refund, is_settled=is_settled)
-            case NothingToDo():
+            case ProviderAccepted(state):
+                assert isinstance(state, RefundState)
+                if state.provider_reference is not None:
+                    await store.save_provider_reference(self._db, refund, state.provider_reference)
+                return SCHEDULE.first_seconds
+            case AlreadyEnded():
                 await states.report_contradicting_webhook(self._db, refund)
                 return _watch_seconds(refund)
             case NoStatusQuery(detail):
                 await states.report_contradicting_webhook(self._db, refund)
                 await self._leave_to_administrator(refund, detail)
+            case Wait(seconds, overdue):
+                if overdue is not None:
+                    await self._report_overdue(refund, overdue)
+                return seconds
         return None
+
+    async def _apply_status(self, refund: Refund, state: ProviderState, job: Job) -> float | None:
+        """Ends the refund with the final status that its provider reports, or waits."""
+        wait = await self.machine.report_other_amounts(refund, state, job)
+        if wait is not None:
+            return await self._apply(refund, wait, job)
+        is_changed = await states.settle(self._db, refund, event_of(state))
+        # An open refund's failure may be doubtful, or the refund has ended in the meantime.
+        return SCHEDULE.first_seconds if refund.is_open and not is_changed else None
 
     async def _after_rejection(
         self, refund: Refund, answer: Refused | Unknown, job: Job
     ) -> float | None:
-        if isinstance(answer, Unknown):
-            await sending.unmark(self._db, REFUNDS, job)
-            return SCHEDULE.first_seconds
-        await self._settle(refund, rejection(answer), holder=job)
+        match answer:
+            case Refused(RefusalCode.NOT_SUPPORTED, guidance):
+                # The provider has no API for refunds, so nothing was sent.
+                await self._leave_to_administrator(refund, guidance)
+                await sending.unmark(self._db, REFUNDS, job)
+            case Refused():
+                await states.settle(self._db, refund, rejection(answer), holder=job)
+            case Unknown():
+                await sending.unmark(self._db, REFUNDS, job)
+                return SCHEDULE.first_seconds
         return 0  # query the provider now if a signed webhook contradicts the rejection
 
     async def _complete_in_sandbox(self, refund: Refund) -> float | None:
@@ -116,25 +134,8 @@ class RefundTasks:
         if refund.scenario is Scenario.FAILED:
             guidance = "The sandbox was instructed to fail this refund."
             event = TransferResult(TransferEvent.FAILED, Source.SANDBOX, guidance=guidance)
-        await self._settle(refund, event)
+        await states.settle(self._db, refund, event)
         return None
-
-    async def _accept(self, refund: Refund, state: ProviderState) -> None:
-        assert isinstance(state, RefundState)
-        if state.provider_reference is not None:
-            await store.save_provider_reference(self._db, refund, state.provider_reference)
-        await reports.report_needed_action(self._db, refund, state)
-
-    async def _settle(
-        self, refund: Refund, event: TransferResult, *, holder: Job | None = None
-    ) -> bool:
-        if event.error_code is RefusalCode.NOT_SUPPORTED:
-            # The provider has no API for refunds, so nothing was sent.
-            await self._leave_to_administrator(refund, event.guidance or "")
-            if holder is not None:
-                await sending.unmark(self._db, REFUNDS, holder)
-            return False
-        return await states.settle(self._db, refund, event, holder=holder)
 
     async def _report_overdue(self, refund: Refund, answer: ProviderAnswer) -> None:
         kind, reason = CaseKind.STILL_OPEN, "the provider still reports it as open"

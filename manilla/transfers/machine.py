@@ -1,11 +1,10 @@
 """Sends a transfer, or queries its status, and returns the step that the worker must apply.
 
-A transfer is never paid twice, and never ends without a conclusive response.
+A transfer is never paid twice, and never ends without a conclusive response. This module changes
+neither the status nor the ledger: `payouts/tasks.py` and `refunds/tasks.py` apply the steps.
 """
 
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
@@ -42,9 +41,6 @@ from manilla.transfers.events import (
     ProviderAnswer,
     ProviderState,
     Transfer,
-    TransferEvent,
-    TransferResult,
-    event_of,
     is_known,
     is_unsent,
     will_not_pay,
@@ -83,17 +79,13 @@ class WillNotPay(msgspec.Struct, frozen=True):
     answer: Refused | Unknown
 
 
-class ApplyResult(msgspec.Struct, frozen=True):
-    """The provider reported a final status."""
+class FinalStatus(msgspec.Struct, frozen=True):
+    """The provider reported a final status, which is not compared with webhooks yet."""
 
-    event: TransferResult
-
-
-class AlreadyApplied(msgspec.Struct, frozen=True):
-    """The provider reported that it has paid, and the transfer and its job have ended."""
+    state: ProviderState
 
 
-class NothingToDo(msgspec.Struct, frozen=True):
+class AlreadyEnded(msgspec.Struct, frozen=True):
     """The transfer had ended before the query, and the provider reports no final status."""
 
 
@@ -116,25 +108,13 @@ class TransferTask(msgspec.Struct, frozen=True):
         return Mark(self.job, sent.sent_at, sent.provider, reference, sent.destination)
 
 
-Step = (
-    Wait
-    | ProviderAccepted
-    | WillNotPay
-    | ApplyResult
-    | AlreadyApplied
-    | NothingToDo
-    | NoStatusQuery
-)
-# Completes an open transfer that the provider has paid. Returns False, and changes nothing, if the
-# transfer has changed, or if a signed webhook contradicts the delivery.
-Complete = Callable[[Any, TransferResult], Awaitable[bool]]
+Step = Wait | ProviderAccepted | WillNotPay | FinalStatus | AlreadyEnded | NoStatusQuery
 
 
 class TransferMachine:
     """Sends payouts or refunds, and queries their status.
 
     `direction` is the rail direction that must be up before a call, or None for no check.
-    `complete` is tried first when the provider has paid a transfer.
     """
 
     def __init__(
@@ -146,14 +126,12 @@ class TransferMachine:
         schedule: Schedule,
         concurrency: int,
         direction: Direction | None = None,
-        complete: Complete | None = None,
     ) -> None:
         self._db = db
         self._rails = rails
         self._table = table
         self._schedule = schedule
         self._direction = direction
-        self._complete = complete
         self._claims = claims
         self.slots = ProviderSlots(concurrency)
         self._mark: Batcher[Mark, bool] = Batcher(partial(sending.mark, db, self._table))
@@ -174,22 +152,19 @@ class TransferMachine:
 
     async def advance(self, task: TransferTask) -> Step:
         """Sends the transfer, or queries its status."""
-        provider, adapter = task.transfer.provider or "", self._adapter(task.transfer)
+        transfer = task.transfer
+        provider, adapter = transfer.provider or "", self._adapter(transfer)
         if adapter is None:
             seconds = self.slots.busy_seconds(provider, RAIL_DOWN_SECONDS)
-            return self.wait(task.transfer, UNAVAILABLE, seconds)
+            return self.wait(transfer, UNAVAILABLE, seconds)
         async with self.slots.hold(provider) as has_place:
-            if has_place:
-                return await self._send_or_query(adapter, task)
-        return Wait(self.slots.busy_seconds(provider))
-
-    async def _send_or_query(self, adapter: Adapter, task: TransferTask) -> Step:
-        transfer = task.transfer
-        if not is_unsent(transfer):
-            return await self._query(adapter, task)
-        if not transfer.may_be_sent:
+            if not has_place:
+                return Wait(self.slots.busy_seconds(provider))
+            if not is_unsent(transfer):
+                return await self._query(adapter, task)
+            if transfer.may_be_sent:
+                return await self._send_first(adapter, task)
             return Wait(None)  # an administrator must decide on the transfer
-        return await self._send_first(adapter, task)
 
     async def _send_first(self, adapter: Adapter, task: TransferTask) -> Step:
         """Sends a transfer for the first time.
@@ -209,23 +184,6 @@ class TransferMachine:
             return Wait(self._schedule.first_seconds)
         return await self._after_send(task.transfer, answer)
 
-    async def _send(
-        self, adapter: Adapter, order: TransferOrder | RefundOrder, reference: str
-    ) -> ProviderAnswer:
-        with limit_calls(time_limits.current.transfer_send_seconds):
-            if isinstance(order, RefundOrder):
-                # If a provider's refunds have references, it accepts our transaction id unchanged.
-                return await adapter.refund(order)
-            answer = await adapter.send(msgspec.structs.replace(order, reference=reference))
-        if not isinstance(answer, Done):
-            return answer
-        return Done(TransferState(TransferStatus.PENDING, **asdict(answer.value)))
-
-    async def _after_send(self, transfer: Transfer, answer: ProviderAnswer) -> Step:
-        if isinstance(answer, Done) and answer.value.status not in EVENTS:
-            return ProviderAccepted(answer.value)
-        return await self._read(transfer, answer)
-
     async def _not_marked(self, task: TransferTask) -> Step:
         """Returns the next step for a transfer that could not be marked as sent.
 
@@ -237,22 +195,6 @@ class TransferMachine:
         if hold is not None:
             return Wait(outgoing.WAIT_SECONDS)
         return await self._without_hold(task.transfer)
-
-    async def _without_hold(self, transfer: Transfer) -> Wait:
-        """Returns the next step for a transfer that could not be marked, but is not on hold."""
-        if await sending.is_unchanged(self._db, self._table, transfer):
-            # Another worker has claimed the job, or the transfer has ended in the meantime.
-            return Wait(self._schedule.first_seconds)
-        await reports.report_not_as_accepted(self._db, transfer)
-        return Wait(self._schedule.last_seconds)
-
-    async def _hold(self, transfer: Transfer) -> OutgoingHold | None:
-        return await outgoing.hold(
-            self._db,
-            transfer.merchant_id,
-            transfer.environment,
-            on_behalf=transfer.on_behalf,
-        )
 
     async def _query_unsent(self, task: TransferTask) -> Step:
         """Queries a transfer that is not marked as sent, while all transfers are on hold.
@@ -268,10 +210,6 @@ class TransferMachine:
             return Wait(0)
         return self.wait(transfer, ON_HOLD, HELD_SECONDS)
 
-    async def _state(self, task: TransferTask) -> ProviderAnswer:
-        provider, trx_id = task.transfer.provider or "", task.transfer.trx_id
-        return await self._rails.state(self._table.kind, provider, trx_id, task.known)
-
     async def _query(self, adapter: Adapter, task: TransferTask) -> Step:
         """Queries the transfer's status. Saves the answer for the pages if the transfer waits."""
         answer = await self._state(task)
@@ -283,12 +221,21 @@ class TransferMachine:
     async def _after_query(
         self, adapter: Adapter, task: TransferTask, answer: ProviderAnswer
     ) -> Step:
+        transfer = task.transfer
         match answer:
             case Refused(RefusalCode.NOT_SUPPORTED):
                 return NoStatusQuery()
-            case Done(state) if task.transfer.is_open and not is_known(state):
+            case Done(state) if state.status in EVENTS:
+                return FinalStatus(state)
+        await self._report_disagreement(transfer)
+        match answer:
+            case Done() if not transfer.is_open:
+                return AlreadyEnded()
+            case Done(state) if not is_known(state):
                 return await self._send_again(adapter, task)
-        return await self._read(task.transfer, answer)
+            case Done(state):
+                await reports.report_needed_action(self._db, transfer, state)
+        return self.wait(transfer, answer)
 
     async def _send_again(self, adapter: Adapter, task: TransferTask) -> Step:
         """Resends a transfer that the provider does not know.
@@ -298,7 +245,6 @@ class TransferMachine:
         received the first request.
         """
         transfer = task.transfer
-        await self._report_disagreement(transfer)
         may_resend = self._rails.may_resend(self._table.kind, transfer.provider or "")
         if not (transfer.may_be_sent and may_resend):
             return self.wait(transfer, MUST_NOT_BE_RESENT)
@@ -311,41 +257,66 @@ class TransferMachine:
         answer = await self._send(adapter, task.order, reference)
         return await self._after_send(transfer, after_unknown(answer))
 
-    async def _read(self, transfer: Transfer, answer: ProviderAnswer) -> Step:
-        """Interprets the provider's response, unless a recent signed webhook contradicts it."""
-        if isinstance(answer, Done) and await self._is_completed(transfer, answer.value):
-            return AlreadyApplied()
-        wait_seconds = await self._report_disagreement(transfer)
+    async def _after_send(self, transfer: Transfer, answer: ProviderAnswer) -> Step:
         match answer:
             case Done(state) if state.status in EVENTS:
-                return Wait(wait_seconds) if wait_seconds else await self._decide(transfer, state)
-            case Done() if not transfer.is_open:
-                return NothingToDo()
+                return FinalStatus(state)
             case Done(state):
                 await reports.report_needed_action(self._db, transfer, state)
+                return ProviderAccepted(state)
         return self.wait(transfer, answer)
 
-    async def _is_completed(self, transfer: Transfer, state: ProviderState) -> bool:
-        """Completes the transfer if it was paid as requested and nothing contradicts that.
+    async def _send(
+        self, adapter: Adapter, order: TransferOrder | RefundOrder, reference: str
+    ) -> ProviderAnswer:
+        with limit_calls(time_limits.current.transfer_send_seconds):
+            if isinstance(order, RefundOrder):
+                # If a provider's refunds have references, it accepts our transaction id unchanged.
+                return await adapter.refund(order)
+            answer = await adapter.send(msgspec.structs.replace(order, reference=reference))
+        if not isinstance(answer, Done):
+            return answer
+        return Done(TransferState(TransferStatus.PENDING, **asdict(answer.value)))
 
-        `complete` reads the webhooks in the SQL statement that moves the money, so they are not
-        read before.
+    async def _state(self, task: TransferTask) -> ProviderAnswer:
+        provider, trx_id = task.transfer.provider or "", task.transfer.trx_id
+        return await self._rails.state(self._table.kind, provider, trx_id, task.known)
+
+    async def _hold(self, transfer: Transfer) -> OutgoingHold | None:
+        return await outgoing.hold(
+            self._db,
+            transfer.merchant_id,
+            transfer.environment,
+            on_behalf=transfer.on_behalf,
+        )
+
+    async def _without_hold(self, transfer: Transfer) -> Wait:
+        """Returns the next step for a transfer that could not be marked, but is not on hold."""
+        if await sending.is_unchanged(self._db, self._table, transfer):
+            # Another worker has claimed the job, or the transfer has ended in the meantime.
+            return Wait(self._schedule.first_seconds)
+        await reports.report_not_as_accepted(self._db, transfer)
+        return Wait(self._schedule.last_seconds)
+
+    async def report_other_amounts(
+        self, transfer: Transfer, state: ProviderState, job: Job
+    ) -> Wait | None:
+        """Opens a case for each report with a different amount. Returns None if there is none.
+
+        Otherwise the worker must not apply the provider's final status yet, but wait.
         """
-        is_paid = EVENTS.get(state.status) is TransferEvent.DELIVERED
-        if self._complete is None or not (is_paid and transfer.is_open):
-            return False
-        if state.amount not in (None, transfer.amount):
-            return False
-        return await self._complete(transfer, event_of(state))
+        if seconds := await self._report_disagreement(transfer):
+            wait = Wait(seconds)
+        elif await reports.report_other_amount(self._db, transfer, state.amount):
+            wait = Wait(self._schedule.last_seconds if transfer.is_open else None)
+        else:
+            return None
+        await self._results.submit((job, state.status.value))
+        return wait
 
     async def _report_disagreement(self, transfer: Transfer) -> float:
         said = await reports.claims_about(self._claims, self._table.kind, transfer)
         return await reports.report_disagreement(self._db, transfer, said)
-
-    async def _decide(self, transfer: Transfer, state: ProviderState) -> Step:
-        if await reports.report_other_amount(self._db, transfer, state.amount):
-            return Wait(self._schedule.last_seconds if transfer.is_open else None)
-        return ApplyResult(event_of(state))
 
     def wait(self, transfer: Transfer, answer: ProviderAnswer, at_least_seconds: float = 0) -> Wait:
         """Returns the time until the next status query. The transfer stays open.
@@ -357,11 +328,3 @@ class TransferMachine:
             return Wait(DECIDED_SECONDS)
         seconds = max(self._schedule.seconds(transfer.age), at_least_seconds)
         return Wait(seconds, answer if self._schedule.is_overdue(transfer.age) else None)
-
-    def after_settle(self, transfer: Transfer, *, is_settled: bool) -> float | None:
-        """Returns the seconds until the next query if an open transfer's result was not applied.
-
-        The result may be doubtful (see `doubts`), or the transfer may have been moved or
-        decided in the meantime.
-        """
-        return self._schedule.first_seconds if transfer.is_open and not is_settled else None

@@ -10,8 +10,8 @@ from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.providers import claims
 from manilla.providers.claims import Claimed, ClaimReader
-from manilla.providers.port import WebhookSubject
-from manilla.transfers.events import ProviderState, Transfer
+from manilla.providers.port import Done, Refused, Unknown, WebhookSubject
+from manilla.transfers.events import ProviderAnswer, ProviderState, Transfer
 
 
 async def report(
@@ -65,6 +65,19 @@ async def report_needed_action(db: Database, transfer: Transfer, state: Provider
     """Opens a case immediately if the transfer needs a manual action at the provider."""
     if state.needs_action:
         await report(db, transfer, CaseKind.STILL_OPEN, state.needs_action)
+
+
+async def report_overdue(
+    db: Database, transfer: Transfer, days: int, answer: ProviderAnswer
+) -> None:
+    """Opens a case about a transfer that is open for days, with the provider's last answer."""
+    match answer:
+        case Done():
+            reason = "the provider reports that the transfer is in progress"
+        case Refused(_, reason) | Unknown(reason):
+            pass
+    detail = f"Open for more than {days} day: {reason.rstrip('.')}."
+    await report(db, transfer, CaseKind.NO_ANSWER, detail)
 
 
 async def report_disagreement(

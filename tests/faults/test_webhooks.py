@@ -176,6 +176,7 @@ async def test_a_transfer_webhook_with_a_wrong_amount_opens_a_case_and_settles_n
     assert (await payer.payout(trx_id)).status == "pending"
     assert await payer.balance() == DEBITED
     assert await payer.cases() == [("webhook_disagrees", trx_id)]
+    assert await payer.last_answer(trx_id) == {"success": "delivered"}.get(status, status)
 
     # The next scheduled status query returns the webhook's status and settles the payout.
     await _pass_time(payer, trx_id)

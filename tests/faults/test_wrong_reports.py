@@ -40,6 +40,7 @@ async def test_17_a_status_with_a_wrong_amount_opens_a_case_and_moves_nothing(
     assert ((await payer.payout(trx_id)).status, await payer.balance()) == ("pending", DEBITED)
     assert await payer.notifications(trx_id) == []
     assert await payer.cases() == [("wrong_amount", trx_id)]
+    assert await payer.last_answer(trx_id) == {"success": "delivered"}.get(outcome, outcome)
 
 
 async def _send_by_other_means(

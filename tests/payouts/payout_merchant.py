@@ -258,6 +258,13 @@ class PayoutMerchant:
         )
         return [(record["kind"], record["reference"]) for record in records]
 
+    async def last_answer(self, trx_id: str) -> str | None:
+        """Returns the provider's last answer to a status query, as shown on the payout's page."""
+        answer: str | None = await self.services.db.value(
+            "SELECT result FROM job WHERE kind = 'transfer' AND subject = $1", trx_id
+        )
+        return answer
+
     async def transfers(self, rail: str = "a") -> list[Any]:
         listed: list[Any] = (await self.simulator.read(f"{rail}/transfers"))["transfers"]
         return listed

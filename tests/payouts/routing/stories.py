@@ -306,7 +306,7 @@ class RoutedStory:
             left = [each for each in tried if each.provider == provider and each.sent_reference]
             if left:
                 here = services.db, services.rails, provider
-                await left_rails.check_lately(*here, LOOK_BACK, len(left))
+                await left_rails.requery_lately(*here, LOOK_BACK, len(left))
 
     async def _check_final(self) -> None:
         seen, transfers = await self.books.seen(), await self._transfers()

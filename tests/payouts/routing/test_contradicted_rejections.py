@@ -7,10 +7,12 @@ different moments.
 import pytest
 
 from manilla.cases.cases import CaseKind
-from manilla.payouts import decisions
+from manilla.kit.database.connections import Database
+from manilla.payouts import decisions, left_rails
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
 from manilla.providers import claims
+from manilla.providers.rails import Rails
 from manilla.transfers import reports
 from tests.client import Site
 from tests.payouts.payout_merchant import PayoutMerchant
@@ -107,16 +109,15 @@ async def test_a_webhook_between_the_move_and_the_next_send_stops_the_send(
     assert await routed.rails(trx_id) == [FIRST, SECOND]
 
     # The webhook arrives after the next worker has queried the rail that rejected the transfer.
-    tasks = stalling.StallingTasks
-    check_left = tasks.check_left
+    requery = left_rails.requery_reported
 
-    async def then_it_pays(self: stalling.StallingTasks, payout: Payout) -> bool:
-        is_clear = await check_left(self, payout)
-        monkeypatch.setattr(tasks, "check_left", check_left)
+    async def then_it_pays(db: Database, rails: Rails, payout: Payout) -> bool:
+        may_be_paid = await requery(db, rails, payout)
+        monkeypatch.setattr(left_rails, "requery_reported", requery)
         await rejected.pays("a", trx_id)
-        return is_clear
+        return may_be_paid
 
-    monkeypatch.setattr(tasks, "check_left", then_it_pays)
+    monkeypatch.setattr(left_rails, "requery_reported", then_it_pays)
     await rejected.runner._do(await routed.claim(trx_id))
     assert set(await routed.transfers(trx_id)) == {"a"}
     await rejected.is_paid_by(trx_id, "a")

@@ -16,7 +16,7 @@ from manilla.beneficiaries.beneficiary import Beneficiary
 from manilla.kit.errors import Refusal
 from manilla.kit.jobs.runner import Runner
 from manilla.merchants import outgoing
-from manilla.payouts import attempts, decisions, failover, left_rails, states
+from manilla.payouts import attempts, decisions, failover, left_rails, states, tasks
 from manilla.payouts.tasks import PayoutTasks
 from manilla.platform import settings as platform
 from manilla.providers import wire
@@ -300,7 +300,7 @@ def _no_condition(name: str) -> Removal:
 
 
 def _no_check_of_earlier_sends(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PayoutTasks, "_is_moved", PayoutTasks._move)
+    patch.setattr(tasks, "is_unsent", lambda payout: payout.is_open)
 
 
 def _always(value: bool | None) -> Any:
@@ -333,7 +333,7 @@ REMOVALS: dict[str, Removal] = {
     "only the first send moves": _no_check_of_earlier_sends,
     "the names agree": lambda patch: patch.setattr(beneficiary, "names_agree", lambda *_: True),
     "rails that were left are checked": lambda patch: patch.setattr(
-        PayoutTasks, "check_left", _always(True)
+        left_rails, "requery_reported", _always(False)
     ),
     "no failure counts after a restore": lambda patch: patch.setattr(
         PayoutTasks, "may_be_elsewhere", _always(False)
