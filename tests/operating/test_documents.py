@@ -4,7 +4,9 @@ Links in all documents lead somewhere. Decision records are short, and the index
 """
 
 import ast
+import importlib
 import json
+import operator
 import re
 import shutil
 import subprocess
@@ -273,6 +275,17 @@ def test_the_proxies_redirect_only_pages_to_tls(project: Path) -> None:
     assert "@programs path /api/* /webhooks/*" in plain
     for proxy in (nginx, caddy):
         assert '"max-age=31536000; includeSubDomains"' in proxy
+
+
+def test_every_function_in_the_architecture_exists(project: Path) -> None:
+    text = (project / "ARCHITECTURE.md").read_text()
+    named = re.findall(r"`([a-z_/]+)\.py: ([\w.]+)`", text)
+    walk = re.findall(r"^\| (\d+) \| `[a-z_/]+\.py: [\w.]+` \| .+\. \|$", text, re.MULTILINE)
+    assert [int(number) for number in walk] == list(range(1, 11))
+    assert len(named) > len(walk)
+    for file, function in named:
+        module = importlib.import_module(f"manilla.{file.replace('/', '.')}")
+        assert callable(operator.attrgetter(function)(module)), f"{file}: {function}"
 
 
 def test_the_architecture_has_each_package_in_the_layer_of_the_picture(project: Path) -> None:
