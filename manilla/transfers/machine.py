@@ -160,17 +160,17 @@ class TransferMachine:
         async with self.slots.hold(provider) as has_place:
             if not has_place:
                 return Wait(self.slots.busy_seconds(provider))
-            if not is_unsent(transfer):
-                return await self._query(adapter, task)
-            if transfer.may_be_sent:
+            if is_unsent(transfer):
                 return await self._send_first(adapter, task)
-            return Wait(None)  # an administrator must decide on the transfer
+            return await self._query(adapter, task)
 
     async def _send_first(self, adapter: Adapter, task: TransferTask) -> Step:
         """Sends a transfer for the first time.
 
         Only the response to this request can be a final rejection.
         """
+        if not task.transfer.may_be_sent:
+            return Wait(None)  # an administrator must decide on the transfer
         reference = adapter.transfer_reference(task.transfer.trx_id)
         crash.point("before_transfer_is_sent")
         if not await self._mark.submit(task.mark(reference)):
@@ -184,26 +184,34 @@ class TransferMachine:
             return Wait(self._schedule.first_seconds)
         return await self._after_send(task.transfer, answer)
 
-    async def _not_marked(self, task: TransferTask) -> Step:
+    async def _not_marked(self, task: TransferTask) -> Wait:
         """Returns the next step for a transfer that could not be marked as sent.
 
         Either the transfer is on hold, or it was changed, or another worker has its job.
         """
-        hold = await self._hold(task.transfer)
-        if hold is OutgoingHold.PAYOUTS_HELD:
-            return await self._query_unsent(task)
+        transfer = task.transfer
+        key = transfer.merchant_id, transfer.environment
+        hold = await outgoing.hold(self._db, *key, on_behalf=transfer.on_behalf)
         if hold is not None:
-            return Wait(outgoing.WAIT_SECONDS)
-        return await self._without_hold(task.transfer)
+            return await self._on_hold(task, hold)
+        if await sending.is_unchanged(self._db, self._table, transfer):
+            # Another worker has claimed the job, or the transfer has ended in the meantime.
+            return Wait(self._schedule.first_seconds)
+        await reports.report_not_as_accepted(self._db, transfer)
+        return Wait(self._schedule.last_seconds)
 
-    async def _query_unsent(self, task: TransferTask) -> Step:
-        """Queries a transfer that is not marked as sent, while all transfers are on hold.
+    async def _on_hold(self, task: TransferTask, hold: OutgoingHold) -> Wait:
+        """Queries an unsent transfer while all transfers are on hold.
 
         After a backup was restored, the database may not know that the transfer was sent. If the
         provider knows the transfer, it is marked as sent, and from then on it is only queried and
         never sent again.
         """
         transfer = task.transfer
+        if not is_unsent(transfer):
+            return self.wait(transfer, Unknown(hold.text), HELD_SECONDS)
+        if hold is not OutgoingHold.PAYOUTS_HELD:
+            return Wait(outgoing.WAIT_SECONDS)
         answer = await self._state(task)
         if isinstance(answer, Done) and is_known(answer.value):
             await sending.note_sent(self._db, self._table, transfer.merchant_id, transfer.trx_id)
@@ -250,10 +258,7 @@ class TransferMachine:
             return self.wait(transfer, MUST_NOT_BE_RESENT)
         reference = task.known.sent_reference or adapter.transfer_reference(transfer.trx_id)
         if not await self._mark.submit(task.mark(reference)):
-            hold = await self._hold(transfer)
-            if hold is not None:
-                return self.wait(transfer, Unknown(hold.text), HELD_SECONDS)
-            return await self._without_hold(transfer)
+            return await self._not_marked(task)
         answer = await self._send(adapter, task.order, reference)
         return await self._after_send(transfer, after_unknown(answer))
 
@@ -281,22 +286,6 @@ class TransferMachine:
     async def _state(self, task: TransferTask) -> ProviderAnswer:
         provider, trx_id = task.transfer.provider or "", task.transfer.trx_id
         return await self._rails.state(self._table.kind, provider, trx_id, task.known)
-
-    async def _hold(self, transfer: Transfer) -> OutgoingHold | None:
-        return await outgoing.hold(
-            self._db,
-            transfer.merchant_id,
-            transfer.environment,
-            on_behalf=transfer.on_behalf,
-        )
-
-    async def _without_hold(self, transfer: Transfer) -> Wait:
-        """Returns the next step for a transfer that could not be marked, but is not on hold."""
-        if await sending.is_unchanged(self._db, self._table, transfer):
-            # Another worker has claimed the job, or the transfer has ended in the meantime.
-            return Wait(self._schedule.first_seconds)
-        await reports.report_not_as_accepted(self._db, transfer)
-        return Wait(self._schedule.last_seconds)
 
     async def report_other_amounts(
         self, transfer: Transfer, state: ProviderState, job: Job
