@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from manilla.sql import runner
+from manilla.sql.tables import GROWING
 from tools import releases
 from tools.sql_text import split_actions, statements
-from tools.table_growth import GROWING
 
 FUNCTIONS = runner.FOLDER.parent / "functions"
 

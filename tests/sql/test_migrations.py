@@ -10,9 +10,9 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate, runner
+from manilla.sql.tables import GROWING
 from tests.databases import database
 from tests.tools.migration_examples import EXAMPLES, Example
-from tools.table_growth import GROWING
 
 SCANNING = {"rewrite", "scan", "not null"}
 

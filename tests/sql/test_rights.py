@@ -44,17 +44,6 @@ WRITTEN_BY_OWNER = {("DELETE", "person")}
 NEEDED_BEFORE = {("DELETE", "api_request")}
 
 
-async def test_every_table_has_listed_privileges(owner: Database) -> None:
-    """Rows of a partition are read and written through its table."""
-    tables = await owner.records(
-        """
-        SELECT relname FROM pg_class
-         WHERE relkind IN ('r', 'p') AND NOT relispartition
-           AND relnamespace = 'public'::regnamespace"""
-    )
-    assert {record["relname"] for record in tables} == set(rights.RIGHTS)
-
-
 async def test_the_role_has_exactly_the_listed_privileges(owner: Database) -> None:
     granted = await owner.records(
         """

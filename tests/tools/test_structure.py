@@ -76,7 +76,7 @@ def test_clean_tree_has_no_violation(tree: Path) -> None:
         ({"manilla/kit/texts.py": "async def sent(): ...\n"}, "sent is named by a participle"),
         (
             {**TABLE, "manilla/payouts/store.py": """SQL = "INSERT INTO thing VALUES (1)"\n"""},
-            "table thing: kit, payouts use it",
+            "table thing has no row in manilla/sql/tables.py",
         ),
         (
             {

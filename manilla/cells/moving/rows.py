@@ -1,5 +1,6 @@
 """Copies the rows that logical replication does not copy, and removes copies."""
 
+from manilla.cells.moving import replication
 from manilla.cells.moving.tables import APPENDED, COPIED, REPLICATED, key_of
 from manilla.kit.database.connections import Connection, Database
 
@@ -61,11 +62,7 @@ async def remove_copy(connection: Connection, merchant_id: int, *, with_small: b
     after = await connection.record(
         "SELECT after_id, after_event FROM merchant_fence WHERE merchant_id = $1", merchant_id
     )
-    limits = {
-        "posting": after["after_id"],
-        "entry": after["after_id"],
-        "case_event": after["after_event"],
-    }
+    limits = replication.appended_after(after["after_id"], after["after_event"])
     for table, column in APPENDED.items():
         await connection.execute(
             f"DELETE FROM {table} WHERE merchant_id = $1 AND {column} > $2",
