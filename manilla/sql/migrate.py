@@ -10,7 +10,7 @@ from manilla.kit.database.connections import session
 from manilla.kit.database.unavailable import raise_unavailable
 from manilla.kit.errors import Refusal
 from manilla.posting_kinds import PostingFlag, PostingKind, kinds_with
-from manilla.sql import epochs, rights, runner, statistics
+from manilla.sql import archive, epochs, rights, runner, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
 
@@ -113,7 +113,8 @@ async def _replace_functions(connection: Any, role: str) -> None:
 
 
 def _functions() -> list[str]:
-    return [file.read_text() for file in sorted((FOLDER / "functions").glob("*.sql"))]
+    files = sorted((FOLDER / "functions").glob("*.sql"))
+    return [*(file.read_text() for file in files), *archive.functions()]
 
 
 def _digest(role: str) -> str:

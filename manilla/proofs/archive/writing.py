@@ -17,12 +17,12 @@ from manilla.ledger import trx_ids
 from manilla.proofs import verify
 from manilla.proofs.archive.months import DueMonth, NotArchived
 from manilla.proofs.verify import ENTRIES_FILE, MANIFEST, POSTINGS_FILE, ArchivedMonth, Lines, Link
+from manilla.transaction_types import ROOTS
 
 TRANSACTIONS_FILE = "transactions.jsonl.gz"
 BATCH = 500
 # Level 9 makes these files less than 1% smaller, and takes three times the CPU time.
 COMPRESSION_LEVEL = 6
-TABLES = ("payment", "payout")
 
 
 class _File:
@@ -143,8 +143,8 @@ async def _write_postings(db: Database, folder: Path, due: DueMonth) -> dict[str
 
 async def _write_transactions(db: Database, folder: Path, due: DueMonth) -> dict[str, Any]:
     with _File(folder / TRANSACTIONS_FILE) as file:
-        for table in TABLES:
-            async for lines in _transactions(db, table, due):
+        for root in ROOTS:
+            async for lines in _transactions(db, root.name, due):
                 file.add(lines)
     return file.facts
 

@@ -22,12 +22,7 @@ DECLARE
     v_carried  jsonb;
     v_entries  jsonb;
 BEGIN
-    PERFORM FROM payment t
-      WHERE t.merchant_id = p_merchant_id AND t.trx_id = ANY (p_trx_ids)
-      ORDER BY t.trx_id FOR UPDATE;
-    PERFORM FROM payout t
-      WHERE t.merchant_id = p_merchant_id AND t.trx_id = ANY (p_trx_ids)
-      ORDER BY t.trx_id FOR UPDATE;
+    PERFORM archive_lock(p_merchant_id, p_trx_ids);
     SELECT array_agg(DISTINCT t.trx_id), array_agg(i.id) INTO v_trx_ids, v_ids
       FROM unnest(p_trx_ids) AS t (trx_id)
      CROSS JOIN LATERAL unnest(archivable(p_merchant_id, t.trx_id, p_last_id, p_until)) AS i (id);
@@ -97,15 +92,7 @@ BEGIN
                AND t.link_id IS NOT NULL AND t.status = 'success'
              GROUP BY t.link_id) AS p
      WHERE l.merchant_id = p_merchant_id AND l.id = p.link_id;
-    DELETE FROM clearing_movement t
-     WHERE t.merchant_id = p_merchant_id AND t.posting_id = ANY (v_postings);
-    DELETE FROM notification t WHERE t.merchant_id = p_merchant_id AND t.trx_id = ANY (v_ids);
-    DELETE FROM timeline t WHERE t.merchant_id = p_merchant_id AND t.trx_id = ANY (v_ids);
-    DELETE FROM payout_attempt t WHERE t.merchant_id = p_merchant_id AND t.trx_id = ANY (v_ids);
-    DELETE FROM refund t WHERE t.merchant_id = p_merchant_id AND t.trx_id = ANY (v_ids);
-    DELETE FROM charge t WHERE t.merchant_id = p_merchant_id AND t.reference = ANY (v_ids);
-    DELETE FROM payment t WHERE t.merchant_id = p_merchant_id AND t.trx_id = ANY (v_trx_ids);
-    DELETE FROM payout t WHERE t.merchant_id = p_merchant_id AND t.trx_id = ANY (v_trx_ids);
+    PERFORM archive_delete(p_merchant_id, v_ids, v_postings);
     RETURN v_trx_ids;
 END $$;
 REVOKE EXECUTE ON FUNCTION archive_remove(bigint, text[], bigint, timestamptz) FROM PUBLIC;

@@ -1,0 +1,102 @@
+"""The types of transactions: one row per type, from which all other lists of types are derived.
+
+A transaction is a row of the table with the type's name. This table has the columns `COLUMNS`.
+Conditions name a row of a table `t`.
+"""
+
+import msgspec
+
+COLUMNS = (
+    *("merchant_id", "trx_id", "environment", "ref_trx", "currency", "amount_minor", "status"),
+    *("created_at", "updated_at", "traceparent"),
+)
+
+
+class OtherId(msgspec.Struct, frozen=True):
+    """Another id of a transaction, under which it has postings of its own."""
+
+    name: str
+    column: str
+    fee: str  # the column with the fee that these postings debit
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A table with further rows of a transaction, with the transaction's id in `trx_id`."""
+
+    table: str
+    id: str | None = None  # the column with the id under which the row has postings of its own
+    is_open: str | None = None  # the condition that the row can still change
+
+
+class Searched(msgspec.Struct, frozen=True):
+    """Columns that the search compares, besides ids and what the type's package searches."""
+
+    by_reference: bool = True  # also by amount
+    name: str | None = None
+    email: str | None = None
+
+
+class TransactionType(msgspec.Struct, frozen=True, kw_only=True):
+    name: str  # also of its table, and the first word of its event types
+    title: str
+    # The type of the transaction to which each transaction belongs, and the column with its id.
+    # Both are archived together, and the ledger's lists show the parent's name and reference.
+    parent: "TransactionType | None" = None
+    parent_column: str = ""
+    is_open: str = "t.status = 'pending'"
+    other_ids: tuple[OtherId, ...] = ()
+    parts: tuple[Part, ...] = ()
+    # Tables that refer to transactions, which are then not archived.
+    kept_by: tuple[str, ...] = ()
+    # The SQL expression for the name of the customer or beneficiary.
+    counterparty: str = "NULL::text"
+    fee: str = "0::bigint"  # the column with the fee that its postings debit
+    searched: Searched = Searched()
+    events: tuple[str, ...] = ()  # the statuses and changes that merchants are notified of
+
+
+PAYMENT = TransactionType(
+    name="payment",
+    title="Payments",
+    other_ids=(OtherId("commission", "commission_trx_id", "commission_minor"),),
+    parts=(
+        Part(
+            "charge",
+            "reference",
+            "t.status IN ('opening', 'open', 'part', 'suspense') OR t.credit_minor <> 0",
+        ),
+    ),
+    counterparty="coalesce(nullif(t.customer_name, ''), t.customer_email)",
+    searched=Searched(name="customer_name", email="customer_email"),
+    events=("pending", "success", "failed"),
+)
+PAYOUT = TransactionType(
+    name="payout",
+    title="Payouts",
+    parts=(Part("payout_attempt"),),
+    kept_by=("settlement",),
+    counterparty=(
+        "coalesce(nullif(t.account_name, ''), t.beneficiary->>'account_name',"
+        " t.beneficiary->>'Account Number')"
+    ),
+    fee="fee_minor",
+    searched=Searched(name="account_name"),
+    events=("pending", "completed", "failed", "canceled", "reversed"),
+)
+REFUND = TransactionType(
+    name="refund",
+    title="Refunds",
+    parent=PAYMENT,
+    parent_column="payment_trx_id",
+    searched=Searched(by_reference=False),
+    events=("pending", "completed", "failed"),
+)
+
+# Lists and searches have this order.
+TYPES = (PAYMENT, PAYOUT, REFUND)
+# Transactions that do not belong to another transaction.
+ROOTS = tuple(each for each in TYPES if each.parent is None)
+
+
+def children_of(parent: TransactionType) -> tuple[TransactionType, ...]:
+    return tuple(each for each in TYPES if each.parent is parent)
