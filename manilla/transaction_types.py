@@ -1,8 +1,10 @@
 """The types of transactions: one row per type, from which all other lists of types are derived.
 
 A transaction is a row of the table with the type's name. This table has the columns `COLUMNS`.
-Conditions name a row of a table `t`.
+Each condition is about a row `t`.
 """
+
+from collections.abc import Iterator
 
 import msgspec
 
@@ -26,6 +28,7 @@ class Part(msgspec.Struct, frozen=True):
     table: str
     id: str | None = None  # the column with the id under which the row has postings of its own
     is_open: str | None = None  # the condition that the row can still change
+    has_provider: bool = False  # the column `provider` has the account to which the row was sent
 
 
 class Searched(msgspec.Struct, frozen=True):
@@ -39,11 +42,14 @@ class Searched(msgspec.Struct, frozen=True):
 class TransactionType(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # also of its table, and the first word of its event types
     title: str
+    dashboard_path: str  # of the pages of its transactions, without the id
+    console_path: str
     # The type of the transaction to which each transaction belongs, and the column with its id.
     # Both are archived together, and the ledger's lists show the parent's name and reference.
     parent: "TransactionType | None" = None
     parent_column: str = ""
     is_open: str = "t.status = 'pending'"
+    has_provider: bool = False
     other_ids: tuple[OtherId, ...] = ()
     parts: tuple[Part, ...] = ()
     # Tables that refer to transactions, which are then not archived.
@@ -58,26 +64,32 @@ class TransactionType(msgspec.Struct, frozen=True, kw_only=True):
 PAYMENT = TransactionType(
     name="payment",
     title="Payments",
+    dashboard_path="~/payments",
+    console_path="/transactions",
     other_ids=(OtherId("commission", "commission_trx_id", "commission_minor"),),
     parts=(
         Part(
             "charge",
             "reference",
             "t.status IN ('opening', 'open', 'part', 'suspense') OR t.credit_minor <> 0",
+            has_provider=True,
         ),
     ),
-    counterparty="coalesce(nullif(t.customer_name, ''), t.customer_email)",
+    counterparty="coalesce(nullif(customer_name, ''), customer_email)",
     searched=Searched(name="customer_name", email="customer_email"),
     events=("pending", "success", "failed"),
 )
 PAYOUT = TransactionType(
     name="payout",
     title="Payouts",
-    parts=(Part("payout_attempt"),),
+    dashboard_path="~/payouts",
+    console_path="/transactions",
+    has_provider=True,
+    parts=(Part("payout_attempt", has_provider=True),),
     kept_by=("settlement",),
     counterparty=(
-        "coalesce(nullif(t.account_name, ''), t.beneficiary->>'account_name',"
-        " t.beneficiary->>'Account Number')"
+        "coalesce(nullif(account_name, ''), beneficiary->>'account_name',"
+        " beneficiary->>'Account Number')"
     ),
     fee="fee_minor",
     searched=Searched(name="account_name"),
@@ -86,17 +98,29 @@ PAYOUT = TransactionType(
 REFUND = TransactionType(
     name="refund",
     title="Refunds",
+    dashboard_path="~/refunds",
+    console_path="/refunds",
     parent=PAYMENT,
     parent_column="payment_trx_id",
+    has_provider=True,
     searched=Searched(by_reference=False),
     events=("pending", "completed", "failed"),
 )
 
 # Lists and searches have this order.
 TYPES = (PAYMENT, PAYOUT, REFUND)
+BY_NAME = {each.name: each for each in TYPES}
 # Transactions that do not belong to another transaction.
 ROOTS = tuple(each for each in TYPES if each.parent is None)
 
 
 def children_of(parent: TransactionType) -> tuple[TransactionType, ...]:
     return tuple(each for each in TYPES if each.parent is parent)
+
+
+def tables_with_provider() -> Iterator[str]:
+    """Yields the tables with the provider accounts to which transactions were sent."""
+    for kind in TYPES:
+        if kind.has_provider:
+            yield kind.name
+        yield from (part.table for part in kind.parts if part.has_provider)

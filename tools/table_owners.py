@@ -49,7 +49,7 @@ OWNERS = {table.name: table.owner for table in TABLES}
 # The package `cells` reads and copies the rows of a merchant that moves to another cell.
 SHARED = {
     "audit": TableUse("approvals people"),
-    "charge": TableUse("cells lookup providers reconciliation"),
+    "charge": TableUse("providers reconciliation"),
     "credential": TableUse("cli"),
     "deleted_notifications": TableUse("payments payouts"),
     "entry": TableUse("cells console lookup payments payouts reconciliation refunds resolutions"),
@@ -62,20 +62,20 @@ SHARED = {
     "merchant": TableUse("console mail people settlements"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
-    "payment": TableUse("approvals lookup notify reconciliation"),
+    "payment": TableUse("approvals notify reconciliation"),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
     "payout": TableUse(
-        "bulk cells instance_metrics ledger lookup notify reconciliation routing",
+        "bulk cells instance_metrics ledger notify reconciliation routing",
         writers="providers transfers",
     ),
-    "payout_attempt": TableUse("bulk cells providers transfers"),
+    "payout_attempt": TableUse("bulk providers transfers"),
     "person": TableUse("mail", writers="cells"),
     "posting": TableUse("cells lookup payments payouts reconciliation refunds resolutions"),
     "posting_chain_head": TableUse("ledger"),
     "provider_bank": TableUse("console"),
     "refund": TableUse(
-        "cells lookup payments payouts providers reconciliation",
+        "payments payouts providers reconciliation",
         writers="transfers",
     ),
     "reported_balance": TableUse("reconciliation"),

@@ -19,6 +19,7 @@ from manilla.merchants import merchants, roster
 from manilla.merchants.roster import MerchantFilter
 from manilla.people import queries as people
 from manilla.people.roles import Permission, Realm
+from manilla.transaction_types import BY_NAME
 from manilla.web import search as web_search
 from manilla.web.page_request import PageRequest
 from manilla.web.search import RealmSearch
@@ -145,8 +146,8 @@ async def _requests(db: Database, text: str) -> list[SearchHit]:
 
 
 def _path_of_hit(_request: PageRequest, hit: SearchHit) -> str:
-    if hit.kind in (HitKind.PAYMENT, HitKind.PAYOUT):
-        return f"/transactions/{hit.id}"
+    if hit.kind in BY_NAME:
+        return f"{BY_NAME[hit.kind].console_path}/{hit.id}"
     if hit.kind is HitKind.CASE:
         return case_path(hit.merchant_id or 0, int(hit.id))
     return "/people" if hit.kind is HitKind.PERSON else f"/{hit.kind}s/{hit.id}"

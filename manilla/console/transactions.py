@@ -1,7 +1,6 @@
 """Transaction pages for all merchants: lists of payments, payouts and refunds, and details."""
 
-from collections.abc import Sequence
-from enum import StrEnum
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -24,40 +23,17 @@ from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
 from manilla.payments.payment import Payment
 from manilla.payouts import listing as payouts
+from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
+from manilla.transaction_types import PAYMENT, PAYOUT, REFUND
 from manilla.web import exports, money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, RecordList
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
-
-
-class TransactionKind(StrEnum):
-    PAYMENT = "payment"
-    PAYOUT = "payout"
-    REFUND = "refund"
-
-
-COLUMNS: dict[TransactionKind, Columns[Any]] = {
-    TransactionKind.PAYMENT: payments.FIELDS.select(
-        "trx_id ref_trx merchant_id environment status error_code currency amount"
-        " commission_fee commission_bearer refunded customer_name customer_email created_at"
-        " updated_at"
-    ),
-    TransactionKind.PAYOUT: payouts.FIELDS.select(
-        "trx_id ref_trx merchant_id environment status error_code currency amount fee"
-        f" method provider {' '.join(REPORTED_COLUMNS)} bank account_number account_name created_at"
-        " updated_at"
-    ),
-    TransactionKind.REFUND: refunds.FIELDS.select(
-        "trx_id payment_trx_id merchant_id environment status currency amount reason"
-        " provider created_at"
-    ),
-}
-
 
 ENVIRONMENT = ListColumn(
     "environment", "Environment", lambda _, row: row.environment.title(), is_default=False
@@ -76,85 +52,110 @@ def _with_merchant(columns: Sequence[ListColumn]) -> tuple[ListColumn, ...]:
     return list_pages.with_merchant(shown)
 
 
+def _payment_filter(request: PageRequest, _: Everyone) -> PaymentFilter:
+    return record_list.read_amounts(request, PaymentFilter, "status", "currency", "method")
+
+
+def _payout_filter(request: PageRequest, scope: Everyone) -> PayoutFilter:
+    is_sandbox = scope.environment is Environment.SANDBOX
+    return transaction_columns.read_payout_filter(request, is_sandbox=is_sandbox)
+
+
+def _refund_filter(request: PageRequest, _: Everyone) -> RefundFilter:
+    return record_list.read_amounts(request, RefundFilter, "status", "currency")
+
+
+class TransactionList(msgspec.Struct, frozen=True):
+    """The list of one type of transaction, for all merchants."""
+
+    records: RecordList
+    read_filter: Callable[[PageRequest, Everyone], TransactionFilter]
+    filters: Callable[[PageRequest], Sequence[ListFilter]]
+    exported: Columns[Any]
+
+
+# By the name of the type.
 LISTS = {
-    TransactionKind.PAYMENT: RecordList(
-        "all_payments",
-        "payment",
-        _with_merchant(transaction_columns.PAYMENT_COLUMNS),
-        payments.payments,
-        payments.totals,
-        transaction_columns.PAYMENT_OUTCOMES,
+    PAYMENT.name: TransactionList(
+        RecordList(
+            "all_payments",
+            "payment",
+            _with_merchant(transaction_columns.PAYMENT_COLUMNS),
+            payments.payments,
+            payments.totals,
+            transaction_columns.PAYMENT_OUTCOMES,
+        ),
+        _payment_filter,
+        transaction_columns.payment_filters,
+        payments.FIELDS.select(
+            "trx_id ref_trx merchant_id environment status error_code currency amount"
+            " commission_fee commission_bearer refunded customer_name customer_email created_at"
+            " updated_at"
+        ),
     ),
-    TransactionKind.PAYOUT: RecordList(
-        "all_payouts",
-        "payout",
-        _with_merchant(transaction_columns.PAYOUT_COLUMNS),
-        payouts.payouts,
-        payouts.totals,
-        transaction_columns.PAYOUT_OUTCOMES,
+    PAYOUT.name: TransactionList(
+        RecordList(
+            "all_payouts",
+            "payout",
+            _with_merchant(transaction_columns.PAYOUT_COLUMNS),
+            payouts.payouts,
+            payouts.totals,
+            transaction_columns.PAYOUT_OUTCOMES,
+        ),
+        _payout_filter,
+        transaction_columns.payout_filters,
+        payouts.FIELDS.select(
+            "trx_id ref_trx merchant_id environment status error_code currency amount fee"
+            f" method provider {' '.join(REPORTED_COLUMNS)} bank account_number account_name"
+            " created_at updated_at"
+        ),
     ),
-    TransactionKind.REFUND: RecordList(
-        "all_refunds",
-        "refund",
-        _with_merchant(transaction_columns.REFUND_COLUMNS),
-        refunds.refunds,
-        refunds.totals,
-        transaction_columns.REFUND_OUTCOMES,
+    REFUND.name: TransactionList(
+        RecordList(
+            "all_refunds",
+            "refund",
+            _with_merchant(transaction_columns.REFUND_COLUMNS),
+            refunds.refunds,
+            refunds.totals,
+            transaction_columns.REFUND_OUTCOMES,
+        ),
+        _refund_filter,
+        transaction_columns.refund_filters,
+        refunds.FIELDS.select(
+            "trx_id payment_trx_id merchant_id environment status currency amount reason"
+            " provider created_at"
+        ),
     ),
 }
 
 
 async def show_all(request: PageRequest) -> PageResponse:
     list_pages.checked_scope(request)
-    kind, text = _kind(request), request.query.text("q")
+    kind, text = request.query.text("kind") or PAYMENT.name, request.query.text("q")
+    if kind not in LISTS:
+        raise PageNotFound
+    shown, scope = LISTS[kind], list_pages.money_scope(request)
     if text and _is_search_alone(request) and not exports.is_wanted(request):
-        elsewhere = await _elsewhere(request, kind, text)
+        # If the filtered list is empty, the text can be the id of another record.
+        found = await shown.records.fetch(
+            request.db, scope, shown.read_filter(request, scope), limit=1
+        )
+        elsewhere = None if found.rows else await lookup.path_of(request.db, text)
         if elsewhere is not None:
             return request.redirect(elsewhere)
-    scope = list_pages.money_scope(request)
-    return await list_pages.show(
-        *(request, LISTS[kind], "transactions.html", _columns(request, kind)),
-        *([scope], _filter(request, kind, scope), await _filters(request, kind)),
-        views=("kind", list_pages.ENVIRONMENT),
-        kind=kind,
-        kinds=list(TransactionKind),
-    )
-
-
-def _columns(request: PageRequest, kind: TransactionKind) -> Columns[Any]:
-    """Returns the export's columns. Payouts have the bank's name after the bank's code."""
-    name_of = request.services.banks.name_of
-    return insert_after(COLUMNS[kind], "bank", "bank_name", name_of)
-
-
-async def _elsewhere(request: PageRequest, kind: TransactionKind, text: str) -> str | None:
-    """If the filtered list is empty, returns the path of the page for the id `text`, or None."""
-    scope = list_pages.money_scope(request)
-    found = await LISTS[kind].fetch(request.db, scope, _filter(request, kind, scope), limit=1)
-    return None if found.rows else await lookup.path_of(request.db, text)
-
-
-def _filter(request: PageRequest, kind: TransactionKind, scope: Everyone) -> TransactionFilter:
-    match kind:
-        case TransactionKind.PAYMENT:
-            return record_list.read_amounts(request, PaymentFilter, "status", "currency", "method")
-        case TransactionKind.PAYOUT:
-            is_sandbox = scope.environment is Environment.SANDBOX
-            return transaction_columns.read_payout_filter(request, is_sandbox=is_sandbox)
-        case TransactionKind.REFUND:
-            return record_list.read_amounts(request, RefundFilter, "status", "currency")
-
-
-async def _filters(request: PageRequest, kind: TransactionKind) -> list[ListFilter]:
-    own = {
-        TransactionKind.PAYMENT: transaction_columns.payment_filters,
-        TransactionKind.PAYOUT: transaction_columns.payout_filters,
-        TransactionKind.REFUND: transaction_columns.refund_filters,
-    }[kind](request)
-    return [
-        *own,
+    # Payouts have the bank's name after the bank's code.
+    columns = insert_after(shown.exported, "bank", "bank_name", request.services.banks.name_of)
+    filters = [
+        *shown.filters(request),
         *record_list.currency_filter(request.services.methods.currencies),
     ]
+    return await list_pages.show(
+        *(request, shown.records, "transactions.html", columns),
+        *([scope], shown.read_filter(request, scope), filters),
+        views=("kind", list_pages.ENVIRONMENT),
+        kind=kind,
+        kinds=list(LISTS),
+    )
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -236,10 +237,3 @@ def _is_search_alone(request: PageRequest) -> bool:
     """
     given = {name for name, text in request.query.pairs() if text}
     return "q" in given and given <= {"kind", "q", list_pages.ENVIRONMENT}
-
-
-def _kind(request: PageRequest) -> TransactionKind:
-    try:
-        return TransactionKind(request.query.text("kind") or TransactionKind.PAYMENT)
-    except ValueError:
-        raise PageNotFound from None

@@ -5,6 +5,7 @@ import asyncio
 from manilla.lookup import search
 from manilla.lookup.search import HITS_MAX, HitKind, SearchHit
 from manilla.people import members
+from manilla.transaction_types import BY_NAME
 from manilla.web import search as web_search
 from manilla.web.page_request import PageRequest
 from manilla.web.search import RealmSearch
@@ -41,6 +42,8 @@ async def _people(request: PageRequest, text: str) -> list[SearchHit]:
 def _path(_request: PageRequest, hit: SearchHit) -> str:
     if hit.kind is HitKind.PERSON:
         return "/team"
+    if hit.kind in BY_NAME:
+        return f"{BY_NAME[hit.kind].dashboard_path}/{hit.id}"
     return f"~/{hit.kind}s/{hit.id}"
 
 

@@ -10,6 +10,7 @@ import msgspec
 from manilla.kit.database.rows import Reads
 from manilla.kit.ids import TimedIds
 from manilla.kit.listing.sorting import AmountFilter, KeyIndex, Selection, SortKeys, SortOrder
+from manilla.ledger import trx_ids
 from manilla.ledger.scope import Scope, Tenant, collation_of, merchant_condition, scope_conditions
 from manilla.ledger.trx_ids import TRX_IDS
 
@@ -126,6 +127,15 @@ async def first_match(
             if await connection.value(found, *narrowed.wanted.values):
                 return msgspec.structs.replace(narrowed, index=None)
     return otherwise
+
+
+def matches(scope: Scope, text: str) -> list[IndexedMatch]:
+    """Searches for transactions by their id or the merchant's reference."""
+    merchant_id = trx_ids.merchant_of(text)
+    if merchant_id is None:
+        return [by_reference(scope, text)]
+    key = merchant_id, text
+    return [IndexedMatch("Transaction ID", "merchant_id = {} AND trx_id = {}", key)]
 
 
 def by_reference(scope: Scope, text: str) -> IndexedMatch:

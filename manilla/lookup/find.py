@@ -1,6 +1,7 @@
 """Finds a record by any ID that Manilla assigned, or by a payout's ID at its provider."""
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -17,11 +18,8 @@ from manilla.merchants.requests.listing import RequestFilter
 from manilla.merchants.requests.stored import Request
 from manilla.notify import notification_ids
 from manilla.notify import queries as notifications
-from manilla.payments import store
-from manilla.payments import store as payments
-from manilla.payments.payment import Payment
 from manilla.payouts import listing as payout_listing
-from manilla.payouts import store as payouts
+from manilla.transaction_types import TYPES, TransactionType
 
 _REQUEST_ID = re.compile("[0-9a-f]{24}")
 
@@ -70,37 +68,36 @@ async def find_request(db: Database, request_id: str) -> Request | None:
 
 
 async def _transaction(db: Database, wanted: str) -> LookupResult | None:
-    payment = await payments.payment_about(db, wanted)
-    if payment is not None and await _is_there(db, payment, wanted):
-        kind = _kind(payment, wanted)
-        return LookupResult(kind, wanted, payment.merchant_id, payment.environment, payment.trx_id)
-    merchant_id = trx_ids.merchant_of(wanted)
+    merchant_id = trx_ids.merchant_of(wanted.partition("-")[0])
     if merchant_id is None:
         return None
-    payout = await payouts.payout(db, merchant_id, wanted)
-    if payout is not None:
-        return LookupResult("payout", wanted, merchant_id, payout.environment, wanted)
+    found = await db.record(_TRANSACTION, merchant_id, wanted)
+    if found is not None:
+        return LookupResult(
+            *(found["kind"], wanted, merchant_id, found["environment"], found["trx_id"])
+        )
     for posting in await ledger.postings_of(db, merchant_id, [wanted]):
         return LookupResult(posting.kind, wanted, merchant_id, posting.environment)
     return None
 
 
-async def _is_there(db: Database, payment: Payment, wanted: str) -> bool:
-    """Whether the record exists.
+def _ids(kind: TransactionType) -> Iterator[str]:
+    """Yields SQL statements that find the transaction by one of its ids."""
+    trx_id = kind.parent_column or "trx_id"
+    columns = {kind.name: "trx_id", **{each.name: each.column for each in kind.other_ids}}
+    for name, column in columns.items():
+        yield f"""
+            SELECT '{name}' AS kind, environment, {trx_id} AS trx_id FROM {kind.name}
+             WHERE merchant_id = $1 AND {column} = $2"""
+    for part in kind.parts:
+        if part.id is not None:
+            yield f"""
+            SELECT '{part.table}', t.environment, t.trx_id
+              FROM {part.table} p JOIN {kind.name} t USING (merchant_id, trx_id)
+             WHERE p.merchant_id = $1 AND p.{part.id} = $2"""
 
-    A charge reference contains a payment's ID even if the charge does not exist.
-    """
-    if "-" not in wanted:
-        return True
-    return await store.charge(db, payment.merchant_id, wanted) is not None
 
-
-def _kind(payment: Payment, wanted: str) -> str:
-    if wanted == payment.trx_id:
-        return "payment"
-    if "-" in wanted:
-        return "charge"
-    return "commission" if wanted == payment.commission_trx_id else "refund"
+_TRANSACTION = " UNION ALL ".join(sql for kind in TYPES for sql in _ids(kind))
 
 
 async def _notification(db: Database, wanted: str) -> LookupResult | None:

@@ -15,21 +15,14 @@ import msgspec
 from manilla.kit import amount_input
 from manilla.kit.database.rows import Reads, RowSource
 from manilla.kit.listing import Conditions
-from manilla.kit.listing.sorting import read_as
 from manilla.kit.money import Money, MoneyError
-from manilla.ledger import trx_ids
+from manilla.ledger import transaction_lists, trx_ids
 from manilla.ledger.scope import Scope, collation_of, scope_conditions
 from manilla.ledger.transaction_lists import IndexedMatch
 from manilla.payments import listing as payments
-from manilla.payments.payment import Payment
-from manilla.payments.store import PAYMENT_COLUMNS
 from manilla.payouts import listing as payouts
-from manilla.payouts import store as payout_store
-from manilla.payouts.payout import Payout
-from manilla.payouts.store import PAYOUT_COLUMNS
 from manilla.refunds import listing as refunds
-from manilla.refunds.refund import Refund
-from manilla.refunds.store import REFUND_COLUMNS
+from manilla.transaction_types import PAYMENT, PAYOUT, REFUND, TYPES, TransactionType
 
 HITS_MAX = 5  # maximum number of search results of each type
 COMMON_MAX = 1000  # maximum number of rows that a search across all merchants compares
@@ -41,9 +34,8 @@ ID_START, ID_START_LENGTH_MIN = "TXN", 6
 
 
 class HitKind(StrEnum):
-    PAYMENT = "payment"
-    PAYOUT = "payout"
-    REFUND = "refund"
+    """The kinds of results that are not transactions. Results are sorted by kind."""
+
     MERCHANT = "merchant"
     PERSON = "person"
     CASE = "case"
@@ -52,7 +44,7 @@ class HitKind(StrEnum):
 
 
 class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
-    kind: HitKind
+    kind: str  # the name of a type of transaction, or a HitKind
     id: str
     title: str
     field: str  # label of the field that matched
@@ -64,52 +56,18 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
 
 
-class _Searched(msgspec.Struct, frozen=True):
-    """A transaction table, and the columns to search."""
-
-    kind: HitKind
-    table: str
-    columns: str
-    matches: Callable[[Scope, str], list[IndexedMatch]]
-    read: Callable[[Any], Payment | Payout | Refund]
-    has_reference: bool = True
-    name: str | None = None  # the column with a person's name, or None
-    email: str | None = None  # the column with a person's email address, or None
-
-
-_SEARCHED = (
-    _Searched(
-        HitKind.PAYMENT,
-        "payment",
-        PAYMENT_COLUMNS,
-        payments.matches,
-        read_as(Payment),
-        name="customer_name",
-        email="customer_email",
-    ),
-    _Searched(
-        HitKind.PAYOUT,
-        "payout",
-        PAYOUT_COLUMNS,
-        payouts.matches,
-        payout_store.read,
-        name="account_name",
-    ),
-    _Searched(
-        HitKind.REFUND,
-        "refund",
-        REFUND_COLUMNS,
-        lambda _scope, text: refunds.matches(text),
-        read_as(Refund),
-        has_reference=False,
-    ),
-)
+# Searches by values that only some types have. Other types are searched by id and reference.
+_MATCHES: dict[TransactionType, Callable[[Scope, str], list[IndexedMatch]]] = {
+    PAYMENT: payments.matches,
+    PAYOUT: payouts.matches,
+    REFUND: lambda _scope, text: refunds.matches(text),
+}
 
 
 class _Arm(msgspec.Struct, frozen=True):
     """One of the searches that run in a table."""
 
-    table: int  # index in _SEARCHED
+    table: int  # index in TYPES
     label: str
     sql: str
 
@@ -124,15 +82,15 @@ async def transactions(
     async with db.by_key() as connection:
         found = await _fields(connection, arms, conditions)
         return [
-            _hit(searched.kind, row, fields[row.trx_id], text)
-            for searched, fields in zip(_SEARCHED, found, strict=True)
-            for row in await _rows(connection, searched, list(fields))
+            _hit(kind, row, fields[row["trx_id"]], text)
+            for kind, fields in zip(TYPES, found, strict=True)
+            for row in await _rows(connection, kind, list(fields))
         ]
 
 
 def exact_first(hits: Sequence[SearchHit], text: str) -> list[SearchHit]:
     """Sorts search results by kind. A result whose id equals the text comes first."""
-    kinds = list(HitKind)
+    kinds = [*(each.name for each in TYPES), *HitKind]
     return sorted(hits, key=lambda hit: (hit.id != text, kinds.index(hit.kind)))
 
 
@@ -142,15 +100,15 @@ def _arms(scope: Scope, text: str, amounts: Sequence[Money]) -> tuple[list[_Arm]
     is_id = trx_ids.merchant_of(text.partition("-")[0]) is not None
     is_prefix = scope.merchant_id is not None and len(text) >= PREFIX_LENGTH_MIN
     arms = []
-    for place, searched in enumerate(_SEARCHED):
-        table = searched.table
-        for match in searched.matches(scope, text):
+    for place, kind in enumerate(TYPES):
+        table, searched = kind.name, kind.searched
+        for match in _MATCHES.get(kind, transaction_lists.matches)(scope, text):
             if is_prefix and match.label == REFERENCE:
                 sql = _prefix_arm(table, conditions.branch(), text)
             else:
                 sql = _arm(table, scope, conditions.branch(), match)
             arms.append(_Arm(place, match.label, sql))
-        if searched.has_reference and amounts and not is_id:
+        if searched.by_reference and amounts and not is_id:
             arms.append(_Arm(place, AMOUNT, _amount_arm(table, scope, conditions, amounts)))
         if _is_start_of_id(text) and not is_id:
             sql = _id_arm(table, scope, conditions.branch(), text.upper())
@@ -246,7 +204,7 @@ async def _fields(
         f"SELECT array(SELECT arm || ' ' || trx_id FROM ({union}) AS found ORDER BY arm)",
         *conditions.values,
     )
-    fields: list[dict[str, str]] = [{} for _ in _SEARCHED]
+    fields: list[dict[str, str]] = [{} for _ in TYPES]
     for each in found:
         place, _, trx_id = each.partition(" ")
         arm = arms[int(place)]
@@ -255,45 +213,44 @@ async def _fields(
     return fields
 
 
-async def _rows(
-    db: RowSource, searched: _Searched, trx_ids_found: list[str]
-) -> list[Payment | Payout | Refund]:
+async def _rows(db: RowSource, kind: TransactionType, found: list[str]) -> list[Any]:
     """Reads the rows with these ids by their full key, in the same order."""
-    if not trx_ids_found:
+    if not found:
         return []
+    name, email = kind.searched.name or "NULL", kind.searched.email or "NULL"
     records = await db.records(
         f"""
-        SELECT {searched.columns} FROM {searched.table}
+        SELECT merchant_id, trx_id, environment, ref_trx, currency, amount_minor, status,
+               created_at, {name} AS name, {email} AS email
+          FROM {kind.name}
          WHERE (merchant_id, trx_id) IN (SELECT * FROM unnest($1::bigint[], $2::text[]))""",
-        [trx_ids.merchant_of(each) for each in trx_ids_found],
-        trx_ids_found,
+        [trx_ids.merchant_of(each) for each in found],
+        found,
     )
-    rows = map(searched.read, records)
-    return sorted(rows, key=lambda row: trx_ids_found.index(row.trx_id))
+    return sorted(records, key=lambda row: found.index(row["trx_id"]))
 
 
-def _hit(kind: HitKind, row: Payment | Payout | Refund, field: str, text: str) -> SearchHit:
-    title = row.trx_id if isinstance(row, Refund) else row.ref_trx or row.trx_id
-    email = (row.customer_email if isinstance(row, Payment) else None) or text
-    values = {AMOUNT: str(row.amount), REFERENCE: title, NAME: _name(row) or "", EMAIL: email}
+def _hit(kind: TransactionType, row: Any, field: str, text: str) -> SearchHit:
+    trx_id, amount = row["trx_id"], Money(row["currency"], row["amount_minor"])
+    title = (row["ref_trx"] if kind.searched.by_reference else None) or trx_id
+    values = {
+        AMOUNT: str(amount),
+        REFERENCE: title,
+        NAME: row["name"] or "",
+        EMAIL: row["email"] or text,
+    }
     return SearchHit(
-        kind=kind,
-        id=row.trx_id,
+        kind=kind.name,
+        id=trx_id,
         title=title,
         field=field,
         value=values.get(field, text),
-        merchant_id=row.merchant_id,
-        environment=row.environment,
-        status=row.status,
-        amount=row.amount,
-        created_at=row.created_at,
+        merchant_id=row["merchant_id"],
+        environment=row["environment"],
+        status=row["status"],
+        amount=amount,
+        created_at=row["created_at"],
     )
-
-
-def _name(row: Payment | Payout | Refund) -> str | None:
-    if isinstance(row, Payment):
-        return row.customer_name
-    return row.account_name if isinstance(row, Payout) else None
 
 
 def _amounts(text: str, currencies: Iterable[str]) -> list[Money]:

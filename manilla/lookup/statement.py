@@ -14,27 +14,24 @@ from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.scope import Tenant
 from manilla.posting_kinds import kind_of
+from manilla.transaction_types import TYPES, TransactionType
 
 # Pages are read in one SQL statement if their posting ids differ by at most this much.
 TOGETHER_MAX = 5_000
 
 # Selects the merchant's reference for the transaction `looked.trx_id`.
 # BETWEEN and ORDER BY force index scans, as in `ledger/reader.py`.
-_REFERENCE = """
-    coalesce(
-           (SELECT ref_trx FROM payment
-             WHERE merchant_id = looked.owner AND trx_id BETWEEN looked.trx_id AND looked.trx_id
-             ORDER BY trx_id LIMIT 1),
-           (SELECT ref_trx FROM payout
-             WHERE merchant_id = looked.owner AND trx_id BETWEEN looked.trx_id AND looked.trx_id
-             ORDER BY trx_id LIMIT 1),
-           (SELECT ref_trx FROM refund
-             WHERE merchant_id = looked.owner AND trx_id BETWEEN looked.trx_id AND looked.trx_id
-             ORDER BY trx_id LIMIT 1),
-           (SELECT ref_trx FROM payment
-             WHERE merchant_id = looked.owner
-               AND commission_trx_id BETWEEN looked.trx_id AND looked.trx_id
-             ORDER BY commission_trx_id LIMIT 1)) AS ref_trx"""
+_IDS = (
+    *((each.name, "trx_id") for each in TYPES),
+    *((each.name, other.column) for each in TYPES for other in each.other_ids),
+)
+_OF_ID = ", ".join(
+    f"""(SELECT ref_trx FROM {table}
+          WHERE merchant_id = looked.owner AND {column} BETWEEN looked.trx_id AND looked.trx_id
+          ORDER BY {column} LIMIT 1)"""
+    for table, column in _IDS
+)
+_REFERENCE = f"coalesce({_OF_ID}) AS ref_trx"
 _REFERENCES = f"""
     SELECT trx_id, {_REFERENCE}
       FROM (SELECT $1::bigint AS owner, trx_id FROM unnest($2::text[]) AS t (trx_id)) AS looked"""
@@ -64,22 +61,28 @@ _POSTINGS = f"""
                   split_part(trx_id, '-', 1) AS trx_id
              FROM (SELECT * FROM posting WHERE id BETWEEN low AND high OFFSET 0) AS near
             WHERE merchant_id = wanted_merchant) AS looked"""
+
+
+def _ids_of_reference(kind: TransactionType) -> str:
+    """Selects the ids of the transaction with the merchant's reference, and of its parts."""
+    columns = ["trx_id", *(other.column for other in kind.other_ids)]
+    ids = [f"SELECT {each} FROM one" for each in columns]
+    ids += (
+        f"SELECT t.{part.id} FROM one JOIN {part.table} t"
+        " ON t.merchant_id = $1 AND t.trx_id = one.trx_id"
+        for part in kind.parts
+        if part.id is not None
+    )
+    return f"""
+    (WITH one AS (
+        SELECT {", ".join(columns)} FROM {kind.name}
+         WHERE merchant_id = $1 AND environment = $2 AND ref_trx BETWEEN $3 AND $3
+         ORDER BY ref_trx LIMIT 1)
+     {" UNION ALL ".join(ids)})"""
+
+
 # Selects all transaction ids in the ledger that belong to one of the merchant's references.
-_NAMED = """
-    WITH one AS (
-        SELECT trx_id, commission_trx_id FROM payment
-         WHERE merchant_id = $1 AND environment = $2 AND ref_trx BETWEEN $3 AND $3
-         ORDER BY ref_trx LIMIT 1)
-    SELECT trx_id FROM one
-    UNION ALL SELECT commission_trx_id FROM one WHERE commission_trx_id IS NOT NULL
-    UNION ALL SELECT charge.reference FROM one
-                JOIN charge ON charge.merchant_id = $1 AND charge.trx_id = one.trx_id
-    UNION ALL (SELECT trx_id FROM payout
-         WHERE merchant_id = $1 AND environment = $2 AND ref_trx BETWEEN $3 AND $3
-         ORDER BY ref_trx LIMIT 1)
-    UNION ALL (SELECT trx_id FROM refund
-         WHERE merchant_id = $1 AND environment = $2 AND ref_trx BETWEEN $3 AND $3
-         ORDER BY ref_trx LIMIT 1)"""
+_NAMED = " UNION ALL ".join(map(_ids_of_reference, TYPES))
 
 
 class StatementEntry(msgspec.Struct, frozen=True, gc=False):
@@ -188,4 +191,4 @@ async def _with_references(
 
 async def _named(db: Reads, tenant: Tenant, ref_trx: str) -> list[str]:
     records = await db.records(_NAMED, tenant.merchant_id, tenant.environment, ref_trx)
-    return [record["trx_id"] for record in records]
+    return [record["trx_id"] for record in records if record["trx_id"] is not None]

@@ -1,8 +1,6 @@
 """Collects everything known about one payment or payout. The caller sorts it by time."""
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -14,11 +12,11 @@ from manilla.ledger import listing as books
 from manilla.ledger import timeline
 from manilla.ledger.listing import PostingLine
 from manilla.ledger.timeline import TimelineEvent
+from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.requests import stored as stored_requests
 from manilla.merchants.requests.stored import Request
 from manilla.notify import listing as notices
 from manilla.notify.listing import NotificationWithAttempts
-from manilla.payments import store
 from manilla.payments import store as payments
 from manilla.payments.listing import ListedStatus, listed_status
 from manilla.payments.payment import Charge, Payment, PaymentStatus
@@ -31,6 +29,7 @@ from manilla.providers.listing import ReceivedWebhook
 from manilla.providers.rails import Rails
 from manilla.refunds import store as refund_queries
 from manilla.refunds.refund import Refund, RefundStatus, refunded_minor
+from manilla.transaction_types import PAYMENT, PAYOUT, TYPES, TransactionType, children_of
 
 
 class TransactionStory(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +138,46 @@ class PayoutStory(TransactionStory, frozen=True, kw_only=True):
     attempts: list[ExplainedAttempt]  # the list is empty unless the rail was chosen automatically
 
 
+async def transaction_story(
+    db: Database, kind: TransactionType, merchant_id: int, trx_id: str
+) -> TransactionStory:
+    """Returns what is known about a transaction of any type."""
+    key = merchant_id, trx_id
+    row = await db.record(
+        f"SELECT ref_trx, created_at FROM {kind.name} WHERE merchant_id = $1 AND trx_id = $2", *key
+    )
+    if row is None:
+        raise TransactionNotFound
+    ids = await db.records(_IDS[kind.name], *key)
+    owners = {each["id"]: each["provider"] for each in ids if each["has_provider"]}
+    return TransactionStory(
+        requests=await stored_requests.requests_about(db, *key, row["ref_trx"], row["created_at"]),
+        webhooks=await providers.webhooks_from_owners(db, merchant_id, owners),
+        steps=await timeline.steps(db, *key),
+        postings=await books.postings_of(db, merchant_id, [each["id"] for each in ids]),
+        notifications=await notices.of_transaction(db, *key),
+    )
+
+
+def _ids_of(kind: TransactionType) -> str:
+    """Selects the ids of a transaction, of its parts, and of the transactions that belong to it."""
+    found = [(kind.name, "trx_id", "trx_id", kind.has_provider)]
+    found += [(kind.name, each.column, "trx_id", False) for each in kind.other_ids]
+    found += [(each.table, each.id, "trx_id", each.has_provider) for each in kind.parts if each.id]
+    found += [
+        (each.name, "trx_id", each.parent_column, each.has_provider) for each in children_of(kind)
+    ]
+    return " UNION ALL ".join(
+        f"SELECT {column} AS id, {'provider' if has else 'NULL'} AS provider,"
+        f" {has} AS has_provider FROM {table}"
+        f" WHERE merchant_id = $1 AND {key} = $2 AND {column} IS NOT NULL"
+        for table, column, key, has in found
+    )
+
+
+_IDS = {kind.name: _ids_of(kind) for kind in TYPES}
+
+
 async def payment_story(
     db: Database, merchant_id: int, trx_id: str, *, environment: Environment | None = None
 ) -> PaymentStory | None:
@@ -146,19 +185,13 @@ async def payment_story(
     payment = await payments.payment(db, merchant_id, trx_id)
     if payment is None or environment not in (None, payment.environment):
         return None
-    charges = await store.charges(db, merchant_id, trx_id)
-    refunds = await refund_queries.refunds_of(db, merchant_id, trx_id)
-    owners: dict[str, str | None] = {each.reference: each.provider for each in charges}
-    owners |= {each.trx_id: each.provider for each in refunds}
-    posted_under = [trx_id, *owners]
-    if payment.commission_trx_id is not None:
-        posted_under.append(payment.commission_trx_id)
+    charges = await payments.charges(db, merchant_id, trx_id)
     return PaymentStory(
-        **await _common(db, payment, owners, posted_under),
+        **msgspec.structs.asdict(await transaction_story(db, PAYMENT, merchant_id, trx_id)),
         payment=payment,
         charges=charges,
         held=await held_money(db, charges),
-        refunds=refunds,
+        refunds=await refund_queries.refunds_of(db, merchant_id, trx_id),
         is_under_review=await has_open(db, merchant_id, trx_id),
     )
 
@@ -170,26 +203,6 @@ async def payout_story(
     payout = await payouts.payout(db, merchant_id, trx_id)
     if payout is None or environment not in (None, payout.environment):
         return None
-    common = await _common(db, payout, {trx_id: payout.provider}, [trx_id])
+    common = await transaction_story(db, PAYOUT, merchant_id, trx_id)
     attempts = await explain_attempts(db, merchant_id, trx_id) if payout.is_routed else []
-    return PayoutStory(**common, payout=payout, attempts=attempts)
-
-
-async def _common(
-    db: Database,
-    about: Payment | Payout,
-    owners: Mapping[str, str | None],
-    posted_under: Sequence[str],
-) -> dict[str, Any]:
-    """Returns the parts of the history that payments and payouts share.
-
-    `owners` maps the references of charges and transfers to their providers.
-    """
-    key = about.merchant_id, about.trx_id
-    return {
-        "requests": await stored_requests.requests_about(db, *key, about.ref_trx, about.created_at),
-        "webhooks": await providers.webhooks_from_owners(db, about.merchant_id, owners),
-        "steps": await timeline.steps(db, *key),
-        "postings": await books.postings_of(db, about.merchant_id, posted_under),
-        "notifications": await notices.of_transaction(db, *key),
-    }
+    return PayoutStory(**msgspec.structs.asdict(common), payout=payout, attempts=attempts)

@@ -5,9 +5,13 @@ import re
 from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job
 from manilla.ledger import trx_ids
+from manilla.transaction_types import TYPES
 
 # A subject is a transaction's id, possibly followed by a charge's number or an endpoint's id.
 _AFTER_ID = re.compile("[-/]")
+_PARENT = " UNION ALL ".join(
+    f"SELECT traceparent FROM {each.name} WHERE merchant_id = $1 AND trx_id = $2" for each in TYPES
+)
 
 
 def find_transaction(job: Job) -> str | None:
@@ -21,13 +25,5 @@ async def find_parent(db: Database, job: Job) -> str | None:
     trx_id = find_transaction(job)
     if trx_id is None:
         return None
-    parent: str | None = await db.value(
-        """
-        SELECT traceparent FROM payout WHERE merchant_id = $1 AND trx_id = $2
-        UNION ALL
-        SELECT traceparent FROM payment WHERE merchant_id = $1 AND trx_id = $2
-        UNION ALL
-        SELECT traceparent FROM refund WHERE merchant_id = $1 AND trx_id = $2""",
-        *(job.merchant_id, trx_id),
-    )
+    parent: str | None = await db.value(_PARENT, job.merchant_id, trx_id)
     return parent

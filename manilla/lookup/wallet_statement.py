@@ -4,7 +4,6 @@ Each line has the merchant's reference, the customer's or the beneficiary's name
 """
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -19,22 +18,15 @@ from manilla.ledger.listing import StatementFilter, WalletStatementLine
 from manilla.ledger.posting import PAYOUT_FEE
 from manilla.ledger.scope import Tenant
 from manilla.posting_kinds import PostingFlag, PostingKind, kind_of, kinds_with
-
-
-class LineSource(StrEnum):
-    """What a line belongs to."""
-
-    PAYMENT = "payment"
-    PAYOUT = "payout"
-    REFUND = "refund"
+from manilla.transaction_types import TYPES, TransactionType
 
 
 class WalletLine(WalletStatementLine, frozen=True, kw_only=True):
     ref_trx: str | None = None  # a refund without a reference of its own has its payment's
     name: str | None = None  # the customer, or the beneficiary of a payout
     fee_minor: int = 0  # the part of the amount that is a fee; positive if it was debited
-    # The payment, payout or refund; None for other lines, such as funding.
-    source: LineSource | None = None
+    # The type of the transaction; None for other lines, such as funding.
+    source: str | None = None
     source_id: str | None = None
 
     @property
@@ -63,41 +55,39 @@ FEE_SIGNS: dict[str, int] = {
     **dict.fromkeys(kinds_with(PostingFlag.FEE), 1),
     **dict.fromkeys(kinds_with(PostingFlag.FEE_RETURNED), -1),
 }
-# BETWEEN and ORDER BY force index scans, as in `ledger/reader.py`.
-_CUSTOMER = "coalesce(nullif(customer_name, ''), customer_email)"
+
+
+def _row(kind: TransactionType, key: str, column: str = "trx_id", fee: str = "0") -> str:
+    # BETWEEN and ORDER BY force index scans, as in `ledger/reader.py`.
+    parent = f", {kind.parent_column} AS parent_id" if kind.parent else ""
+    return f"""
+           (SELECT trx_id, ref_trx, {kind.counterparty} AS name, {fee} AS fee_minor{parent}
+              FROM {kind.name}
+             WHERE merchant_id = $1 AND {column} BETWEEN {key} AND {key}
+             ORDER BY {column} LIMIT 1)"""
+
+
+def _source(kind: TransactionType, column: str, fee: str) -> str:
+    """Selects the transaction whose `column` is `looked.trx_id`."""
+    own = _row(kind, "looked.trx_id", column, fee)
+    if kind.parent is None:
+        return f"SELECT '{kind.name}' AS source, own.* FROM {own} AS own"
+    return f"""SELECT '{kind.name}', own.trx_id, coalesce(own.ref_trx, parent.ref_trx), parent.name,
+                   own.fee_minor
+              FROM {own} AS own
+              LEFT JOIN LATERAL {_row(kind.parent, "own.parent_id")} AS parent ON true"""
+
+
+_FOUND = " UNION ALL ".join(
+    [
+        *(_source(each, "trx_id", each.fee) for each in TYPES),
+        *(_source(each, other.column, other.fee) for each in TYPES for other in each.other_ids),
+    ]
+)
 _SOURCES = f"""
-    SELECT looked.trx_id AS id, found.*
+    SELECT looked.trx_id AS id, found.source, found.trx_id, ref_trx, name, fee_minor
       FROM unnest($2::text[]) AS looked (trx_id)
-     CROSS JOIN LATERAL (
-           (SELECT 'payment' AS source, trx_id AS source_id, ref_trx, {_CUSTOMER} AS name,
-                   0::bigint AS fee_minor
-              FROM payment
-             WHERE merchant_id = $1 AND trx_id BETWEEN looked.trx_id AND looked.trx_id
-             ORDER BY trx_id LIMIT 1)
-           UNION ALL
-           (SELECT 'payout', trx_id, ref_trx,
-                   coalesce(nullif(account_name, ''), beneficiary->>'account_name',
-                            beneficiary->>'Account Number'), fee_minor
-              FROM payout
-             WHERE merchant_id = $1 AND trx_id BETWEEN looked.trx_id AND looked.trx_id
-             ORDER BY trx_id LIMIT 1)
-           UNION ALL
-           (SELECT 'refund', refund.trx_id, coalesce(refund.ref_trx, paid.ref_trx), paid.name, 0
-              FROM (SELECT trx_id, ref_trx, payment_trx_id FROM refund
-                     WHERE merchant_id = $1 AND trx_id BETWEEN looked.trx_id AND looked.trx_id
-                     ORDER BY trx_id LIMIT 1) AS refund
-              LEFT JOIN LATERAL (
-                   SELECT ref_trx, {_CUSTOMER} AS name FROM payment
-                    WHERE merchant_id = $1
-                      AND trx_id BETWEEN refund.payment_trx_id AND refund.payment_trx_id
-                    ORDER BY trx_id LIMIT 1) AS paid ON true)
-           UNION ALL
-           (SELECT 'payment', trx_id, ref_trx, {_CUSTOMER}, commission_minor
-              FROM payment
-             WHERE merchant_id = $1
-               AND commission_trx_id BETWEEN looked.trx_id AND looked.trx_id
-             ORDER BY commission_trx_id LIMIT 1)
-           LIMIT 1) AS found"""
+     CROSS JOIN LATERAL ({_FOUND} LIMIT 1) AS found"""
 
 
 async def lines(
@@ -135,8 +125,8 @@ def _with_source(line: WalletStatementLine, source: Any) -> WalletLine:
         ref_trx=source["ref_trx"] or None,
         name=source["name"],
         fee_minor=FEE_SIGNS.get(line.kind, 0) * source["fee_minor"],
-        source=LineSource(source["source"]),
-        source_id=source["source_id"],
+        source=source["source"],
+        source_id=source["trx_id"],
     )
 
 

@@ -122,12 +122,10 @@ def _to_bank(steps: Selection, bank: BankCodes) -> Selection:
 
 def matches(scope: Scope, text: str) -> list[IndexedMatch]:
     """Returns SQL conditions, supported by indexes, for payouts with exactly this value."""
-    merchant_id = trx_ids.merchant_of(text)
-    if merchant_id is not None:
-        key = merchant_id, text
-        return [IndexedMatch("Transaction ID", "merchant_id = {} AND trx_id = {}", key)]
-    found = [
-        transaction_lists.by_reference(scope, text),
+    found = transaction_lists.matches(scope, text)
+    if trx_ids.merchant_of(text) is not None:
+        return found
+    found += [
         IndexedMatch("Session ID", "session_id = {}", (text,)),
         IndexedMatch("Provider reference", "provider_reference = {}", (text,)),
     ]

@@ -13,15 +13,14 @@ from manilla.lookup import search
 from manilla.lookup.search import HitKind, SearchHit
 from manilla.notify import notification_ids
 from manilla.notify import queries as notifications
+from manilla.transaction_types import TYPES
 from manilla.web.layout import OfferedPage
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
 LENGTH_MIN = 2
 TITLES = {
-    HitKind.PAYMENT: "Payments",
-    HitKind.PAYOUT: "Payouts",
-    HitKind.REFUND: "Refunds",
+    **{each.name: each.title for each in TYPES},
     HitKind.MERCHANT: "Merchants",
     HitKind.PERSON: "People",
     HitKind.CASE: "Cases",

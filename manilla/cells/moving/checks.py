@@ -12,6 +12,7 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.merchants import queries as merchants
 from manilla.platform import master_key
 from manilla.providers import credentials
+from manilla.transaction_types import tables_with_provider
 
 _METHOD = (
     *("id", "kind", "code", "provider", "flow", "currency", "active", "min_minor", "max_minor"),
@@ -274,16 +275,11 @@ async def _provider_problems(
 
     The status of a transfer is only conclusive if it comes from the account that sent it.
     """
-    rows = await source.records(
-        """
-        SELECT DISTINCT provider FROM (
-               SELECT provider FROM payout WHERE merchant_id = $1
-                UNION ALL SELECT provider FROM payout_attempt WHERE merchant_id = $1
-                UNION ALL SELECT provider FROM charge WHERE merchant_id = $1
-                UNION ALL SELECT provider FROM refund WHERE merchant_id = $1) AS used
-         WHERE provider IS NOT NULL ORDER BY provider""",
-        merchant_id,
+    used = " UNION ".join(
+        f"SELECT provider FROM {table} WHERE merchant_id = $1 AND provider IS NOT NULL"
+        for table in tables_with_provider()
     )
+    rows = await source.records(f"{used} ORDER BY provider", merchant_id)
     here, there = await credentials.load(source, keyring), await credentials.load(target, keyring)
     for row in rows:
         name = row["provider"]

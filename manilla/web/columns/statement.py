@@ -12,9 +12,10 @@ from manilla.ledger import listing
 from manilla.ledger.listing import StatementFilter
 from manilla.ledger.scope import Tenant
 from manilla.lookup import wallet_statement
-from manilla.lookup.wallet_statement import LineSource, WalletLine
+from manilla.lookup.wallet_statement import WalletLine
 from manilla.people.roles import Realm
 from manilla.posting_kinds import PostingFlag, kinds_with
+from manilla.transaction_types import BY_NAME
 from manilla.web import display, exports, table_cells
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList
@@ -23,25 +24,15 @@ from manilla.web.serving.response import PageResponse
 KIND = ListFilter(
     "kind", "Type", [(kind, display.title(kind)) for kind in kinds_with(PostingFlag.WALLET)]
 )
-# The parts of the dashboard and of the console that have the pages of a line's source.
-_DASHBOARD = {
-    LineSource.PAYMENT: "~/payments",
-    LineSource.PAYOUT: "~/payouts",
-    LineSource.REFUND: "~/refunds",
-}
-_CONSOLE = {
-    LineSource.PAYMENT: "/transactions",
-    LineSource.PAYOUT: "/transactions",
-    LineSource.REFUND: "/refunds",
-}
 
 
 def _reference(request: PageRequest, line: WalletLine) -> Markup | str:
     """Returns a link to the payment, payout or refund, with the merchant's reference if known."""
     if line.source is None:
         return table_cells.identifier(line.trx_id)
-    paths = _CONSOLE if request.realm is Realm.CONSOLE else _DASHBOARD
-    path = f"{paths[line.source]}/{line.source_id}"
+    kind = BY_NAME[line.source]
+    pages = kind.console_path if request.realm is Realm.CONSOLE else kind.dashboard_path
+    path = f"{pages}/{line.source_id}"
     if line.ref_trx is None:
         return table_cells.id_link(request, path, line.trx_id)
     return table_cells.link(request, path, line.ref_trx)
