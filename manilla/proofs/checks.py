@@ -21,6 +21,7 @@ from manilla.posting_kinds import (
     part_of,
 )
 from manilla.proofs.verify import NUMBERED_HERE
+from manilla.transaction_types import TYPES
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -31,25 +32,24 @@ class Listing(msgspec.Struct, frozen=True):
     query: str
 
 
-_KEY = "s.merchant_id = p.merchant_id AND s.trx_id = p.trx_id"
 # The audit action of each kind of an administrator's posting.
 _ACTIONS = {kind: kind.audit_action for kind in kinds_of(PostingSource.ADMINISTRATOR)}
 _ACTION = " ".join(f"WHEN '{kind}' THEN '{action}'" for kind, action in _ACTIONS.items())
 
+
+def _exists(table: str, column: str) -> str:
+    key = f"s.merchant_id = p.merchant_id AND s.{column} = p.trx_id"
+    return f"EXISTS (SELECT FROM {table} s WHERE {key})"
+
+
 # The condition that a posting's record exists, for each source.
-_EXISTS = {
-    PostingSource.PAYMENT: f"EXISTS (SELECT FROM payment s WHERE {_KEY})",
-    PostingSource.COMMISSION: """EXISTS (
-                    SELECT FROM payment s
-                     WHERE s.merchant_id = p.merchant_id AND s.commission_trx_id = p.trx_id)""",
-    PostingSource.PAYOUT: f"EXISTS (SELECT FROM payout s WHERE {_KEY})",
-    PostingSource.REFUND: f"EXISTS (SELECT FROM refund s WHERE {_KEY})",
-    PostingSource.CHARGE: """EXISTS (
-                    SELECT FROM charge s
-                     WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)""",
-    PostingSource.CASE: """EXISTS (
-                    SELECT FROM operator_case s
-                     WHERE s.merchant_id = p.merchant_id AND s.reference = p.trx_id)""",
+_EXISTS: dict[str, str] = {
+    **{each.name: _exists(each.name, "trx_id") for each in TYPES},
+    **{other.name: _exists(each.name, other.column) for each in TYPES for other in each.other_ids},
+    **{
+        part.table: _exists(part.table, part.id) for each in TYPES for part in each.parts if part.id
+    },
+    PostingSource.CASE: _exists("operator_case", "reference"),
     PostingSource.ARCHIVE: f"""{part_of("p.kind")} <> '' AND p.id <= (
                     SELECT coalesce(max(m.last_id), 0) FROM archive_month m)""",
     # An audit entry records each posting of an administrator. If the posting arrived with its

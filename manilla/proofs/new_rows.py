@@ -4,6 +4,7 @@ Each text here is a part of a `WITH` clause. It defines a name that hides the ta
 name, so that the SQL of a rule stays the same for all rows and for new rows.
 """
 
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from manilla.ledger.trx_ids import TRX_IDS
 from manilla.proofs.access import ACCESS
 from manilla.proofs.checks import DECISIONS, DESTINATIONS
 from manilla.proofs.verify import Account, Seal
+from manilla.transaction_types import TYPES
 
 # A transaction that was open when the seal was made can have rows with an earlier time.
 OVERLAP = timedelta(hours=1)
@@ -24,10 +26,11 @@ OVERLAP = timedelta(hours=1)
 # each new row. A small number is always looked up, because estimates of the tables' sizes may not
 # exist yet. $1: time; $2: the number that is always looked up; $3: the divisor for the share.
 LOOKED_UP = 1_000, 10
-FEW_CHANGES = """
+_TABLES = ", ".join(f"'{each.name}'::regclass" for each in TYPES)
+FEW_CHANGES = f"""
     SELECT (SELECT count(*) FROM (SELECT FROM timeline WHERE at >= $1 LIMIT most + 1) AS c) <= most
       FROM (SELECT greatest($2, sum(reltuples) / $3)::bigint AS most FROM pg_class
-             WHERE oid IN ('payment'::regclass, 'payout'::regclass, 'refund'::regclass)) AS share"""
+             WHERE oid IN ({_TABLES})) AS share"""
 # Rows that have arrived from another cell can be older than the seal, and have lower ids. $1: the
 # seal's last link
 HAVE_ARRIVED = (
@@ -35,28 +38,52 @@ HAVE_ARRIVED = (
 )
 FIRST_POSTING = "SELECT min(posted_at) FROM posting WHERE id > $1"
 
+
+def _union(statements: Iterable[str]) -> str:
+    return "".join(f"\n         UNION {each}" for each in statements)
+
+
+def _parts(sql: str) -> Iterator[str]:
+    """Yields the statement for each table whose rows have ids of their own for postings."""
+    for kind in TYPES:
+        for part in kind.parts:
+            if part.id is not None:
+                yield sql.format(table=part.table, id=part.id)
+        yield from (sql.format(table=kind.name, id=each.column) for each in kind.other_ids)
+
+
+def _children(sql: str) -> str:
+    return _union(
+        sql.format(table=each.name, parent=each.parent_column) for each in TYPES if each.parent
+    )
+
+
+_CREATED = _union(
+    f'SELECT merchant_id, trx_id FROM {each.name} WHERE trx_id COLLATE "C" >= $2' for each in TYPES
+)
+_POSTED = _union(
+    _parts(
+        "SELECT t.merchant_id, t.trx_id FROM posted p"
+        " JOIN {table} t ON t.merchant_id = p.merchant_id AND t.{id} = p.trx_id"
+    )
+)
+_PARENTS = _children(
+    "SELECT t.merchant_id, t.{parent} FROM changed c"
+    " JOIN {table} t ON t.merchant_id = c.merchant_id AND t.trx_id = c.trx_id"
+)
+_CHILDREN = _children(
+    "SELECT t.merchant_id, t.trx_id FROM parents p"
+    " JOIN {table} t ON t.merchant_id = p.merchant_id AND t.{parent} = p.trx_id"
+)
 # Selects transactions with a new status, new transactions, and the transactions of new postings.
 # $1: time; $2: the lowest new transaction id; $3: the last sealed posting id.
-NEW_TRANSACTIONS = """
+NEW_TRANSACTIONS = f"""
     WITH posted AS MATERIALIZED (SELECT merchant_id, trx_id FROM posting WHERE id > $3),
     changed AS (
-        SELECT merchant_id, trx_id FROM timeline WHERE at >= $1
-         UNION SELECT merchant_id, trx_id FROM payment WHERE trx_id COLLATE "C" >= $2
-         UNION SELECT merchant_id, trx_id FROM payout WHERE trx_id COLLATE "C" >= $2
-         UNION SELECT merchant_id, trx_id FROM refund WHERE trx_id COLLATE "C" >= $2
-         UNION SELECT merchant_id, trx_id FROM posted
-         UNION SELECT c.merchant_id, c.trx_id FROM posted p
-                 JOIN charge c ON c.merchant_id = p.merchant_id AND c.reference = p.trx_id
-         UNION SELECT m.merchant_id, m.trx_id FROM posted p
-                 JOIN payment m ON m.merchant_id = p.merchant_id
-                      AND m.commission_trx_id = p.trx_id),
-    payments AS (
-        SELECT merchant_id, trx_id FROM changed
-         UNION SELECT r.merchant_id, r.payment_trx_id FROM changed c
-                 JOIN refund r ON r.merchant_id = c.merchant_id AND r.trx_id = c.trx_id)
-    SELECT merchant_id, trx_id FROM payments
-     UNION SELECT r.merchant_id, r.trx_id FROM payments p
-             JOIN refund r ON r.merchant_id = p.merchant_id AND r.payment_trx_id = p.trx_id"""
+        SELECT merchant_id, trx_id FROM timeline WHERE at >= $1 {_CREATED}
+         UNION SELECT merchant_id, trx_id FROM posted {_POSTED}),
+    parents AS (SELECT merchant_id, trx_id FROM changed {_PARENTS})
+    SELECT merchant_id, trx_id FROM parents {_CHILDREN}"""
 
 _NEW = "new AS (SELECT * FROM unnest($1::bigint[], $2::text[]) AS new (merchant_id, trx_id))"
 _BALANCES = """
@@ -74,9 +101,8 @@ def _only_new(table: str, keys: str = "new") -> str:
                              OFFSET 0) AS t)"""
 
 
-_SUBJECTS = """(SELECT merchant_id, trx_id FROM new
-                 UNION SELECT merchant_id, reference FROM charge
-                 UNION SELECT merchant_id, commission_trx_id FROM payment
+_SUBJECTS = f"""(SELECT merchant_id, trx_id FROM new
+                  {_union(_parts("SELECT merchant_id, {id} FROM {table}"))}
                  UNION SELECT merchant_id, trx_id FROM public.posting WHERE id > $3)"""
 _ENTRIES = """
     entry AS (
@@ -89,7 +115,8 @@ _ENTRIES = """
 _TRANSACTIONS = ",\n".join(
     (
         _NEW,
-        *map(_only_new, ("payment", "payout", "refund", "charge", "payout_attempt")),
+        *(_only_new(each.name) for each in TYPES),
+        *(_only_new(part.table) for each in TYPES for part in each.parts),
         _only_new("posting", _SUBJECTS),
         _ENTRIES,
         "settlement AS (SELECT t.* FROM public.settlement t JOIN new USING (merchant_id, trx_id))",
