@@ -18,7 +18,7 @@ from manilla.ledger.transaction_lists import EARLIEST, LATEST
 from manilla.merchants.rights import Right
 from manilla.notify import notification_ids
 from manilla.notify.events import listing
-from manilla.notify.events.kinds import EventType
+from manilla.notify.events.kinds import EVENT_TYPES, EventType
 from manilla.notify.events.listing import EventFilter, EventItem, EventReader, Position
 from manilla.notify.events.waiting import EventWaiting
 
@@ -33,7 +33,7 @@ def _check_since(text: str) -> str | None:
 
 
 def _check_type(text: str) -> str | None:
-    return None if text in set(EventType) else f"Expected one of {', '.join(EventType)}."
+    return None if text in EVENT_TYPES else f"Expected one of {', '.join(EVENT_TYPES)}."
 
 
 class EventsQuery(ListQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ import msgspec
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import columns
 from manilla.kit.environment import Environment
+from manilla.transaction_types import TYPES
 
 
 class MerchantRow(msgspec.Struct, frozen=True):
@@ -265,13 +266,13 @@ async def pending_events(
     """Returns the transaction types for which an endpoint is subscribed to `pending` events."""
     records = await db.records(
         """
-        SELECT kind FROM unnest(ARRAY['payment', 'payout']) AS kind
+        SELECT kind FROM unnest($3::text[]) AS kind
          WHERE EXISTS (
                SELECT FROM webhook_endpoint
                 WHERE merchant_id = $1 AND environment = $2
                   AND disabled_at IS NULL AND deleted_at IS NULL
                   AND events && ARRAY['*', kind || '.*', kind || '.pending'])""",
-        *(merchant_id, environment),
+        *(merchant_id, environment, [each.name for each in TYPES]),
     )
     return frozenset(record["kind"] for record in records)
 

@@ -18,7 +18,7 @@ from manilla.merchants import branding
 from manilla.merchants import queries as merchants
 from manilla.merchants.directory import Caller
 from manilla.notify import outbox
-from manilla.notify.events.kinds import EventType
+from manilla.notify.events.kinds import EventType, event_type_of
 from manilla.payments.fields import (
     EVENT,
     LegacyNotice,
@@ -34,7 +34,7 @@ def payment_notice(payment: Payment, merchant_name: str) -> dict[str, str]:
     """Returns the notification about the payment's status, as fields of its outcome."""
     assert payment.status is not PaymentStatus.PENDING
     notice = describe_notice(payment, merchant_name)
-    return _notice(payment, notice, EventType(f"{EVENT}.{payment.status}"), payment.ipn_url)
+    return _notice(payment, notice, event_type_of(EVENT, payment.status), payment.ipn_url)
 
 
 def pending(caller: Caller, new: NewPayment) -> dict[str, str]:
@@ -99,7 +99,7 @@ async def refund_notice(
 
     A new refund has no event if no endpoint is subscribed to it.
     """
-    event_type = EventType(f"refund.{status}")
+    event_type = event_type_of("refund", status)
     if status == "pending" and not await outbox.has_readers(
         connection, payment.merchant_id, payment.environment, event_type
     ):

@@ -13,17 +13,17 @@ from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
 from manilla.merchants.directory import Caller
 from manilla.notify import outbox
-from manilla.notify.events.kinds import EventType
+from manilla.notify.events.kinds import event_type_of
 from manilla.payouts.fields import EVENT, describe_notice
 from manilla.payouts.payout import NewPayout, Payout, PayoutStatus
 
 
 def notice(payout: Payout) -> dict[str, str]:
     """Returns the notification about the payout's status, as fields of its outcome."""
-    event_type = EventType(f"{EVENT}.{payout.status}")
+    event_type = event_type_of(EVENT, "reversed" if payout.is_reversed else payout.status)
     return outbox.notice(
         *(payout.merchant_id, payout.ipn_url, describe_notice(payout), EVENT),
-        *(EventType.PAYOUT_REVERSED if payout.is_reversed else event_type, payout.status),
+        *(event_type, payout.status),
     )
 
 

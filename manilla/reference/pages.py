@@ -13,7 +13,7 @@ from manilla.kit.time_limits import TimeLimits
 from manilla.merchants import checkout_origins
 from manilla.notify import queries
 from manilla.notify.endpoints import endpoint
-from manilla.notify.events.kinds import EventType
+from manilla.notify.events.kinds import EVENT_TYPES
 from manilla.payments import charges
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance, operations, sections, transitions
@@ -209,7 +209,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "sandbox_banks": transitions.SANDBOX_BANKS,
         "attempt_seconds": int(TimeLimits().notification_seconds),
         "endpoints": endpoint,
-        "event_types": list(EventType),
+        "event_types": list(EVENT_TYPES),
         "ipn_retry_seconds": queries.RETRY_SECONDS,
         "charges_max": charges.TRIES_MAX,
         "checkout_seconds": int(TimeLimits().route_seconds),

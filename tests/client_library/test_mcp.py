@@ -20,7 +20,7 @@ from mcp.server import MCPServer
 from mcp_types import CallToolResult
 
 from manilla.merchants.rights import Right
-from manilla.notify.events.kinds import EventType
+from manilla.notify.events.kinds import EVENT_TYPES
 from manilla.services import Services
 from tests.api.test_keys import new_key
 from tests.client import Merchant, Site
@@ -157,7 +157,7 @@ async def test_lists_have_pages_filters_and_limits(client: AsyncClient, reader: 
 async def test_only_event_types_of_the_api_are_suggested(reader: Reader) -> None:
     [tool] = [each for each in await reader.tools() if each.name == "list_events"]
     [known, _] = tool.input_schema["properties"]["type"]["anyOf"]
-    assert known["enum"] == list(EventType)
+    assert known["enum"] == list(EVENT_TYPES)
     assert (await reader.read("list_events", type=known["enum"][0]))["data"] == []
     assert "payment.success" in await reader.error("list_events", type="payment.completed")
 

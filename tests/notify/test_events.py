@@ -15,7 +15,7 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants import api_keys
 from manilla.notify import notification_ids, outbox
 from manilla.notify.events import listing, waiting
-from manilla.notify.events.kinds import EventType
+from manilla.notify.events.kinds import event_type_of
 from manilla.notify.events.listing import EventFilter
 from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
@@ -45,7 +45,7 @@ async def _write(connection: Any, merchant_id: int, trx_id: str) -> str:
         url="",
         payload={"event": "payment"},
         event="payment",
-        type=EventType.PAYMENT_SUCCESS,
+        type=event_type_of("payment", "success"),
         status="completed",
     )
 

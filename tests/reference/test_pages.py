@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from manilla.kit.errors import Refusal
-from manilla.notify.events.kinds import EventType
+from manilla.notify.events.kinds import EVENT_TYPES
 from manilla.payments.payment import PaymentErrorCode
 from manilla.platform.settings import PlatformSettings
 from manilla.reference import code_samples, guidance
@@ -212,7 +212,7 @@ async def test_every_signed_endpoint_shows_a_program_or_the_command_of_its_examp
 
 async def test_the_page_of_webhook_endpoints_explains_every_type(site: Site) -> None:
     text = (await site.send("GET", "/docs/webhook-endpoints")).body.decode()
-    for event_type in EventType:
+    for event_type in EVENT_TYPES:
         assert re.search(rf"<td><code>{event_type}</code></td><td>\w", text), event_type
     assert "5 seconds, 5 minutes, 30 minutes, 2 hours, 5 hours" in text
 

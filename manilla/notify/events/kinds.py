@@ -1,29 +1,21 @@
 """Event types, the patterns that select them, and the body that endpoints receive."""
 
-from enum import StrEnum
+from typing import NewType
 
+from manilla.transaction_types import TYPES
 
-class EventType(StrEnum):
-    PAYMENT_PENDING = "payment.pending"
-    PAYMENT_SUCCESS = "payment.success"
-    PAYMENT_FAILED = "payment.failed"
-    PAYOUT_PENDING = "payout.pending"
-    PAYOUT_COMPLETED = "payout.completed"
-    PAYOUT_FAILED = "payout.failed"
-    PAYOUT_CANCELED = "payout.canceled"
-    PAYOUT_REVERSED = "payout.reversed"
-    REFUND_PENDING = "refund.pending"
-    REFUND_COMPLETED = "refund.completed"
-    REFUND_FAILED = "refund.failed"
-
+# The name of a type of transaction, and its new status or what has happened to it.
+EventType = NewType("EventType", str)
+EVENT_TYPES = tuple(EventType(f"{kind.name}.{event}") for kind in TYPES for event in kind.events)
 
 TEST = "endpoint.test"  # sent only to the tested endpoint, and omitted from the list of events
 EVERY = "*"
-PATTERNS = (
-    EVERY,
-    *(f"{kind}.*" for kind in ("payment", "payout", "refund")),
-    *(str(each) for each in EventType),
-)
+PATTERNS = (EVERY, *(f"{kind.name}.*" for kind in TYPES), *EVENT_TYPES)
+
+
+def event_type_of(name: str, event: str) -> EventType:
+    """Returns the type of an event. Raises an error if merchants cannot subscribe to it."""
+    return EVENT_TYPES[EVENT_TYPES.index(EventType(f"{name}.{event}"))]
 
 
 def body_for_endpoint(event_type: str, body: bytes) -> bytes:

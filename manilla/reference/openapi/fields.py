@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manilla.merchants.rights import Right
-from manilla.notify.events.kinds import PATTERNS, EventType
+from manilla.notify.events.kinds import EVENT_TYPES, PATTERNS
 from manilla.payments.payment_links.link import LinkStatus
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
@@ -18,7 +18,6 @@ BEARER = {"enum": ["customer", "merchant"]}
 AMOUNT_BELOW = 10**15
 PAYMENT_BELOW = 10**14  # exclusive maximum of a payment in a currency with two decimals
 
-EVENT_TYPES = [str(each) for each in EventType]
 LINK_STATUSES = [str(status) for status in LinkStatus]
 
 FieldDescription = Mapping[str, Any]
@@ -220,14 +219,14 @@ FIELDS: Mapping[str, FieldDescription] = {
         "List events from this time (RFC 3339) on, or after the event with this id. To continue, "
         "send the id of the last event that you have processed. No event is skipped."
     ),
-    "EventsQuery.type": _field("Only events of this type.", enum=EVENT_TYPES),
+    "EventsQuery.type": _field("Only events of this type.", enum=list(EVENT_TYPES)),
     "EventsQuery.wait": _field(
         "If there are no events, wait up to this many seconds, at most 30. Defaults to 0."
     ),
     "EventItem.id": _field(
         "The event's id: the `webhook-id` of its notification.", pattern=EVENT_ID_PATTERN
     ),
-    "EventItem.type": _field("The event's type.", enum=EVENT_TYPES),
+    "EventItem.type": _field("The event's type.", enum=list(EVENT_TYPES)),
     "EventItem.ref_trx": _field("Your reference for the transaction."),
     "EventItem.trx_id": _id("The transaction's id. For a refund, the payment's id."),
     "EventItem.created_at": _time("When the status changed."),
