@@ -39,6 +39,15 @@ class Searched(msgspec.Struct, frozen=True):
     email: str | None = None
 
 
+class TransactionId(msgspec.Struct, frozen=True):
+    """A column with ids under which a transaction has postings. `trx_id` has the transaction."""
+
+    name: str
+    table: str
+    column: str
+    has_provider: bool = False
+
+
 class TransactionType(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # also of its table, and the first word of its event types
     title: str
@@ -59,6 +68,16 @@ class TransactionType(msgspec.Struct, frozen=True, kw_only=True):
     fee: str = "0::bigint"  # the column with the fee that its postings debit
     searched: Searched = Searched()
     events: tuple[str, ...] = ()  # the statuses and changes that merchants are notified of
+
+    @property
+    def ids(self) -> tuple[TransactionId, ...]:
+        """The ids of its transactions: their own, their other ids, and those of their parts."""
+        parts = ((part.table, part.id, part.has_provider) for part in self.parts)
+        return (
+            TransactionId(self.name, self.name, "trx_id", self.has_provider),
+            *(TransactionId(other.name, self.name, other.column) for other in self.other_ids),
+            *(TransactionId(table, table, id_, has) for table, id_, has in parts if id_),
+        )
 
 
 PAYMENT = TransactionType(

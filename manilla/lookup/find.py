@@ -1,7 +1,6 @@
 """Finds a record by any ID that Manilla assigned, or by a payout's ID at its provider."""
 
 import re
-from collections.abc import Iterator
 
 import msgspec
 
@@ -19,7 +18,7 @@ from manilla.merchants.requests.stored import Request
 from manilla.notify import notification_ids
 from manilla.notify import queries as notifications
 from manilla.payouts import listing as payout_listing
-from manilla.transaction_types import TYPES, TransactionType
+from manilla.transaction_types import TYPES
 
 _REQUEST_ID = re.compile("[0-9a-f]{24}")
 
@@ -81,23 +80,15 @@ async def _transaction(db: Database, wanted: str) -> LookupResult | None:
     return None
 
 
-def _ids(kind: TransactionType) -> Iterator[str]:
-    """Yields SQL statements that find the transaction by one of its ids."""
-    trx_id = kind.parent_column or "trx_id"
-    columns = {kind.name: "trx_id", **{each.name: each.column for each in kind.other_ids}}
-    for name, column in columns.items():
-        yield f"""
-            SELECT '{name}' AS kind, environment, {trx_id} AS trx_id FROM {kind.name}
-             WHERE merchant_id = $1 AND {column} = $2"""
-    for part in kind.parts:
-        if part.id is not None:
-            yield f"""
-            SELECT '{part.table}', t.environment, t.trx_id
-              FROM {part.table} p JOIN {kind.name} t USING (merchant_id, trx_id)
-             WHERE p.merchant_id = $1 AND p.{part.id} = $2"""
-
-
-_TRANSACTION = " UNION ALL ".join(sql for kind in TYPES for sql in _ids(kind))
+# A transaction that belongs to another one is shown on its page.
+_TRANSACTION = " UNION ALL ".join(
+    f"""
+    SELECT '{each.name}' AS kind, t.environment, t.{kind.parent_column or "trx_id"} AS trx_id
+      FROM {each.table} i JOIN {kind.name} t USING (merchant_id, trx_id)
+     WHERE i.merchant_id = $1 AND i.{each.column} = $2"""
+    for kind in TYPES
+    for each in kind.ids
+)
 
 
 async def _notification(db: Database, wanted: str) -> LookupResult | None:

@@ -21,15 +21,14 @@ TOGETHER_MAX = 5_000
 
 # Selects the merchant's reference for the transaction `looked.trx_id`.
 # BETWEEN and ORDER BY force index scans, as in `ledger/reader.py`.
-_IDS = (
-    *((each.name, "trx_id") for each in TYPES),
-    *((each.name, other.column) for each in TYPES for other in each.other_ids),
-)
 _OF_ID = ", ".join(
     f"""(SELECT ref_trx FROM {table}
           WHERE merchant_id = looked.owner AND {column} BETWEEN looked.trx_id AND looked.trx_id
           ORDER BY {column} LIMIT 1)"""
-    for table, column in _IDS
+    for table, column in (
+        *((kind.name, "trx_id") for kind in TYPES),
+        *((kind.name, other.column) for kind in TYPES for other in kind.other_ids),
+    )
 )
 _REFERENCE = f"coalesce({_OF_ID}) AS ref_trx"
 _REFERENCES = f"""
@@ -65,17 +64,14 @@ _POSTINGS = f"""
 
 def _ids_of_reference(kind: TransactionType) -> str:
     """Selects the ids of the transaction with the merchant's reference, and of its parts."""
-    columns = ["trx_id", *(other.column for other in kind.other_ids)]
-    ids = [f"SELECT {each} FROM one" for each in columns]
-    ids += (
-        f"SELECT t.{part.id} FROM one JOIN {part.table} t"
-        " ON t.merchant_id = $1 AND t.trx_id = one.trx_id"
-        for part in kind.parts
-        if part.id is not None
+    ids = (
+        f"SELECT i.{each.column} FROM one JOIN {each.table} i"
+        " ON i.merchant_id = $1 AND i.trx_id = one.trx_id"
+        for each in kind.ids
     )
     return f"""
     (WITH one AS (
-        SELECT {", ".join(columns)} FROM {kind.name}
+        SELECT trx_id FROM {kind.name}
          WHERE merchant_id = $1 AND environment = $2 AND ref_trx BETWEEN $3 AND $3
          ORDER BY ref_trx LIMIT 1)
      {" UNION ALL ".join(ids)})"""

@@ -161,17 +161,13 @@ async def transaction_story(
 
 def _ids_of(kind: TransactionType) -> str:
     """Selects the ids of a transaction, of its parts, and of the transactions that belong to it."""
-    found = [(kind.name, "trx_id", "trx_id", kind.has_provider)]
-    found += [(kind.name, each.column, "trx_id", False) for each in kind.other_ids]
-    found += [(each.table, each.id, "trx_id", each.has_provider) for each in kind.parts if each.id]
-    found += [
-        (each.name, "trx_id", each.parent_column, each.has_provider) for each in children_of(kind)
-    ]
+    found = [("trx_id", each) for each in kind.ids]
+    found += [(child.parent_column, child.ids[0]) for child in children_of(kind)]
     return " UNION ALL ".join(
-        f"SELECT {column} AS id, {'provider' if has else 'NULL'} AS provider,"
-        f" {has} AS has_provider FROM {table}"
-        f" WHERE merchant_id = $1 AND {key} = $2 AND {column} IS NOT NULL"
-        for table, column, key, has in found
+        f"SELECT {each.column} AS id, {'provider' if each.has_provider else 'NULL'} AS provider,"
+        f" {each.has_provider} AS has_provider FROM {each.table}"
+        f" WHERE merchant_id = $1 AND {key} = $2 AND {each.column} IS NOT NULL"
+        for key, each in found
     )
 
 

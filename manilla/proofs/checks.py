@@ -44,11 +44,7 @@ def _exists(table: str, column: str) -> str:
 
 # The condition that a posting's record exists, for each source.
 _EXISTS: dict[str, str] = {
-    **{each.name: _exists(each.name, "trx_id") for each in TYPES},
-    **{other.name: _exists(each.name, other.column) for each in TYPES for other in each.other_ids},
-    **{
-        part.table: _exists(part.table, part.id) for each in TYPES for part in each.parts if part.id
-    },
+    **{each.name: _exists(each.table, each.column) for kind in TYPES for each in kind.ids},
     PostingSource.CASE: _exists("operator_case", "reference"),
     PostingSource.ARCHIVE: f"""{part_of("p.kind")} <> '' AND p.id <= (
                     SELECT coalesce(max(m.last_id), 0) FROM archive_month m)""",

@@ -4,7 +4,7 @@ Each text here is a part of a `WITH` clause. It defines a name that hides the ta
 name, so that the SQL of a rule stays the same for all rows and for new rows.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -43,13 +43,11 @@ def _union(statements: Iterable[str]) -> str:
     return "".join(f"\n         UNION {each}" for each in statements)
 
 
-def _parts(sql: str) -> Iterator[str]:
-    """Yields the statement for each table whose rows have ids of their own for postings."""
-    for kind in TYPES:
-        for part in kind.parts:
-            if part.id is not None:
-                yield sql.format(table=part.table, id=part.id)
-        yield from (sql.format(table=kind.name, id=each.column) for each in kind.other_ids)
+def _other_ids(sql: str) -> str:
+    """Returns the union of the statement for each id besides the transactions' own."""
+    return _union(
+        sql.format(table=each.table, id=each.column) for kind in TYPES for each in kind.ids[1:]
+    )
 
 
 def _children(sql: str) -> str:
@@ -61,11 +59,9 @@ def _children(sql: str) -> str:
 _CREATED = _union(
     f'SELECT merchant_id, trx_id FROM {each.name} WHERE trx_id COLLATE "C" >= $2' for each in TYPES
 )
-_POSTED = _union(
-    _parts(
-        "SELECT t.merchant_id, t.trx_id FROM posted p"
-        " JOIN {table} t ON t.merchant_id = p.merchant_id AND t.{id} = p.trx_id"
-    )
+_POSTED = _other_ids(
+    "SELECT t.merchant_id, t.trx_id FROM posted p"
+    " JOIN {table} t ON t.merchant_id = p.merchant_id AND t.{id} = p.trx_id"
 )
 _PARENTS = _children(
     "SELECT t.merchant_id, t.{parent} FROM changed c"
@@ -102,7 +98,7 @@ def _only_new(table: str, keys: str = "new") -> str:
 
 
 _SUBJECTS = f"""(SELECT merchant_id, trx_id FROM new
-                  {_union(_parts("SELECT merchant_id, {id} FROM {table}"))}
+                  {_other_ids("SELECT merchant_id, {id} FROM {table}")}
                  UNION SELECT merchant_id, trx_id FROM public.posting WHERE id > $3)"""
 _ENTRIES = """
     entry AS (

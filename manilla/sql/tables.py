@@ -1,7 +1,7 @@
 """The tables of the database: one row per table, from which all lists of tables are derived.
 
-A table of a new package needs a row here and a migration. Its rows are then granted, moved between
-cells, and archived with their transaction.
+A new table needs a migration and a row here. The application's role then gets its privileges, a
+move to another cell handles its rows, and the archive takes them with their transaction.
 """
 
 from enum import StrEnum, auto
