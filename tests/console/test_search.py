@@ -2,8 +2,10 @@
 
 from urllib.parse import urlencode
 
+from manilla.console import transactions
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
+from manilla.transaction_types import BY_NAME
 from tests.client import Site, new_merchant
 from tests.console.conftest import PopulatedConsole
 from tests.dashboard.merchant_dashboard import new_dashboard
@@ -58,3 +60,7 @@ async def test_only_those_who_manage_people_find_them(populated: PopulatedConsol
     support = populated.people[ConsoleRole.SUPPORT]
     assert "<h2>People</h2>" in await results(administrator, support.email)
     assert "<h2>People</h2>" not in await results(support, administrator.email)
+
+
+def test_every_type_of_transaction_has_a_list_in_the_console() -> None:
+    assert list(transactions.LISTS) == list(BY_NAME)
