@@ -149,12 +149,12 @@ async def transaction_story(
     if row is None:
         raise TransactionNotFound
     ids = await db.records(_IDS[kind.name], *key)
-    owners = {each["id"]: each["provider"] for each in ids if each["has_provider"]}
+    owners = {each["id"]: each["provider"] for each in ids}
     return TransactionStory(
         requests=await stored_requests.requests_about(db, *key, row["ref_trx"], row["created_at"]),
         webhooks=await providers.webhooks_from_owners(db, merchant_id, owners),
         steps=await timeline.steps(db, *key),
-        postings=await books.postings_of(db, merchant_id, [each["id"] for each in ids]),
+        postings=await books.postings_of(db, merchant_id, list(owners)),
         notifications=await notices.of_transaction(db, *key),
     )
 
@@ -164,9 +164,8 @@ def _ids_of(kind: TransactionType) -> str:
     found = [("trx_id", each) for each in kind.ids]
     found += [(child.parent_column, child.ids[0]) for child in children_of(kind)]
     return " UNION ALL ".join(
-        f"SELECT {each.column} AS id, {'provider' if each.has_provider else 'NULL'} AS provider,"
-        f" {each.has_provider} AS has_provider FROM {each.table}"
-        f" WHERE merchant_id = $1 AND {key} = $2 AND {each.column} IS NOT NULL"
+        f"SELECT {each.column} AS id, {'provider' if each.has_provider else 'NULL'} AS provider"
+        f" FROM {each.table} WHERE merchant_id = $1 AND {key} = $2 AND {each.column} IS NOT NULL"
         for key, each in found
     )
 
