@@ -5,7 +5,7 @@ import msgspec
 from manilla.dashboard.references import transactions_named
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
-from manilla.ledger.listing import StatementFilter
+from manilla.ledger.statement import StatementFilter
 from manilla.lookup.wallet_statement import STATEMENT_COLUMNS
 from manilla.merchants import merchants, wallets
 from manilla.merchants import queries as merchant_queries

@@ -5,13 +5,15 @@ from functools import lru_cache
 from typing import Any
 
 from manilla.kit.batch import SharedReads
-from manilla.kit.listing import Page, cursor, read_cursor
+from manilla.kit.listing import Page, page_of, read_cursor
+from manilla.kit.listing.sorting import SortOrder
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Tenant
-from manilla.ledger.transaction_lists import EARLIEST, LATEST, id_bounds
+from manilla.ledger.transaction_lists import EARLIEST, LATEST, ORDERS, id_bounds
 from manilla.ledger.transactions import TransactionNotFound
 
 Columns = tuple[Any, ...]
+_NEWEST = ORDERS[SortOrder.NEWEST]
 
 
 class TransactionReader:
@@ -51,19 +53,18 @@ class TransactionReader:
         or outside the period. Returns None if the page is therefore incomplete.
         """
         low, high = id_bounds(since, until)
-        last = read_cursor(tuple[str], after)
+        last = read_cursor(_NEWEST.kind, after)
         has_period = since is not None or until is not None
         found = await self._pages.records(
             _page_sql(table, columns, has_period=has_period),
             *(tenant.merchant_id, tenant.environment, low, last[0] if last else high, limit + 1),
             *((since or EARLIEST, until or LATEST) if has_period else ()),
         )
-        rows = [record[2:] for record in found if record[1]]
-        if len(found) <= limit:
-            return Page(rows)
-        if len(rows) <= limit:
+        wanted = [record for record in found if record[1]]
+        if len(wanted) < len(found) > limit:
             return None
-        return Page(rows[:limit], cursor((found[limit - 1]["trx_id"],)))
+        page = page_of(wanted, limit, _NEWEST.key)
+        return Page([record[2:] for record in page.rows], page.next)
 
 
 @lru_cache

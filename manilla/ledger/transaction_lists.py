@@ -33,7 +33,7 @@ def newest_by(column: str, ids: TimedIds) -> dict[SortOrder, SortKeys]:
 
 
 _BY_REFERENCE = {SortOrder.NEWEST: SortKeys(("ref_trx",), tuple[str], is_indexed=True)}
-_ORDERS = {
+ORDERS = {
     **newest_by("trx_id", TRX_IDS),
     SortOrder.OLDEST: SortKeys(("trx_id",), tuple[str], False),
     SortOrder.LARGEST: SortKeys(("amount_minor", "trx_id"), tuple[int, str]),
@@ -69,7 +69,7 @@ def query(table: str, columns: str, scope: Scope, wanted: TransactionFilter) -> 
     )
     bounds = id_bounds(wanted.since, wanted.until)
     index = KeyIndex(merchant_condition(scope), bounds, collation_of(scope))
-    return Selection(table, columns, _ORDERS, conditions, index, status="status")
+    return Selection(table, columns, ORDERS, conditions, index, status="status")
 
 
 def newest_first(
@@ -86,7 +86,7 @@ def newest_first(
 
     `columns` must include the id and the reference.
     """
-    index, orders = KeyIndex(merchant_condition(tenant), id_bounds(since, until)), _ORDERS
+    index, orders = KeyIndex(merchant_condition(tenant), id_bounds(since, until)), ORDERS
     if ref_trx is not None:
         # At most one row matches, so BETWEEN gives the same result as `=`.
         # BETWEEN makes the planner use the unique index instead of reading all merchant rows.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
@@ -9,10 +10,10 @@ import msgspec
 from manilla.kit.batch import SharedReads
 from manilla.kit.clock import iso, iso_of_sql
 from manilla.kit.database.rows import Reads
-from manilla.kit.listing import INTEGER_MAX, Page, cursor, read_cursor
-from manilla.ledger import listing
-from manilla.ledger.listing import StatementFilter, WalletStatementLine
+from manilla.kit.listing import INTEGER_MAX, Page, cursor, page_of, read_cursor
+from manilla.ledger import statement
 from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter, WalletStatementLine
 from manilla.posting_kinds import kind_of
 from manilla.transaction_types import TYPES, TransactionType
 
@@ -50,7 +51,7 @@ _NEWEST = """
             WHERE merchant_id = owner AND environment = wanted_environment::environment
               AND wallet.currency = coalesce(wanted_currency, wallet.currency)
             ORDER BY posting_id DESC LIMIT rows_max) AS page"""
-# Selects a merchant's postings between two ids. `ledger/listing.py` explains the OFFSET 0.
+# Selects a merchant's postings between two ids. `ledger/posting_rows.py` explains the OFFSET 0.
 _POSTINGS = f"""
     SELECT place, id, posted_at::text, kind, trx_id, {_REFERENCE}
       FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[])
@@ -110,11 +111,11 @@ async def page(
             return Page([])
         wanted = msgspec.structs.replace(wanted, search=named[0], named=named[1:])
     pages = [
-        await listing.statement(db, tenant, currency, wanted, after=after, limit=limit + 1)
+        await statement.lines(db, tenant, currency, wanted, after=after, limit=limit + 1)
         for currency in currencies
     ]
-    lines, following = _merged(pages, limit)
-    return Page(await _with_references(db, tenant, lines), following)
+    merged = _merged(pages, limit)
+    return Page(await _with_references(db, tenant, merged.rows), merged.next)
 
 
 async def newest(
@@ -132,13 +133,14 @@ async def newest(
     )
     if not found:
         return Page([])
-    shown, numbers = found[:limit], [record["posting_id"] for record in found[:limit]]
-    if numbers[0] - numbers[-1] > TOGETHER_MAX:
+    shown = page_of(found, limit, itemgetter("posting_id"))
+    first, last = shown.rows[-1]["posting_id"], shown.rows[0]["posting_id"]
+    if last - first > TOGETHER_MAX:
         return None
-    postings = await pages.records(_POSTINGS, tenant.merchant_id, numbers[-1], numbers[0])
-    by_number = {posting["id"]: posting for posting in postings}
-    entries = [_entry(record, by_number[record["posting_id"]]) for record in shown]
-    return Page(entries, cursor(numbers[-1]) if len(found) > limit else None)
+    records = await pages.records(_POSTINGS, tenant.merchant_id, first, last)
+    postings = {posting["id"]: posting for posting in records}
+    entries = [_entry(record, postings[record["posting_id"]]) for record in shown.rows]
+    return Page(entries, shown.next)
 
 
 def _entry(record: Any, posting: Any) -> StatementEntry:
@@ -148,20 +150,17 @@ def _entry(record: Any, posting: Any) -> StatementEntry:
     return StatementEntry(trx_id, ref_trx, kind, currency, amount_minor, balance_minor, at)
 
 
-def _merged(
-    pages: Sequence[Page[WalletStatementLine]], limit: int
-) -> tuple[list[WalletStatementLine], str | None]:
+def _merged(pages: Sequence[Page[WalletStatementLine]], limit: int) -> Page[WalletStatementLine]:
     """Merges the wallets' pages, but only as far back as every page reaches."""
     ends = [read_cursor(int, each.next) or 0 for each in pages]
     reached = max(ends, default=0)
     lines = sorted(
-        (line for each in pages for line in each.rows if line.posting_id >= reached),
-        key=lambda line: line.posting_id,
+        (line for each in pages for line in each.rows if line.id >= reached),
+        key=attrgetter("id"),
         reverse=True,
     )
-    if len(lines) > limit:
-        return lines[:limit], cursor(lines[limit - 1].posting_id)
-    return lines, cursor(reached) if reached else None
+    page = page_of(lines, limit, attrgetter("id"))
+    return Page(page.rows, page.next or (cursor(reached) if reached else None))
 
 
 async def _with_references(

@@ -13,10 +13,10 @@ from manilla.kit.fields import Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import ROWS_MAX
 from manilla.kit.money import Money
-from manilla.ledger import listing
-from manilla.ledger.listing import StatementFilter, WalletStatementLine
+from manilla.ledger import statement
 from manilla.ledger.posting import PAYOUT_FEE
 from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter, WalletStatementLine
 from manilla.posting_kinds import PostingFlag, PostingKind, kind_of, kinds_with
 from manilla.transaction_types import TYPES, TransactionType
 
@@ -100,7 +100,7 @@ async def lines(
     limit: int = PAGE_ROWS,
 ) -> Page[WalletLine]:
     """Returns one page of the wallet's statement, newest first."""
-    page = await listing.statement(db, tenant, currency, wanted, after=after, limit=limit)
+    page = await statement.lines(db, tenant, currency, wanted, after=after, limit=limit)
     return Page(await _with_sources(db, tenant, page.rows), page.next)
 
 
@@ -150,7 +150,7 @@ async def totals(
     db: Reads, tenant: Tenant, currency: str, wanted: StatementFilter
 ) -> StatementTotals | None:
     """Returns the totals of a period, or None if it has more than ROWS_MAX lines."""
-    about = await listing.entries_wanted(db, tenant, currency, wanted)
+    about = await statement.entries_wanted(db, tenant, currency, wanted)
     record = await db.record(
         f"""
         SELECT count(*) AS count, coalesce(sum(greatest(own_minor, 0)), 0)::bigint AS received,
@@ -163,7 +163,7 @@ async def totals(
                                ELSE ({_FEE}) END AS fee_minor
                           FROM (SELECT e.merchant_id, e.posting_id, e.amount_minor,
                                        {kind_of("p.kind")} AS kind
-                                  FROM {listing.ENTRIES}
+                                  FROM {statement.ENTRIES}
                                  WHERE {about.sql} LIMIT {ROWS_MAX + 1}) AS entry_of_wallet
                        ) AS with_fee) AS line""",
         *about.values,
@@ -172,7 +172,7 @@ async def totals(
     if record["count"] > ROWS_MAX:
         return None
     until = StatementFilter(until=wanted.until)
-    newest = (await listing.statement(db, tenant, currency, until, limit=1)).rows
+    newest = (await statement.lines(db, tenant, currency, until, limit=1)).rows
     received, fees, sent = (Money(currency, record[name]) for name in ("received", "fees", "sent"))
     closing = newest[0].balance if newest else Money(currency, 0)
     return StatementTotals(closing - received + fees + sent, received, fees, sent, closing)

@@ -7,8 +7,8 @@ from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.fields import as_csv
 from manilla.kit.listing import Page, in_pages
-from manilla.ledger.listing import StatementFilter
 from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter
 from manilla.lookup import wallet_statement
 from manilla.lookup.wallet_statement import STATEMENT_COLUMNS, WalletLine
 from manilla.mail.queries import Mail

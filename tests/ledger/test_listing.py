@@ -12,9 +12,10 @@ from manilla.kit.jobs import failed
 from manilla.kit.jobs.failed import FailedJobFilter
 from manilla.kit.listing import BadCursor, in_pages
 from manilla.kit.money import Money
-from manilla.ledger import listing
-from manilla.ledger.listing import PostingFilter, StatementFilter
+from manilla.ledger import listing, statement
+from manilla.ledger.listing import PostingFilter
 from manilla.ledger.scope import Everyone, Tenant
+from manilla.ledger.statement import StatementFilter
 from manilla.merchants import merchants, wallets
 
 
@@ -34,23 +35,23 @@ async def test_a_statement_lists_balances_backwards(
         trx_ids.append(await fund(db, tenant, naira))
         await fund(db, Tenant(other.id, Environment.PRODUCTION), 1)
         await fund(db, Tenant(merchant_id, Environment.SANDBOX), 1)
-    page = await listing.statement(db, tenant, "NGN", StatementFilter(), limit=2)
+    page = await statement.lines(db, tenant, "NGN", StatementFilter(), limit=2)
     late = await fund(db, tenant, 6)
-    rest = await listing.statement(db, tenant, "NGN", StatementFilter(), after=page.next)
+    rest = await statement.lines(db, tenant, "NGN", StatementFilter(), after=page.next)
     lines = page.rows + rest.rows
     assert [line.trx_id for line in lines] == trx_ids[::-1]
     assert [line.amount.minor for line in lines] == [500, 400, 300, 200, 100]
     assert [line.balance.minor for line in lines] == [1500, 1000, 600, 300, 100]
     assert {(line.kind, line.reason) for line in lines} == {("funding", "for a test")}
     assert rest.next is None
-    whole = in_pages(listing.statement, db, tenant, "NGN", StatementFilter())
+    whole = in_pages(statement.lines, db, tenant, "NGN", StatementFilter())
     assert [line.trx_id async for rows in whole for line in rows] == [late, *trx_ids[::-1]]
 
     async def found(**wanted: Any) -> list[str]:
-        of = await listing.statement(db, tenant, "NGN", StatementFilter(**wanted))
+        of = await statement.lines(db, tenant, "NGN", StatementFilter(**wanted))
         return [line.trx_id for line in of.rows]
 
-    [third] = (await listing.statement(db, tenant, "NGN", StatementFilter(search=trx_ids[2]))).rows
+    [third] = (await statement.lines(db, tenant, "NGN", StatementFilter(search=trx_ids[2]))).rows
     assert third.trx_id == trx_ids[2]
     assert await found(search="%") == await found(kind="payout") == []
     assert await found(kind="funding", search=late) == [late]
@@ -59,7 +60,7 @@ async def test_a_statement_lists_balances_backwards(
     assert await found(since=datetime.now(UTC) + timedelta(days=1)) == []
     for bad in ("x", "WyJ4Il0"):
         with pytest.raises(BadCursor):
-            await listing.statement(db, tenant, "NGN", StatementFilter(), after=bad)
+            await statement.lines(db, tenant, "NGN", StatementFilter(), after=bad)
 
 
 async def test_postings_are_listed_with_their_entries(db: Database, merchant_id: int) -> None:

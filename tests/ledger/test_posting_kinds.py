@@ -10,8 +10,8 @@ from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.ledger import posting, trx_ids
-from manilla.ledger.listing import NOTED
 from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.statement import NOTED
 from manilla.lookup.wallet_statement import FEE_SIGNS
 from manilla.posting_kinds import (
     PostingFlag,

@@ -13,8 +13,8 @@ from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.listing import Page
 from manilla.kit.money import Money
-from manilla.ledger.listing import StatementFilter
 from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter
 from manilla.lookup import statement, wallet_statement
 from manilla.lookup.wallet_statement import StatementTotals, WalletLine
 from manilla.merchants import merchants, wallets

@@ -9,9 +9,10 @@ from manilla.beneficiaries import accounts
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.kit.jobs import claims
-from manilla.ledger import invariants, listing
-from manilla.ledger.listing import PostingFilter, StatementFilter
+from manilla.ledger import invariants, listing, statement
+from manilla.ledger.listing import PostingFilter
 from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter
 from manilla.merchants import outgoing
 from manilla.notify.endpoints import changes as endpoints
 from manilla.notify.endpoints.endpoint import EndpointTerms
@@ -167,7 +168,7 @@ async def test_statements_and_lists_of_postings_do_not_show_the_digest(
 ) -> None:
     await payer.pay_out()
     tenant = Tenant(payer.merchant.new.id, payer.merchant.environment)
-    lines = await listing.statement(db, tenant, "NGN", StatementFilter())
+    lines = await statement.lines(db, tenant, "NGN", StatementFilter())
     assert [line.reason for line in lines.rows] == [None, "for a test"]
     posted = await listing.postings(db, tenant, PostingFilter())
     assert [line.reason for line in posted.rows] == [None, "for a test"]

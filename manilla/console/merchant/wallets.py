@@ -12,8 +12,8 @@ from manilla.kit.crypto import SealError
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.ledger.listing import StatementFilter
 from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter
 from manilla.lookup.wallet_statement import STATEMENT_FIELDS
 from manilla.merchants import merchants, wallets
 from manilla.merchants.queries import MerchantRow, WalletRow

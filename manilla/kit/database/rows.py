@@ -12,7 +12,7 @@ import msgspec
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 
-def columns(kind: type[msgspec.Struct], **computed: str) -> str:
+def columns(kind: type[msgspec.Struct], /, **computed: str) -> str:
     """Returns the struct's fields as an SQL column list, so that column names are declared only
     once.
 

@@ -5,7 +5,7 @@
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -97,6 +97,12 @@ def read_cursor(kind: type[Key], text: str | None) -> Key | None:
         if not _is_storable(part):
             raise BadCursor
     return key
+
+
+def page_of(found: Sequence[T], limit: int, key: Callable[[T], Any]) -> Page[T]:
+    """Returns the page of the first `limit` rows. If more rows were found, another page follows."""
+    rows = list(found[:limit])
+    return Page(rows, cursor(key(rows[-1])) if len(found) > limit else None)
 
 
 def encode(raw: bytes) -> str:

@@ -64,8 +64,8 @@ class SortKeys(msgspec.Struct, frozen=True):
         marks = ", ".join(map(values.value, key))
         return f"({columns}) {'<' if self.is_descending else '>'} ({marks})"
 
-    def cursor(self, record: Any) -> str:
-        return listing.cursor(tuple(record[column] for column in self.columns))
+    def key(self, record: Any) -> tuple[Any, ...]:
+        return tuple(record[column] for column in self.columns)
 
 
 NUMBERED: Mapping[SortOrder, SortKeys] = {
@@ -156,10 +156,11 @@ class Selection(msgspec.Struct, frozen=True):
             f"SELECT {self.columns} FROM {found} ORDER BY {order} LIMIT {limit + 1}",
             *wanted.values,
         )
-        rows = [read(record) for record in records[:limit]]
-        if len(records) > limit:
-            return Page(rows, keys.cursor(records[limit - 1]))
-        return Page(rows, await self._last_looked(db, index, keys, key) if index else None)
+        page = listing.page_of(records, limit, keys.key)
+        following = page.next
+        if following is None and index is not None:
+            following = await self._last_looked(db, index, keys, key)
+        return Page(list(map(read, page.rows)), following)
 
     async def _last_looked(
         self, db: Reads, index: KeyIndex, keys: SortKeys, key: Sequence[Any] | None
@@ -173,7 +174,7 @@ class Selection(msgspec.Struct, frozen=True):
             f"SELECT {', '.join(keys.columns)} {looked} OFFSET {listing.LOOK_MAX - 1} LIMIT 1",
             *values.values,
         )
-        return None if record is None else keys.cursor(record)
+        return None if record is None else listing.cursor(keys.key(record))
 
     def _looked(
         self, index: KeyIndex, keys: SortKeys, key: Sequence[Any] | None, values: Conditions

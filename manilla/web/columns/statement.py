@@ -8,9 +8,9 @@ from markupsafe import Markup
 from manilla.kit import deadline
 from manilla.kit.display import money
 from manilla.kit.fields import Columns
-from manilla.ledger import listing
-from manilla.ledger.listing import StatementFilter
+from manilla.ledger import statement
 from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter
 from manilla.lookup import wallet_statement
 from manilla.lookup.wallet_statement import WalletLine
 from manilla.people.roles import Realm
@@ -117,5 +117,5 @@ LIST = RecordList(
         ),
     ),
     wallet_statement.lines,
-    listing.statement_totals,
+    statement.totals,
 )

@@ -4,9 +4,9 @@ import pytest
 
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction, CaseRefused
-from manilla.ledger import listing
-from manilla.ledger.listing import StatementFilter
+from manilla.ledger import statement
 from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter
 from manilla.reconciliation import balances
 from manilla.resolutions import resolutions
 from tests.client import Site
@@ -116,7 +116,7 @@ async def test_a_merchant_sees_neither_the_rail_nor_the_note_of_a_debit_in_a_cas
     assert f"debit:{FIRST}" not in page
     tenant = Tenant(merchant.new.id, merchant.environment)
     [line] = (
-        await listing.statement(services.db, tenant, "NGN", StatementFilter(kind="case_debit"))
+        await statement.lines(services.db, tenant, "NGN", StatementFilter(kind="case_debit"))
     ).rows
     assert (line.rail, line.trx_id) == (FIRST, moved.trx_id)
     assert "as agreed" in (line.reason or "")
