@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-from tools.table_owners import find_foreign_tables, find_unlisted_expressions
+from tools.table_owners import find_foreign_tables, find_unknown_tables
 
 ROOT = Path("manilla")
 MODULES_MAX = {"manilla/payouts": 20}
@@ -157,7 +157,7 @@ CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     find_foreign_tables,
     find_participles,
     find_standby_readers,
-    find_unlisted_expressions,
+    find_unknown_tables,
 )
 
 

@@ -17,6 +17,22 @@ TABLE = {
 }
 
 
+# Modules that write to the table `job`, whose name is the value of an expression.
+TABLES = "class Rows:\n    kind: str\n    table: str\n"
+SENT = "async def mark(rows: Rows):\n    await run(f'UPDATE {rows.table} AS t SET a = 1')\n"
+WRITES_TO_JOB: list[tuple[str, dict[str, str]]] = [
+    ("def end():\n    for table in ('job', 'other'):\n        run(f'DELETE FROM {table}')\n", {}),
+    ("TABLE = 'job'\nSQL = 'INSERT ' 'INTO ' f'{TABLE} VALUES (1)'\n", {}),
+    (
+        "def end():\n    for number, table in ((1, 'other'), (2, 'job')):\n        _end(table)\n"
+        "def _end(table):\n    run(f'DELETE FROM ONLY {table}')\n",
+        {},
+    ),
+    (f"{TABLES}{SENT}OTHER = Rows('a', 'other')\nJOB = Rows('b', table='job')\n", {}),
+    (f"{TABLES}{SENT}", {"manilla/kit/tables.py": "JOB = Rows('b', 'job')\n"}),
+]
+
+
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -87,16 +103,27 @@ def test_clean_tree_has_no_violation(tree: Path) -> None:
         ),
         (
             {"manilla/payouts/store.py": """SQL = f"UPDATE {table.name} AS t SET a = 1"\n"""},
-            "manilla/payouts/store.py writes to a table that an expression names",
+            "manilla/payouts/store.py writes to the table {table.name}: name it in constants",
         ),
         (
-            {"manilla/transfers/sending.py": """SQL = "UPDATE payout SET a = 1"\n"""},
-            "manilla/transfers/sending.py writes to no table that an expression names",
+            {"manilla/kit/crypto.py": """SQL = "UPDATE payout SET a = 1"\n"""},
+            "manilla/kit/crypto.py writes to no table that an expression names",
+        ),
+        *(
+            (
+                {
+                    "manilla/sql/migrations/0001.sql": "CREATE TABLE job (a int);",
+                    "manilla/payouts/store.py": module,
+                    **others,
+                },
+                "table job: payouts writes to it; its owner is kit",
+            )
+            for module, others in WRITES_TO_JOB
         ),
         (
             {
                 "manilla/sql/migrations/0001.sql": "CREATE TABLE credential (id text)",
-                "manilla/merchants/requests/log.py": """SQL = f"UPDATE {table} SET a = 1"\n""",
+                "manilla/merchants/requests/log.py": """SQL = "UPDATE credential SET a = 1"\n""",
                 "manilla/payouts/store.py": """delete_older(db, "credential", "at", age)\n""",
             },
             "table credential: payouts writes to it; its owner is merchants",
