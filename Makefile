@@ -37,15 +37,15 @@ run: installed-run ## run Manilla on this machine (PORT=8000 DATA=.manilla)
 setup: installed-dev ## install everything that developing needs
 
 test: installed-dev ## the checks, and a test of every rule; minutes (TESTS=tests)
-	@$(RUN) tests.browser
+	@$(RUN) tests.support.browser
 	@$(RUN) tools.suite $(TESTS)
 
 test-all: installed-dev ## all tests: also random stories, crashes, upgrades, samples, start-ups
-	@$(RUN) tests.browser
+	@$(RUN) tests.support.browser
 	@$(RUN) tools.suite --all $(TESTS)
 
 test-stress: installed-dev ## the tests beside busy loops, with processes stopped at random (RUNS=1 SEED=)
-	@$(RUN) tests.browser
+	@$(RUN) tests.support.browser
 	@$(RUN) tools.stress --runs $(RUNS) $(if $(SEED),--seed $(SEED)) -- $(TESTS)
 
 changed: installed-dev ## run the tests of what changed since BASE (default: HEAD)
@@ -95,7 +95,7 @@ docs: installed-dev ## regenerate the documents' tables, the packages' picture, 
 	@$(RUN) tools.php_client
 
 pictures: installed-dev ## make the README's pictures again, from the running product
-	@$(RUN) tests.browser
+	@$(RUN) tests.support.browser
 	@$(RUN) tools.pictures
 
 bench: installed-dev $(VENV)-baseline/.installed ## measure, as ratios within one run

@@ -42,13 +42,13 @@ from manilla.people import passwords
 from manilla.services import Services
 from manilla.settings import Mode, Settings
 from manilla.wiring import open_services
-from tests import browser as browsers
-from tests import clock, cpu_time, limits, ordering, template
-from tests.clean_database import CleanDatabase
-from tests.client import Site
-from tests.instance import free_port
-from tests.provider_simulator import ProviderSimulator, running_simulator
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support import browser as browsers
+from tests.support import clock, cpu_time, limits, ordering, template
+from tests.support.clean_database import CleanDatabase
+from tests.support.client import Site
+from tests.support.instance import free_port
+from tests.support.provider_simulator import ProviderSimulator, running_simulator
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.proofs import catalog
-from tests import template
+from tests.support import template
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ from manilla_simulator.history import file
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests import browser
-from tests.instance import Instance
+from tests.support import browser
+from tests.support.instance import Instance
 from tools import contact_sheet
 from tools.contact_sheet import DESKTOP, PHONE
 

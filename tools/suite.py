@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tests import ordering
+from tests.support import ordering
 from tools import measured
 
 REPORT = Path(".reports/tests.xml")

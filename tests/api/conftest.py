@@ -2,7 +2,7 @@ import pytest
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
-from tests.client import Merchant, Site, new_merchant
+from tests.support.client import Merchant, Site, new_merchant
 
 
 @pytest.fixture

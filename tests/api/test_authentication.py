@@ -14,9 +14,9 @@ from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.platform import settings as platform
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
-from tests.freshness import outdate
-from tests.waiting import until_true
+from tests.support.client import Merchant, Reply, Site, new_merchant
+from tests.support.freshness import outdate
+from tests.support.waiting import until_true
 
 PATH = "/api/v1/site-info"
 SIGNED = ["X_Merchant_Key", "X_API_Key", "X_Timestamp", "X_Signature"]

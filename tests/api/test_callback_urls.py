@@ -11,11 +11,11 @@ from manilla.kit import outbound
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.services import Services
-from tests.client import Merchant, Site, new_merchant
 from tests.conftest import serving
 from tests.payments import steps
 from tests.payments.orders import order
-from tests.rows import first_short
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.rows import first_short
 
 PAYOUT = {
     "payout_amount": 1000,

@@ -16,10 +16,10 @@ from manilla.api.kernel import MerchantApi
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.server.request_queue import RequestQueue
 from manilla.services import Services
-from tests.client import Merchant, Site
 from tests.conftest import serving
-from tests.limits import limited
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.client import Merchant, Site
+from tests.support.limits import limited
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 PATH = "/api/v1/site-info"
 

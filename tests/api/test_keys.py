@@ -27,13 +27,13 @@ from manilla.refunds.order import OrderedRefund
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.wiring import open_services
-from tests.client import Merchant, Reply, Site, new_merchant
 from tests.conftest import serving
 from tests.dashboard.merchant_dashboard import new_dashboard
-from tests.freshness import outdate
 from tests.payments.orders import INITIATE, order
 from tests.payouts.payout_merchant import ACCOUNT, new_reference
-from tests.waiting import until
+from tests.support.client import Merchant, Reply, Site, new_merchant
+from tests.support.freshness import outdate
+from tests.support.waiting import until
 
 PATH = "/api/v1/site-info"
 UNKNOWN = {"error": "Invalid API credentials.", "error_code": "INVALID_CREDENTIALS"}

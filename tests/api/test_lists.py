@@ -19,8 +19,8 @@ from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants.rights import Right
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
 from tests.conftest import serving
+from tests.support.client import Merchant, Reply, Site, new_merchant
 
 ROWS = 250
 NUMBERS, OTHERS = "/api/v1/numbers", "/api/v1/other-numbers"

@@ -10,8 +10,8 @@ from manilla.kit.environment import Environment
 from manilla.merchants.merchants import MerchantStatus
 from manilla.platform import settings as platform
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
-from tests.freshness import outdate
+from tests.support.client import Merchant, Reply, Site, new_merchant
+from tests.support.freshness import outdate
 
 PATH = "/api/v1/site-info"
 

@@ -15,8 +15,8 @@ from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.rights import Right
 from manilla.services import Services
 from tests.api.test_keys import new_key
-from tests.client import Merchant, Reply, Site, new_merchant
-from tests.limits import limited
+from tests.support.client import Merchant, Reply, Site, new_merchant
+from tests.support.limits import limited
 
 ENDPOINTS, LINKS = "/api/v1/webhook-endpoints", "/api/v1/payment-links"
 ENDPOINT_ORDER = {"url": "https://shop.example/webhooks", "events": ["*"]}

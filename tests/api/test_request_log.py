@@ -19,9 +19,9 @@ from manilla.merchants.requests.listing import RequestFilter
 from manilla.merchants.requests.log import RequestLog, RequestLogLine
 from manilla.merchants.requests.stored import Request
 from manilla.services import Services
-from tests.client import Merchant, Site, new_merchant
 from tests.faults.proxy import Cut, proxied
 from tests.payments.orders import INITIATE, LEGACY, VERIFY, order
+from tests.support.client import Merchant, Site, new_merchant
 
 SITE_INFO = "/api/v1/site-info"
 

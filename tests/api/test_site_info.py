@@ -1,8 +1,8 @@
 from manilla.kit.database.connections import Database
 from manilla.platform import settings as platform
 from manilla.services import Services
-from tests.client import Merchant
-from tests.freshness import outdate
+from tests.support.client import Merchant
+from tests.support.freshness import outdate
 
 
 async def test_site_info_has_exactly_the_specified_fields(merchant: Merchant) -> None:

@@ -4,8 +4,8 @@ from manilla.approvals.approvals import Approvals
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
-from tests.client import Merchant, Site, new_merchant
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture

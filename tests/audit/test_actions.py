@@ -31,10 +31,10 @@ from manilla.refunds import decisions as refund_decisions
 from manilla.refunds import initiate
 from manilla.resolutions import resolutions
 from manilla.services import Services
-from tests.client import Merchant
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Merchant
+from tests.support.provider_simulator import ProviderSimulator
 
 ADA = Actor(ActorKind.PERSON, 7, "Ada", "console")
 PRODUCTION = Environment.PRODUCTION

@@ -33,9 +33,9 @@ from manilla.methods.method import Method, MethodKind
 from manilla.people.second_person import ApprovalNotAllowed
 from manilla.platform import settings
 from manilla.providers import credentials
-from tests.client import Merchant
 from tests.payments.steps import new_payment
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Merchant
+from tests.support.provider_simulator import ProviderSimulator
 
 ADA = Actor(ActorKind.PERSON, 1, "Ada", "console")
 BOLA = Actor(ActorKind.PERSON, 2, "Bola", "console")

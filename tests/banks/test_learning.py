@@ -15,7 +15,7 @@ from manilla.banks.registry import AmbiguousBankCode, BankRegistry
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.database.connections import Database
 from manilla.services import Services
-from tests.freshness import outdate
+from tests.support.freshness import outdate
 
 ACCESS, ZENITH = BY_CODE["044"], BY_CODE["057"]
 PROVIDER_C = [(bank.code, bank.name) for bank in simulated.PROVIDER_C.values()]

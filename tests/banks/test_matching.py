@@ -10,7 +10,7 @@ from manilla_simulator import banks as simulated
 
 from manilla.banks.matching import Doubt, Match, MatchedBy, match
 from manilla.banks.nigeria import BANKS, BY_CODE
-from tests.strategies import texts
+from tests.support.strategies import texts
 
 SIMULATED = {
     "providera": simulated.PROVIDER_A,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from manilla.banks import names
 from manilla.banks.nigeria import BANKS, BY_ANY_CODE, BY_CODE, SANDBOX_BANKS
-from tests.strategies import texts
+from tests.support.strategies import texts
 
 KINDS = {
     *("commercial", "merchant", "non-interest", "microfinance"),

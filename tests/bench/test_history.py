@@ -12,7 +12,7 @@ from manilla.kit.embedded.postgres import SUPERUSER, Cluster
 from manilla.ledger import trx_ids
 from manilla.settings import Settings
 from manilla.sql import migrate
-from tests.databases import database
+from tests.support.databases import database
 
 pytestmark = pytest.mark.long
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bench import paced
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 SERVED = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 REFUSED = b"HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"

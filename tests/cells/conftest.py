@@ -4,7 +4,7 @@ from manilla.cli.cells import cell
 from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
-from tests.databases import database
+from tests.support.databases import database
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
-from tests.client import Site
-from tests.databases import database, running
+from tests.support.client import Site
+from tests.support.databases import database, running
 
 LAGOS, ABUJA = (1, 1_048_575), (1_048_576, 2_097_151)
 

@@ -14,8 +14,8 @@ from aiohttp import web
 from yarl import URL
 
 from manilla.cells.maps import Proxy
-from tests.instance import free_port
-from tests.waiting import until
+from tests.support.instance import free_port
+from tests.support.waiting import until
 
 FILES = Path("deploy/cells")
 CELLS = ("lagos", "abuja")

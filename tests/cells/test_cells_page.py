@@ -19,10 +19,10 @@ from manilla.settings import Settings
 from tests.cells.pair import CellPair, running_pair
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.console.conftest import SCRIPT
-from tests.databases import running
-from tests.instance import free_port
-from tests.limits import limited
-from tests.rows import first_short
+from tests.support.databases import running
+from tests.support.instance import free_port
+from tests.support.limits import limited
+from tests.support.rows import first_short
 from tests.web.layout import check_nothing_is_cut_off
 from tests.web.signed_in_user import SignedInUser, administrator
 

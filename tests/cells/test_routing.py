@@ -19,7 +19,7 @@ from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import NewMerchant
 from manilla.settings import Settings
 from tests.cells.pair import ABUJA, LAGOS, CellPair, RunningCell, running_pair
-from tests.databases import running
+from tests.support.databases import running
 
 pytestmark = pytest.mark.long  # the tests run the commands of two cells
 

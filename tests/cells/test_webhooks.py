@@ -11,11 +11,11 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.ledger import trx_ids
 from manilla.providers import credentials
 from manilla.settings import Settings
-from tests import kinds
 from tests.cells.pair import ABUJA, CellPair, RunningCell, running_pair
-from tests.client import Reply
 from tests.faults import transfer_webhooks
-from tests.instance import free_port
+from tests.support import kinds
+from tests.support.client import Reply
+from tests.support.instance import free_port
 
 KIND = kinds.BY_RAIL["a"]
 MOVED = 7  # a merchant of lagos, which some tests move to abuja

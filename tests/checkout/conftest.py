@@ -20,8 +20,8 @@ from manilla.providers import credentials
 from manilla.providers.kinds import KINDS
 from manilla.services import Services
 from tests.checkout.shop import Shop
-from tests.client import Site
 from tests.payments.steps import setting
+from tests.support.client import Site
 
 CREDENTIALS = {
     "providera": {**msgspec.to_builtins(CredentialsA()), "sandbox": "true"},

@@ -13,7 +13,7 @@ from manilla.merchants import checkout_origins
 from manilla.reference import code_samples
 from tests.checkout.page_checks import opened
 from tests.checkout.shop import Checkout, Shop
-from tests.client import Merchant
+from tests.support.client import Merchant
 
 OPEN = """url => {
     window.calls = [];

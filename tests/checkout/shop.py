@@ -22,10 +22,10 @@ from manilla.payments.payment import Charge, Payment, PaymentErrorCode
 from manilla.payments.states import PaymentEvent
 from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.services import Services
-from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import INITIATE, LEGACY, order
 from tests.payments.shop import HOLD
-from tests.waiting import until
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.waiting import until
 
 HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 

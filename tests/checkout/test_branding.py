@@ -14,7 +14,7 @@ from manilla.payments.checkout import SandboxOutcome
 from tests.checkout.page_checks import accessibility_violations, opened, overflow
 from tests.checkout.shop import Checkout, Shop
 from tests.merchants.test_logo import picture
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 COLORS = ["ffffff", "000000", "808080", "777777", "ff0000", "ffd400", "00ff66", "0b3d2e", "7f00ff"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.client import Site
+from tests.support.client import Site
 
 CARD_DATA = re.compile(
     r"card_?(number|no|holder|name)|\bpan\b|cvv|cvc|security_?code|expiry_?(date|month|year)|cc-",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from manilla.checkout import display
 from manilla.kit.money import DECIMALS, MINOR_MAX, Money
-from tests.strategies import texts
+from tests.support.strategies import texts
 
 NBSP = "\N{NO-BREAK SPACE}"
 

@@ -23,7 +23,7 @@ from tests.checkout.dialog import (
 from tests.checkout.embedding_shop import OPEN, EmbeddingShop, serving_shop
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.checkout.shop import Shop
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from manilla.merchants import checkout_origins
 from manilla.payments.checkout import SandboxOutcome
 from manilla.web.embed import checkout_script
 from tests.checkout.shop import Checkout, Shop
-from tests.client import Merchant, Reply
+from tests.support.client import Merchant, Reply
 
 ORIGINS = ["https://shop.example", "https://shop.example:8443"]
 

@@ -7,8 +7,8 @@ import pytest
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment import PaymentStatus
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
-from tests.client import Reply
-from tests.rows import first_short
+from tests.support.client import Reply
+from tests.support.rows import first_short
 
 PAGES = ["", "/methods", "/pay", "/return", "/status"]
 ACTIONS = ["/choose", "/sent", "/cancel", "/outcome"]

@@ -14,7 +14,7 @@ from manilla.payments.checkout import SandboxOutcome
 from manilla.resolutions import resolutions
 from tests.checkout.page_checks import accessibility_violations, opened, overflow
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
-from tests.rows import first_short
+from tests.support.rows import first_short
 from tests.web import markup
 
 WEIGHT_MAX = 90_000  # bytes, including the font

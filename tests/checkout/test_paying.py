@@ -17,8 +17,8 @@ from manilla.payments.payment import PaymentErrorCode, PaymentStatus
 from manilla.resolutions import resolutions
 from tests.checkout.page_checks import accessibility_violations, is_visibly_focused, opened
 from tests.checkout.shop import ACCOUNT, HOSTED, Checkout, Shop
-from tests.rows import first_short
-from tests.waiting import until_true
+from tests.support.rows import first_short
+from tests.support.waiting import until_true
 
 # The tests in this module choose a gateway by name. test_ways.py tests ways to pay.
 pytestmark = pytest.mark.usefixtures("every_gateway")

@@ -20,8 +20,8 @@ from manilla.payments.payment_links import paying, store
 from manilla.payments.payment_links.link import LinkTerms, PaymentLink
 from tests.checkout.page_checks import accessibility_violations, opened, overflow
 from tests.checkout.shop import Checkout, Shop
-from tests.client import Reply
-from tests.rows import first_short
+from tests.support.client import Reply
+from tests.support.rows import first_short
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 HTML = {"Accept": "text/html"}

@@ -6,7 +6,7 @@ from playwright.async_api import Browser, Page, expect
 from manilla.payments.payment import PaymentStatus
 from tests.checkout.page_checks import opened
 from tests.checkout.shop import Shop
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 PAGE = "Card Verve, Mastercard or Visa"
 TRANSFER = "Bank transfer To an account for this payment only"

@@ -8,7 +8,7 @@ from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantUpdate, OverpaidRule, UnderpaidRule
 from tests.checkout.page_checks import accessibility_violations, opened
 from tests.checkout.shop import ACCOUNT, Checkout, Shop
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 RULES = MerchantUpdate(overpaid=OverpaidRule.SETTLE, underpaid=UnderpaidRule.ASK)
 HOLD = MerchantUpdate(overpaid=OverpaidRule.HOLD, underpaid=UnderpaidRule.HOLD)

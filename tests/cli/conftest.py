@@ -2,8 +2,8 @@ import pytest
 
 from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
-from tests.databases import database
-from tests.instance import InstanceFolder, idle_instance
+from tests.support.databases import database
+from tests.support.instance import InstanceFolder, idle_instance
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.notify.receiver import Received
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 
 class Shop:

@@ -20,7 +20,7 @@ from manilla.platform import settings as platform
 from manilla.providers import credentials
 from manilla.settings import Settings
 from tests.audit.tampering import tampered
-from tests.command import manilla
+from tests.support.command import manilla
 
 BOLA = Actor(ActorKind.PERSON, 2, "Bola", "console")
 USER = pwd.getpwuid(os.getuid()).pw_name

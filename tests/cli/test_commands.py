@@ -12,9 +12,9 @@ from manilla.cli import output
 from manilla.cli.instance import lock_folder
 from manilla.kit.money import Money
 from manilla.platform.settings import PlatformSettings
-from tests.command import manilla
-from tests.instance import InstanceFolder
-from tests.rows import first_short
+from tests.support.command import manilla
+from tests.support.instance import InstanceFolder
+from tests.support.rows import first_short
 
 
 @pytest.fixture(scope="module")

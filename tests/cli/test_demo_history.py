@@ -23,8 +23,8 @@ from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
 from manilla.payments import figures as payments
 from manilla.payouts import figures as payouts
-from tests.instance import Instance
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.instance import Instance
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.cli.receiver import Shop, opened
 from tests.cli.triggering import trigger
-from tests.command import manilla
-from tests.instance import MANILLA, Instance
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.command import manilla
+from tests.support.instance import MANILLA, Instance
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long
 

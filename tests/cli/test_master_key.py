@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import manilla
-from tests.instance import Instance
+from tests.support.command import manilla
+from tests.support.instance import Instance
 
 pytestmark = pytest.mark.long
 

@@ -19,12 +19,12 @@ from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.merchants.merchants import NewMerchant
-from tests.client import Merchant
-from tests.command import manilla
-from tests.instance import Instance
 from tests.payments.orders import INITIATE as INITIATE_PAYMENT
 from tests.payments.orders import order as payment_order
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.client import Merchant
+from tests.support.command import manilla
+from tests.support.instance import Instance
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long
 

@@ -12,10 +12,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from manilla.kit.clock import LAGOS
-from tests.command import manilla
-from tests.instance import Instance, InstanceFolder, free_port
-from tests.rows import first_short
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.command import manilla
+from tests.support.instance import Instance, InstanceFolder, free_port
+from tests.support.rows import first_short
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 
 @pytest.fixture(scope="module")

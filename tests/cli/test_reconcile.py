@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from manilla.kit.clock import LAGOS
-from tests.command import manilla
-from tests.instance import Instance
+from tests.support.command import manilla
+from tests.support.instance import Instance
 
 pytestmark = pytest.mark.long
 

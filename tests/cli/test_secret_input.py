@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.instance import InstanceFolder
+from tests.support.instance import InstanceFolder
 
 SECRET = "sk_never_on_a_command_line"
 

@@ -18,11 +18,11 @@ import pytest
 from manilla.cli.running import up
 from manilla.kit import crypto
 from tests.client_library.tool import TOOL as CLIENT
-from tests.command import manilla
-from tests.instance import MANILLA, Instance, InstanceFolder, free_port, prepare_folder
-from tests.rows import first_short
-from tests.signing import sign
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.command import manilla
+from tests.support.instance import MANILLA, Instance, InstanceFolder, free_port, prepare_folder
+from tests.support.rows import first_short
+from tests.support.signing import sign
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 PATH = "/api/v1/site-info"
 

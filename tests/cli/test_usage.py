@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.command import manilla
+from tests.support.command import manilla
 
 ENVIRONMENTS = "'sandbox', 'production'"
 FUND = "wallet fund 1 NGN {} --reason x --environment sandbox"

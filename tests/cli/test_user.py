@@ -14,9 +14,9 @@ from manilla.people.roles import Realm
 from manilla.people.sign_in import NeedsCode
 from manilla.settings import BadConfiguration, Mode, Settings
 from tests.cli.in_process import BASE_URL, InProcessCommand, environment_of
-from tests.command import manilla
 from tests.mail.outbox_reader import mails_to
 from tests.people.accounts import BROWSER, PASSWORD, Accounts, new_address, new_email
+from tests.support.command import manilla
 
 
 @pytest.fixture

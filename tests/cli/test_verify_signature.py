@@ -16,10 +16,10 @@ from manilla_client.signature_check import SigningSecret
 
 from tests.cli.receiver import Shop, opened
 from tests.cli.triggering import trigger
-from tests.command import manilla
-from tests.instance import MANILLA, Instance, InstanceFolder
-from tests.rows import first_short
-from tests.signing import sign
+from tests.support.command import manilla
+from tests.support.instance import MANILLA, Instance, InstanceFolder
+from tests.support.rows import first_short
+from tests.support.signing import sign
 
 
 @pytest.fixture(scope="module")

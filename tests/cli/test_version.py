@@ -11,8 +11,8 @@ import manilla_simulator
 import pytest
 
 import manilla
-from tests.client import Site
-from tests.command import manilla as command
+from tests.support.client import Site
+from tests.support.command import manilla as command
 
 
 async def test_the_version_is_the_same_everywhere(project: Path, site: Site) -> None:

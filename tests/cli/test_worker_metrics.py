@@ -7,9 +7,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tests.command import manilla
-from tests.instance import MANILLA, InstanceFolder, free_port
-from tests.waiting import until_true
+from tests.support.command import manilla
+from tests.support.instance import MANILLA, InstanceFolder, free_port
+from tests.support.waiting import until_true
 
 
 async def test_a_worker_serves_the_metrics_that_it_measures(

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.client_library.tool import tool, variables
-from tests.instance import Instance
+from tests.support.instance import Instance
 
 
 def trigger(instance: Instance, merchant: Any, event: str, url: str) -> Any:

@@ -5,8 +5,8 @@ from manilla_client import AsyncClient, Credentials
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
-from tests.client import Merchant, Site, new_merchant
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture

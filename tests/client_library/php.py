@@ -14,8 +14,8 @@ from types import MappingProxyType
 
 import pytest
 
-from tests.instance import free_port
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.instance import free_port
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 CLIENT = Path(__file__).parents[2] / "clients" / "php"
 # PHP prints every warning, so that a test can reject it.

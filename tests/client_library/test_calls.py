@@ -24,10 +24,10 @@ from manilla_client import (
 )
 from manilla_client.credentials import sign
 
-from tests.client import Merchant, Site
 from tests.client_library.conftest import credentials_of
 from tests.payments.orders import new_reference
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Merchant, Site
+from tests.support.provider_simulator import ProviderSimulator
 
 RAIL = "providera_ngn_transfer"
 

@@ -13,10 +13,10 @@ from manilla_client import Client, Credentials, verify_ipn
 
 from tests.client_library.shop_receiver import Proxy, Shop, opened, proxied, until
 from tests.client_library.tool import TOOL, environment, process, variables
-from tests.instance import Instance, free_port
 from tests.notify.receiver import Received
 from tests.payments.orders import new_reference
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.instance import Instance, free_port
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long  # starts a whole installation
 

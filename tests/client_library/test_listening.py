@@ -7,11 +7,11 @@ from pathlib import Path
 from manilla_client import verify_ipn
 
 from manilla.services import Services
-from tests.client import Merchant
 from tests.client_library.tool import TOOL, environment, variables
 from tests.notify.receiver import answer, receiving
 from tests.payments import steps
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.client import Merchant
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 
 async def test_an_event_is_forwarded_until_it_is_accepted_and_then_remembered(

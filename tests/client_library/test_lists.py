@@ -8,11 +8,11 @@ import manilla_client as library
 import pytest
 from manilla_client import AsyncClient, Client, CompletedPayment, UnfinishedPayment, lists
 
-from tests.client import Merchant, Site
 from tests.client_library.conftest import credentials_of
 from tests.client_library.test_calls import due_now, payment, payout
 from tests.payments.orders import new_reference
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Merchant, Site
+from tests.support.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture

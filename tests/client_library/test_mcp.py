@@ -23,11 +23,11 @@ from manilla.merchants.rights import Right
 from manilla.notify.events.kinds import EVENT_TYPES
 from manilla.services import Services
 from tests.api.test_keys import new_key
-from tests.client import Merchant, Site
 from tests.client_library.conftest import credentials_of
 from tests.client_library.test_calls import due_now, payment, payout
 from tests.client_library.tool import environment, tool, variables
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Merchant, Site
+from tests.support.provider_simulator import ProviderSimulator
 
 LISTS = ("list_payments", "list_payouts", "list_refunds", "list_statement_lines", "list_events")
 TOOLS = {*LISTS, "balances", "transaction", "documentation"}

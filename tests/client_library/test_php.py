@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.certificates import Certificate
 from tests.client_library.php import CLIENT, output, readme_programs, skip_without_php
 from tests.client_library.test_retries import SITE, good
 from tests.notify.receiver import Receiver, answer, hang, raw, receiving
+from tests.support.certificates import Certificate
 
 FILES = sorted(CLIENT.rglob("*.php"))
 pytestmark = pytest.mark.long

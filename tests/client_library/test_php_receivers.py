@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from manilla.notify import signing
-from tests.client import Merchant, Site
 from tests.client_library.php import (
     CLIENT,
     LARAVEL,
@@ -21,6 +20,7 @@ from tests.client_library.php import (
     serving,
     skip_without_php,
 )
+from tests.support.client import Merchant, Site
 
 pytestmark = pytest.mark.long
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.client_library.tool import TOOL, environment, tool, variables
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 SANDBOX = ("http://127.0.0.1:1", "test_merchant", "test_api", "test_secret")
 PRODUCTION = ("http://127.0.0.1:1", "merchant", "api", "secret")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from manilla_client.command.output import printable
 
-from tests.client import Merchant, Site
 from tests.client_library.tool import TOOL, environment, tool, variables
 from tests.notify.receiver import Behave, answer, receiving
 from tests.payments.orders import new_reference
+from tests.support.client import Merchant, Site
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from manilla_client import AsyncClient, Credentials, Retries, SiteInfo
 
 from manilla.kit.database.connections import Database
 from manilla.kit.ratelimit import WINDOW_SECONDS
-from tests.client import Merchant, Site
 from tests.client_library.conftest import credentials_of
 from tests.client_library.test_calls import payment
 from tests.notify.receiver import Behave, Receiver, answer, hang, raw, receiving
-from tests.signing import sign
+from tests.support.client import Merchant, Site
+from tests.support.signing import sign
 
 SECRET = "test_secret"
 SITE = {

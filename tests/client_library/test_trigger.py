@@ -9,10 +9,10 @@ import pytest
 
 from manilla.kit.environment import Environment
 from manilla.notify import queries
-from tests.client import Merchant
 from tests.client_library.tool import tool, variables
-from tests.provider_simulator import ProviderSimulator
-from tests.rows import first_short
+from tests.support.client import Merchant
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import first_short
 
 EVENTS = {
     "payment.success": ("success", "payment", "completed"),

@@ -16,7 +16,7 @@ from unittest import mock
 
 from manilla_client.command import main
 
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 # Tests start this command in a process to send signals or to attach a terminal.
 TOOL = [sys.executable, "-m", "manilla_client"]

@@ -21,9 +21,9 @@ from manilla.kit.crypto import Keyring
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.services import Services
-from tests.client import Site, new_merchant
 from tests.compliance.files import JPEG, PDF, PNG, SVG
-from tests.strategies import texts
+from tests.support.client import Site, new_merchant
+from tests.support.strategies import texts
 
 
 @pytest.mark.parametrize(

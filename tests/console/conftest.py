@@ -14,10 +14,10 @@ from manilla.pages import app as pages
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from manilla.web.routes import Route
-from tests.client import Merchant, Site
 from tests.conftest import serving
 from tests.console.sample_data import create_sample_data
 from tests.dashboard.conftest import SCRIPT
+from tests.support.client import Merchant, Site
 from tests.web.signed_in_user import SignedInUser, administrator
 
 __all__ = ["SCRIPT"]

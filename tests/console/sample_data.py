@@ -25,9 +25,9 @@ from manilla.providers.port import EVERY_MOVEMENT, StatementLine
 from manilla.reconciliation import figures, lines, signing
 from manilla.refunds import initiate, store
 from manilla.services import Services
-from tests.approving import approvals_of
-from tests.client import Merchant
 from tests.dashboard import sample_data
+from tests.support.approving import approvals_of
+from tests.support.client import Merchant
 
 STATEMENT_DAY = date(2026, 1, 31)
 SOMEBODY = Actor(ActorKind.COMMAND, None, "somebody at the keyboard")

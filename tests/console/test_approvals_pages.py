@@ -11,10 +11,10 @@ from manilla.merchants import queries
 from manilla.people.roles import ConsoleRole
 from manilla.providers import credentials
 from manilla.services import Services
-from tests.approving import approvals_of
-from tests.client import Merchant
 from tests.console.conftest import PopulatedConsole
 from tests.console.sample_data import SOMEBODY, request_adjustment
+from tests.support.approving import approvals_of
+from tests.support.client import Merchant
 from tests.web.signed_in_user import SignedInUser
 
 

@@ -11,9 +11,9 @@ from manilla.merchants.wallets import WalletStatus
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.audit.tampering import tampered
-from tests.client import Site, new_merchant
 from tests.console.conftest import PopulatedConsole
 from tests.dashboard.merchant_dashboard import unchunked
+from tests.support.client import Site, new_merchant
 from tests.web.signed_in_user import SignedInUser
 
 SANDBOX = Environment.SANDBOX

@@ -12,7 +12,7 @@ from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.console.conftest import SCRIPT, PopulatedConsole
-from tests.freshness import outdate
+from tests.support.freshness import outdate
 from tests.web.signed_in_user import SignedInUser
 
 PROVIDER = "kora"

@@ -13,11 +13,11 @@ from manilla.merchants.merchants import MerchantLevel, MerchantStatus, MerchantU
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Site
 from tests.compliance.files import PDF
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.test_verification import complete
 from tests.mail.outbox_reader import letters_to
+from tests.support.client import Site
 from tests.web.signed_in_user import SignedInUser
 
 APPROVE = {"status": "approved", "was": "pending"}

@@ -7,8 +7,8 @@ import pytest
 from manilla.people.roles import ConsoleRole, Permission, permissions_of
 from manilla.services import Services
 from manilla.web.routes import SIGNED_IN, Route
-from tests.client import Reply, Site
 from tests.console.conftest import SCRIPT, PopulatedConsole
+from tests.support.client import Reply, Site
 from tests.web import markup
 from tests.web.route_urls import address, shown
 from tests.web.signed_in_user import member

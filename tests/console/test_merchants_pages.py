@@ -17,10 +17,10 @@ from manilla.merchants import merchants, queries
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.people.roles import ConsoleRole, Role
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
 from tests.console.conftest import PopulatedConsole
 from tests.dashboard.merchant_dashboard import unchunked
-from tests.rows import first_short
+from tests.support.client import Merchant, Reply, Site, new_merchant
+from tests.support.rows import first_short
 from tests.web import markup
 from tests.web.signed_in_user import PASSWORD, SignedInUser, member
 

@@ -8,7 +8,7 @@ from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from manilla.web import display
 from tests.console.conftest import PopulatedConsole
-from tests.limits import limited
+from tests.support.limits import limited
 
 
 async def test_waiting_items_are_counted_and_link_to_their_queue(

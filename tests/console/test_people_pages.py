@@ -7,8 +7,8 @@ from manilla.audit.audit import AuditFilter
 from manilla.people import persons
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
-from tests.client import Site
 from tests.console.conftest import PopulatedConsole
+from tests.support.client import Site
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 

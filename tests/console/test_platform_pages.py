@@ -26,7 +26,7 @@ from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, opened
 from tests.console.conftest import PopulatedConsole
 from tests.dashboard.merchant_dashboard import unchunked
-from tests.provider_simulator import running_simulator
+from tests.support.provider_simulator import running_simulator
 from tests.web.signed_in_user import SignedInUser
 
 SECRET = "planted-secret-4711"

@@ -29,9 +29,7 @@ from manilla.refunds import decisions, initiate
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.cases.same_number import add_case, two_cases
-from tests.changed_rows import changed
 from tests.checkout.page_checks import accessibility_violations, opened
-from tests.client import Reply, Site, new_merchant
 from tests.console.sample_data import create_failed_job
 from tests.dashboard.merchant_dashboard import unchunked
 from tests.notify.deliveries import Deliveries
@@ -39,7 +37,9 @@ from tests.notify.receiver import answer, receiving
 from tests.payments.shop import HOLD, Shop
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, new_reference
 from tests.payouts.test_reject_lost import pass_time, stuck
-from tests.provider_simulator import ProviderSimulator
+from tests.support.changed_rows import changed
+from tests.support.client import Reply, Site, new_merchant
+from tests.support.provider_simulator import ProviderSimulator
 from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator
 
 

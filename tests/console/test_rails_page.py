@@ -16,7 +16,7 @@ from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, overflow
 from tests.console.conftest import SCRIPT, PopulatedConsole
 from tests.payouts.payout_merchant import see_changes
-from tests.provider_simulator import forget_outcomes
+from tests.support.provider_simulator import forget_outcomes
 from tests.web.signed_in_user import SignedInUser
 
 GTBANK, ACCESS = "058", "044"

@@ -16,11 +16,11 @@ from manilla.kit.money import Money
 from manilla.people.roles import ConsoleRole
 from manilla.providers import accounts, balances
 from manilla.services import Services
-from tests import pdf_text
 from tests.console.conftest import SCRIPT, PopulatedConsole
 from tests.dashboard.merchant_dashboard import unchunked
 from tests.reconciliation.ledger_samples import Account, day, noon
-from tests.rows import first_short
+from tests.support import pdf_text
+from tests.support.rows import first_short
 from tests.web.signed_in_user import SignedInUser
 
 IMPORT = "/reconciliation/import"

@@ -6,10 +6,10 @@ from manilla.console import transactions
 from manilla.people.roles import ConsoleRole
 from manilla.services import Services
 from manilla.transaction_types import BY_NAME
-from tests.client import Site, new_merchant
 from tests.console.conftest import PopulatedConsole
 from tests.dashboard.merchant_dashboard import new_dashboard
 from tests.payments.orders import new_reference
+from tests.support.client import Site, new_merchant
 from tests.web.signed_in_user import SignedInUser
 
 

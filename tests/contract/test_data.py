@@ -13,7 +13,7 @@ import pytest
 from manilla_client import Client
 
 from tests.contract.runners import CONTRACT
-from tests.signing import sign
+from tests.support.signing import sign
 from tools.typescript import describe_api
 
 # These methods make no call.

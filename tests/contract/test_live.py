@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.runners import PREPARED, check, readme_program, run
-from tests.instance import Instance
+from tests.support.instance import Instance
 
 pytestmark = pytest.mark.long
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from manilla.bulk import file
-from tests.client import Reply
 from tests.dashboard.merchant_dashboard import MerchantDashboard, redirect_target
+from tests.support.client import Reply
 
 BULK = "/sandbox/payouts/bulk"
 GTBANK = "058"

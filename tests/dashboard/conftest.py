@@ -11,8 +11,8 @@ from manilla.people import invitations
 from manilla.people.roles import Role
 from manilla.services import Services
 from manilla.web.routes import Route
-from tests.client import Merchant, Site
 from tests.dashboard.sample_data import create_sample_data
+from tests.support.client import Merchant, Site
 from tests.web.signed_in_user import SignedInUser, member
 
 # This script would run on any page that does not escape it in text, attributes or scripts.

@@ -15,8 +15,8 @@ from manilla.kit.jobs import claims
 from manilla.kit.jobs.runner import Runner
 from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments.orders import INITIATE, order
+from tests.support.client import Merchant, Reply, Site, new_merchant
 from tests.web.signed_in_user import SignedInUser, member
 
 KINDS = ("payout.bulk", "payout.sandbox", "refund", "settle")

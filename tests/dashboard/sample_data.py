@@ -30,12 +30,12 @@ from manilla.refunds import initiate as refunds
 from manilla.services import Services
 from manilla.settlements import store as settlements
 from manilla.settlements.store import SettlementOrder, SettlementState
-from tests.approving import approvals_of
-from tests.client import Merchant
 from tests.compliance.files import PNG
 from tests.payments.orders import INITIATE, order
 from tests.payouts.payout_merchant import ACCOUNT, MANUAL, new_reference
 from tests.payouts.payout_merchant import INITIATE as PAY_OUT
+from tests.support.approving import approvals_of
+from tests.support.client import Merchant
 
 
 async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:

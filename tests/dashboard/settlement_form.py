@@ -2,7 +2,7 @@
 
 import re
 
-from tests.client import Reply
+from tests.support.client import Reply
 from tests.web.signed_in_user import SignedInUser
 
 SETTLEMENTS = "/sandbox/settlements"

@@ -9,10 +9,10 @@ from manilla.merchants import api_keys
 from manilla.merchants.credentials import NewCredentials
 from manilla.people.roles import ConsoleRole, Role
 from manilla.services import Services
-from tests.client import Merchant, Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.sample_data import create_key
 from tests.mail.outbox_reader import letters_to
+from tests.support.client import Merchant, Site
 from tests.web.signed_in_user import PASSWORD, administrator, member
 
 CREDENTIALS = "/sandbox/credentials"

@@ -9,9 +9,9 @@ from playwright.async_api import Browser, Page, expect
 
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
-from tests.provider_simulator import running_simulator
+from tests.support.client import Site
+from tests.support.provider_simulator import running_simulator
 
 GTBANK, GTBANK_TEXT = "058", "Guaranty Trust Bank (058)"
 

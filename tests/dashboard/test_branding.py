@@ -5,9 +5,9 @@ import pytest
 from manilla.checkout import accent
 from manilla.merchants import branding
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.merchants.test_logo import picture
+from tests.support.client import Site
 
 GIVEN = {
     "accent": "#0B5D4E",

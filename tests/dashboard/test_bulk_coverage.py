@@ -10,7 +10,6 @@ from playwright.async_api import Browser
 
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Site
 from tests.dashboard.bulk_upload import BULK, GTBANK, HEADER, draft, upload
 from tests.dashboard.merchant_dashboard import (
     MerchantDashboard,
@@ -19,7 +18,8 @@ from tests.dashboard.merchant_dashboard import (
     unchunked,
 )
 from tests.payouts.payout_merchant import new_account, new_reference
-from tests.provider_simulator import running_simulator
+from tests.support.client import Site
+from tests.support.provider_simulator import running_simulator
 from tests.web.signed_in_user import PASSWORD
 
 WALLET = 1_000_000_00  # the balance of a new sandbox merchant

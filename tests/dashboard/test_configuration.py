@@ -14,13 +14,13 @@ from manilla.merchants.merchants import MerchantUpdate
 from manilla.people import invitations, throttle
 from manilla.people.roles import Role
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.mail.outbox_reader import letters_to
 from tests.notify.deliveries import Deliveries, delivery_worker
 from tests.notify.receiver import answer, receiving
 from tests.payments.orders import INITIATE, order
-from tests.provider_simulator import running_simulator
+from tests.support.client import Site
+from tests.support.provider_simulator import running_simulator
 from tests.web.http_browser import HttpBrowser
 from tests.web.signed_in_user import member
 

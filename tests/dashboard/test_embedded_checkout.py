@@ -10,8 +10,8 @@ from manilla.merchants import checkout_origins
 from manilla.people.roles import Role
 from manilla.services import Services
 from manilla.web.embed import checkout_script
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.support.client import Site
 from tests.web.signed_in_user import member
 
 SANDBOX, PRODUCTION = "/sandbox/embedded-checkout", "/production/embedded-checkout"

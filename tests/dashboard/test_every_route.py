@@ -8,8 +8,8 @@ import pytest
 from manilla.people.roles import ConsoleRole, Role, permissions_of
 from manilla.services import Services
 from manilla.web.routes import SIGNED_IN, Route
-from tests.client import Reply, Site
 from tests.dashboard.conftest import SCRIPT, PopulatedMerchant
+from tests.support.client import Reply, Site
 from tests.web import markup
 from tests.web.route_urls import address, parameters, shown
 from tests.web.signed_in_user import administrator

@@ -12,9 +12,9 @@ from manilla.kit.environment import Environment
 from manilla.reference.explorer import ExplorerApi
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, opened
-from tests.client import Site
 from tests.dashboard.conftest import PopulatedMerchant
 from tests.dashboard.merchant_dashboard import new_dashboard
+from tests.support.client import Site
 
 PATH = "/sandbox/explorer"
 

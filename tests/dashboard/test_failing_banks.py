@@ -11,11 +11,11 @@ from manilla.payouts import attempts
 from manilla.routing import deliveries
 from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK, HEADER, upload
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
 from tests.payouts.payout_merchant import new_account, new_reference
-from tests.provider_simulator import forget_outcomes, running_simulator
+from tests.support.client import Site
+from tests.support.provider_simulator import forget_outcomes, running_simulator
 
 NEW, BULK = "/production/payouts/new", "/production/payouts/bulk"
 FAILING = "Transfers to Guaranty Trust Bank have been failing on {} since "

@@ -10,9 +10,9 @@ from manilla.kit.environment import Environment
 from manilla.merchants.merchants import MerchantUpdate, OverpaidRule, UnderpaidRule
 from manilla.resolutions import resolutions
 from manilla.services import Services
-from tests.client import Site, new_merchant
 from tests.payments.shop import HOLD, Shop
-from tests.provider_simulator import running_simulator
+from tests.support.client import Site, new_merchant
+from tests.support.provider_simulator import running_simulator
 from tests.web.signed_in_user import administrator, member
 
 

@@ -14,10 +14,10 @@ from manilla.ledger.scope import Tenant
 from manilla.services import Services
 from manilla.web import volume
 from manilla.web.volume import ComparedVolume
-from tests.client import Site, new_merchant
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.sample_data import create_sample_data
 from tests.payments.orders import INITIATE, new_reference, order
+from tests.support.client import Site, new_merchant
 from tests.web.signed_in_user import member
 
 

@@ -31,13 +31,13 @@ from manilla.notify.queries import DueNotification
 from manilla.services import Services
 from manilla.web.embed import checkout_script
 from tests.checkout.dialog import CLOSE, METHODS, SUCCESS, frame_of, press, sees
-from tests.client import Merchant, Site, new_merchant
 from tests.dashboard.merchant_dashboard import MerchantDashboard
 from tests.notify.deliveries import Deliveries, delivery_worker
 from tests.notify.receiver import answer, receiving
 from tests.payments.orders import INITIATE, order
-from tests.provider_simulator import running_simulator
-from tests.waiting import until
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.provider_simulator import running_simulator
+from tests.support.waiting import until
 from tests.web.http_browser import HttpBrowser
 from tests.web.signed_in_user import PASSWORD, member
 

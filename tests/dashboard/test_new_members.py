@@ -9,9 +9,9 @@ from manilla.people import invitations, members
 from manilla.people.roles import Realm, Role
 from manilla.people.second_person import Decider, TooNewToApprove
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.mail.outbox_reader import letters_to
+from tests.support.client import Site
 from tests.web.signed_in_user import PASSWORD, member
 
 PROTECTION = "/sandbox/protection"

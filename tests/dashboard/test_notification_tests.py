@@ -12,12 +12,12 @@ from manilla.people import throttle
 from manilla.people.roles import Role
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, opened
-from tests.client import Site
 from tests.conftest import serving
 from tests.dashboard.conftest import PopulatedMerchant
 from tests.dashboard.merchant_dashboard import new_dashboard
 from tests.notify.deliveries import Deliveries, delivery_worker
 from tests.notify.receiver import answer, receiving
+from tests.support.client import Site
 
 PATH = "/sandbox/notifications/test"
 FORM = {"event": "payment.completed", "url": "https://shop.example/ipn"}

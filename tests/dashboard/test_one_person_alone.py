@@ -9,13 +9,13 @@ import pytest
 from manilla.kit.database.connections import Database
 from manilla.people.roles import Role
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK, draft
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
 from tests.dashboard.settlement_form import settle
 from tests.payouts.payout_merchant import new_account, new_reference, setting
-from tests.provider_simulator import running_simulator
-from tests.rows import pairs
+from tests.support.client import Site
+from tests.support.provider_simulator import running_simulator
+from tests.support.rows import pairs
 from tests.web.signed_in_user import SignedInUser, member
 
 WALLET, THRESHOLD = 1_000_000_00, 1_000_00

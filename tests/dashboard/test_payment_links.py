@@ -14,8 +14,8 @@ from manilla.payments.payment_links.link import LinkTerms, PaymentLink
 from manilla.payments.payment_links.paying import CustomerInput
 from manilla.payments.payment_links.store import create
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.support.client import Site
 
 LINKS = "/sandbox/links"
 

@@ -12,9 +12,9 @@ from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.kit.environment import Environment
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, unchunked
 from tests.payments.orders import INITIATE, order
+from tests.support.client import Site
 from tests.web.signed_in_user import PASSWORD
 
 PAYMENTS = "/sandbox/payments"

@@ -17,7 +17,6 @@ from manilla.providers.port import Direction, Unknown
 from manilla.services import Services
 from manilla.web.serving.request import BODY_BYTES_MAX
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Reply, Site
 from tests.dashboard.bulk_upload import BULK, GTBANK, HEADER, draft, upload
 from tests.dashboard.merchant_dashboard import (
     MerchantDashboard,
@@ -26,7 +25,8 @@ from tests.dashboard.merchant_dashboard import (
     unchunked,
 )
 from tests.payouts.payout_merchant import new_account, new_reference
-from tests.provider_simulator import running_simulator
+from tests.support.client import Reply, Site
+from tests.support.provider_simulator import running_simulator
 from tests.web.http_browser import HttpBrowser
 from tests.web.signed_in_user import PASSWORD
 

@@ -14,11 +14,11 @@ from manilla.merchants import wallets
 from manilla.people.roles import Role
 from manilla.services import Services
 from manilla.sql import runner
-from tests.client import Reply, Site
 from tests.dashboard.bulk_upload import GTBANK, draft
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
 from tests.payouts.payout_merchant import INITIATE, new_account, new_reference
-from tests.provider_simulator import running_simulator
+from tests.support.client import Reply, Site
+from tests.support.provider_simulator import running_simulator
 from tests.web.signed_in_user import SignedInUser, member
 
 PROTECTION, PAYOUTS, ACCOUNTS = "/sandbox/protection", "/sandbox/payouts", "/sandbox/accounts"

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, redirect_target
 from tests.payouts.payout_merchant import new_reference
-from tests.provider_simulator import running_simulator
+from tests.support.client import Site
+from tests.support.provider_simulator import running_simulator
 
 ACCOUNT = "0123456789"
 

@@ -8,11 +8,11 @@ from playwright.async_api import Browser, expect
 from manilla.people.roles import Role
 from manilla.refunds import initiate
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.sample_data import create_sample_data
 from tests.payments.orders import new_reference
 from tests.payouts.payout_merchant import ACCOUNT
+from tests.support.client import Site
 from tests.web.signed_in_user import member
 
 SESSION = "000015260101120000123456789012"

@@ -16,12 +16,12 @@ from manilla.services import Services
 from manilla.settlements import accounts
 from manilla.settlements.accounts import SettlementAccount
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
-from tests.freshness import outdate
 from tests.payouts.payout_merchant import MANUAL, new_account
-from tests.provider_simulator import running_simulator
+from tests.support.client import Site
+from tests.support.freshness import outdate
+from tests.support.provider_simulator import running_simulator
 from tests.web.signed_in_user import PASSWORD, member
 
 PAGE = "/sandbox/settlement-account"

@@ -13,12 +13,12 @@ from manilla.people.roles import Role
 from manilla.services import Services
 from manilla.settlements import store
 from manilla.settlements.store import Settlement
-from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.settlement_form import settle
 from tests.payouts.payout_merchant import new_account, setting
-from tests.provider_simulator import running_simulator
+from tests.support.client import Site
+from tests.support.provider_simulator import running_simulator
 from tests.web.signed_in_user import SignedInUser, member
 
 SETTLEMENTS, ACCOUNT = "/sandbox/settlements", "/sandbox/settlement-account"

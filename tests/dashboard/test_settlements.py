@@ -14,12 +14,12 @@ from manilla.people.roles import Role
 from manilla.services import Services
 from manilla.settlements import plans
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Site
 from tests.dashboard.bulk_upload import GTBANK
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.settlement_form import settle
 from tests.payouts.payout_merchant import new_account
-from tests.provider_simulator import running_simulator
+from tests.support.client import Site
+from tests.support.provider_simulator import running_simulator
 from tests.web.signed_in_user import member
 
 PAGE = "/sandbox/settlements"

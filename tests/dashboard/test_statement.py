@@ -5,9 +5,9 @@ import re
 from manilla.merchants.merchants import CommissionBearer
 from manilla.refunds import initiate
 from manilla.services import Services
-from tests.client import Site
 from tests.payments.conftest import production, shop, simulator
 from tests.payments.shop import Shop
+from tests.support.client import Site
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 __all__ = ["production", "shop", "simulator"]

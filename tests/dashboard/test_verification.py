@@ -22,10 +22,10 @@ from manilla.services import Services
 from manilla.settlements import accounts
 from manilla.settlements.accounts import NewSettlementAccount
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Reply, Site
 from tests.compliance.files import JPEG, PDF, PNG, SVG
 from tests.dashboard.bulk_upload import upload as upload_payouts
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.support.client import Reply, Site
 from tests.web.signed_in_user import member
 
 PAGE = "/verification"

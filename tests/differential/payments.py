@@ -23,11 +23,11 @@ from manilla.payments.payment import Charge
 from manilla.providers.port import Direction
 from manilla.refunds import initiate
 from manilla.resolutions import resolutions
-from tests.client import Merchant
 from tests.payments import webhooks
 from tests.payments.shop import Shop, Started
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import Stage, dying_at
+from tests.support.client import Merchant
 
 METHODS = {
     "a": ("providera-ngn", "providera_ngn_va"),

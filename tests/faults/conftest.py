@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from manilla.services import Services
-from tests import kinds
-from tests.client import Site
 from tests.payments.shop import Shop
 from tests.payouts.conftest import payer, sandbox_payer
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.support import kinds
+from tests.support.client import Site
+from tests.support.provider_simulator import ProviderSimulator, running_simulator
 
 __all__ = ["payer", "sandbox_payer"]
 

@@ -15,13 +15,13 @@ from manilla.kit import changes
 from manilla.kit.database.connections import Database
 from manilla.ledger import invariants
 from manilla.methods import catalogue
-from tests import kinds
-from tests.client import Reply
-from tests.instance import Instance
-from tests.invariants import ALL
 from tests.payments.orders import INITIATE, VERIFY, order
-from tests.signing import sign
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support import kinds
+from tests.support.client import Reply
+from tests.support.instance import Instance
+from tests.support.invariants import ALL
+from tests.support.signing import sign
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 
 class LiveInstance:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from manilla.ledger import invariants
-from tests import kinds
-from tests.client import Reply
 from tests.faults.live_instance import LiveInstance
-from tests.instance import MANILLA
-from tests.invariants import ALL
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, CODES, INITIATE, MANUAL
+from tests.support import kinds
+from tests.support.client import Reply
+from tests.support.instance import MANILLA
+from tests.support.invariants import ALL
 
 GTBANK = "058"
 # The simulator accepts transfers to this account, and reports them as failed later.

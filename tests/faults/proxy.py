@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from enum import StrEnum
 from urllib.parse import parse_qs, urlsplit
 
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 READY_FOR_QUERY = (
     # PostgreSQL sends this message when no transaction is open, so earlier writes are committed.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.instance import free_port
+from tests.support.instance import free_port
 from tools import releases
 
 STOP_SECONDS = 30

@@ -17,9 +17,9 @@ import msgspec
 
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER, Cluster
-from tests.instance import free_port
-from tests.started_program import StartedProgram
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.instance import free_port
+from tests.support.started_program import StartedProgram
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 SLOT = "standby"
 # Why a server cannot start while another server's processes still use its memory, port or files.

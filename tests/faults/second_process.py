@@ -9,9 +9,9 @@ from manilla.app import WebApplication
 from manilla.kit import time_limits
 from manilla.settings import Settings
 from manilla.wiring import open_services
-from tests.client import Site
 from tests.conftest import serving
 from tests.payouts.payout_merchant import PayoutMerchant
+from tests.support.client import Site
 
 
 @contextlib.asynccontextmanager

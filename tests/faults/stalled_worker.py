@@ -20,7 +20,7 @@ from manilla.providers.port import (
 from manilla.providers.rails import Rails
 from manilla.services import Services
 from manilla.transfers.sending import Mark
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 
 async def end_lease(db: Database, trx_id: str) -> None:

@@ -11,14 +11,14 @@ from manilla.providers import accounts, credentials
 from manilla.refunds import decisions, initiate
 from manilla.refunds.refund import RefundStatus
 from manilla.services import Services
-from tests import kinds
-from tests.client import Site
 from tests.faults import transfer_webhooks
-from tests.kinds import TestedKind
 from tests.payments import webhooks
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant, new_account
-from tests.rows import first_short
+from tests.support import kinds
+from tests.support.client import Site
+from tests.support.kinds import TestedKind
+from tests.support.rows import first_short
 
 FULL, DEBITED = 1_000_000, 900_000
 TELLING = kinds.WITH_TRANSFER_WEBHOOKS

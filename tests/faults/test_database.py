@@ -19,18 +19,18 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable
 from manilla.providers.rails import CALLS_AT_ONCE
 from manilla.settings import Settings
-from tests import clock
-from tests.client import Reply
 from tests.faults import transfer_webhooks
 from tests.faults.proxy import Cut, Proxy, proxied
 from tests.faults.second_process import second_process
 from tests.faults.stalled_worker import end_lease
-from tests.limits import LONG_SECONDS, limited
 from tests.payments.steps import new_payment
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
-from tests.rows import first_short
-from tests.timeouts import TIMEOUT_SECONDS
-from tests.waiting import until_true
+from tests.support import clock
+from tests.support.client import Reply
+from tests.support.limits import LONG_SECONDS, limited
+from tests.support.rows import first_short
+from tests.support.timeouts import TIMEOUT_SECONDS
+from tests.support.waiting import until_true
 
 FULL, DEBITED = 1_000_000, 900_000
 RAILS = ["a", MANUAL]

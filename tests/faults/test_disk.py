@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import Reply
 from tests.faults.live_instance import LiveInstance
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.client import Reply
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long
 

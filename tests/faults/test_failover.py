@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import limits
 from tests.faults.live_instance import LiveInstance, trx_of
 from tests.faults.replicated import Replicated
 from tests.payments.orders import VERIFY
+from tests.support import limits
 
 pytestmark = pytest.mark.long
 

@@ -17,17 +17,17 @@ from manilla.kit.errors import Unavailable
 from manilla.people.roles import Role
 from manilla.settings import Settings
 from manilla.wiring import DatabaseAway
-from tests import clock
-from tests.client import Reply
 from tests.faults import transfer_webhooks
 from tests.faults.proxy import Proxy, proxied
 from tests.faults.second_process import second_process
-from tests.limits import LONG_SECONDS, limited
 from tests.payments.orders import INITIATE as PAY_IN
 from tests.payments.orders import order as payment
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
-from tests.timeouts import TIMEOUT_SECONDS
-from tests.waiting import until, until_true
+from tests.support import clock
+from tests.support.client import Reply
+from tests.support.limits import LONG_SECONDS, limited
+from tests.support.timeouts import TIMEOUT_SECONDS
+from tests.support.waiting import until, until_true
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 # A request may wait this long for a hanging database.

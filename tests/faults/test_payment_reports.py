@@ -1,7 +1,7 @@
 """Late, wrong, repeated or forged reports about payments, for all provider kinds.
 
-The numbers in the test names refer to docs/faults.md. `tests/kinds.py` lists the differences
-between the kinds.
+The numbers in the test names refer to docs/faults.md. `tests/support/kinds.py` lists the
+differences between the kinds.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from manilla.kit.money import Money
 from manilla.payments import states
 from manilla.payments.payment import Charge
 from manilla.providers.port import ChargeState, ReportedChargeStatus
-from tests import kinds
-from tests.client import Site
-from tests.kinds import TestedKind, WrongPayment
 from tests.payments import webhooks
 from tests.payments.shop import HOLD, Shop, Started
-from tests.provider_simulator import ProviderSimulator
-from tests.rows import first_short
+from tests.support import kinds
+from tests.support.client import Site
+from tests.support.kinds import TestedKind, WrongPayment
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import first_short
 
 BEFORE = 1_000_000  # the merchant's balance before a payment
 METHODS = [(rail, method) for rail in kinds.ALL for method in kinds.BY_RAIL[rail].methods]

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests import kinds
 from tests.faults.live_instance import LiveInstance, trx_of
-from tests.rows import first_short
+from tests.support import kinds
+from tests.support.rows import first_short
 
 pytestmark = pytest.mark.long
 

@@ -19,10 +19,10 @@ from manilla.payouts.payout import Payout
 from manilla.transfers import sending
 from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.sending import PAYOUTS
-from tests.client import Reply
 from tests.faults.stalled_worker import StalledWorker, Step, end_lease
 from tests.payouts.payout_merchant import INITIATE, MANUAL, PayoutMerchant
-from tests.rows import first_short
+from tests.support.client import Reply
+from tests.support.rows import first_short
 
 FULL, DEBITED = 1_000_000, 900_000
 MINIMUM = 500  # Every payout method accepts this amount.

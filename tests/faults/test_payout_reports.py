@@ -1,7 +1,7 @@
 """Providers respond late, wrongly or twice, or contradict an earlier report.
 
 The numbers in the test names refer to docs/faults.md. Each test runs for all provider kinds.
-`tests/kinds.py` lists their differences.
+`tests/support/kinds.py` lists their differences.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ import pytest
 from manilla.kit.database.connections import Database
 from manilla.providers.port import Direction
 from manilla.reconciliation import balances
-from tests import kinds
-from tests.client import Site
 from tests.faults import transfer_webhooks
 from tests.faults.stalled_worker import StalledWorker, Step
-from tests.kinds import Reversal
 from tests.payouts.payout_merchant import PayoutMerchant, set_credentials
-from tests.rows import first_short
+from tests.support import kinds
+from tests.support.client import Site
+from tests.support.kinds import Reversal
+from tests.support.rows import first_short
 
 RAILS = kinds.ALL
 TELLING = kinds.WITH_TRANSFER_WEBHOOKS

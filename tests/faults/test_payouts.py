@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests import kinds
 from tests.faults.payout_instance import FAILS_LATER, PayoutInstance, stop_worker
 from tests.payouts.payout_merchant import MANUAL
-from tests.rows import first_short
+from tests.support import kinds
+from tests.support.rows import first_short
 
 pytestmark = pytest.mark.long
 

@@ -9,7 +9,7 @@ import pytest
 from manilla.kit.embedded.postgres import Cluster
 from tests.faults.replicated import until_ready
 from tests.ha.hosts import Host
-from tests.started_program import ProgramEnded, StartedProgram
+from tests.support.started_program import ProgramEnded, StartedProgram
 
 MESSAGE = "PostgreSQL has ended with status 3. Its log .*postgres.log ends with:\n.*cannot start"
 

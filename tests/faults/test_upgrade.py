@@ -19,12 +19,12 @@ from manilla.ledger import invariants
 from manilla.proofs import catalog
 from manilla.settings import Settings
 from manilla.sql import migrate
-from tests.client import Reply, Site
-from tests.databases import database
 from tests.faults.release import Programs, find, unpack
-from tests.invariants import ALL
 from tests.payments.orders import order
-from tests.signing import sign
+from tests.support.client import Reply, Site
+from tests.support.databases import database
+from tests.support.invariants import ALL
+from tests.support.signing import sign
 
 pytestmark = pytest.mark.long
 

@@ -1,7 +1,7 @@
 """Signed webhooks that are repeated, have a wrong amount, or name another provider's transaction.
 
-These tests cover row 17 of docs/faults.md. `tests/kinds.py` lists the differences between provider
-kinds.
+These tests cover row 17 of docs/faults.md. `tests/support/kinds.py` lists the differences between
+provider kinds.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from manilla import metrics
 from manilla.kit.database.connections import Database
 from manilla.lookup.story import payment_story
 from manilla.refunds import decisions, initiate
-from tests import kinds
-from tests.client import Site
 from tests.faults import transfer_webhooks
 from tests.payments import webhooks
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.rows import first_short
+from tests.support import kinds
+from tests.support.client import Site
+from tests.support.rows import first_short
 
 RAILS = kinds.ALL
 TELLING = kinds.WITH_TRANSFER_WEBHOOKS

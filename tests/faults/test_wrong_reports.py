@@ -8,11 +8,11 @@ import pytest
 from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.providers.port import Done, ResolvedAccount, TransferOrder
-from tests import kinds
-from tests.client import Site
 from tests.faults import transfer_webhooks
 from tests.payouts.payout_merchant import ACCOUNT, PayoutMerchant
-from tests.rows import first_short
+from tests.support import kinds
+from tests.support.client import Site
+from tests.support.rows import first_short
 
 FULL, DEBITED = 1_000_000, 900_000
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tests import kinds
-from tests.client import Reply, Site
 from tests.payments import webhooks
+from tests.support import kinds
+from tests.support.client import Reply, Site
 
 
 def transfer(rail: str, trx_id: str, status: str, amount: Any = 1000, **more: Any) -> bytes:

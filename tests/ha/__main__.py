@@ -17,13 +17,13 @@ from pathlib import Path
 
 from manilla.kit import time_limits
 from manilla.kit.time_limits import TimeLimits
-from tests import packages, results
 from tests.faults.payout_instance import PayoutInstance
 from tests.ha import etcd, report
 from tests.ha.cluster import FILES, DatabaseCluster
 from tests.ha.disruptions import KINDS, Disruption, Stage, disrupt
 from tests.ha.hosts import TOOLS, isolated
 from tests.ha.load import Load
+from tests.support import packages, results
 
 PATRONI = Path(__file__).parents[2] / ".venv-ha"
 ETCD = PATRONI / "etcd"  # where Debian's package is unpacked

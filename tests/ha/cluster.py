@@ -19,7 +19,7 @@ from manilla.kit.database.connector import PASSING
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
 from tests.ha.hosts import ETCD, PATRONI, PYTHON, ROOT, Host, account, create_hosts
-from tests.started_program import StartedProgram
+from tests.support.started_program import StartedProgram
 
 FILES = Path(__file__).parents[2] / "deploy" / "ha"
 OVERRIDES = Path(__file__).with_name("machine.yml")

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests import packages
+from tests.support import packages
 
 # The first safe version of each series. All later series are safe.
 SAFE = ((3, 4, 31), (3, 5, 13))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.process import SystemAccount
-from tests.started_program import StartedProgram
+from tests.support.started_program import StartedProgram
 
 # Inside the namespaces, a temporary file system hides the real /opt.
 ROOT = Path("/opt")

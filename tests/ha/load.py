@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
-from tests import kinds
-from tests.client import Reply
 from tests.faults.live_instance import checkout_of, trx_of
 from tests.faults.payout_instance import PayoutInstance
 from tests.ha.cluster import POLL_SECONDS, POLLS
 from tests.payments import orders
 from tests.payouts.payout_merchant import INITIATE
-from tests.results import longest_gap, noting_stalls
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support import kinds
+from tests.support.client import Reply
+from tests.support.results import longest_gap, noting_stalls
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 RAILS = kinds.SEEDED
 CHECKOUT_RAIL = "a"

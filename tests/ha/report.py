@@ -16,7 +16,7 @@ from tests.faults.payout_instance import PayoutInstance
 from tests.ha.cluster import POLL_SECONDS
 from tests.ha.disruptions import KINDS, Disruption
 from tests.ha.load import RAILS, Load
-from tests.invariants import ALL
+from tests.support.invariants import ALL
 from tools import proof
 
 OPEN_SECONDS = 300  # All payouts and payments must be final within this time.

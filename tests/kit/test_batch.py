@@ -10,8 +10,8 @@ import pytest
 from manilla.kit import deadline
 from manilla.kit.batch import Batcher
 from manilla.kit.errors import Unavailable
-from tests import clock
-from tests.limits import limited
+from tests.support import clock
+from tests.support.limits import limited
 
 
 class Recorder:

@@ -20,8 +20,8 @@ from manilla.kit.server.clients import ClientConnections
 from manilla.kit.server.direct import HttpRequest, HttpResponse, Protocol
 from manilla.kit.server.draining import Drain
 from manilla.kit.server.request_queue import RequestQueue
-from tests.limits import limited
-from tests.waiting import until_true
+from tests.support.limits import limited
+from tests.support.waiting import until_true
 
 LARGE = b"x" * 8 * 1024 * 1024  # more than the kernel buffers for a client
 

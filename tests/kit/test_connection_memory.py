@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kit.test_server_limits import API, PAGE, Connection
-from tests.waiting import until_true
+from tests.support.waiting import until_true
 
 REQUEST = b"POST %b HTTP/1.1\r\nHost: m\r\nContent-Length: 4\r\n\r\nbody"
 

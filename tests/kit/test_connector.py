@@ -18,13 +18,13 @@ from manilla.kit.embedded.postgres import APPLICATION, SUPERUSER, Cluster
 from manilla.kit.errors import Unavailable
 from manilla.settings import Settings
 from manilla.wiring import open_services
-from tests import clock
-from tests.databases import database
 from tests.faults.proxy import Proxy, proxied
-from tests.instance import free_port
-from tests.limits import limited
-from tests.rows import first_short
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support import clock
+from tests.support.databases import database
+from tests.support.instance import free_port
+from tests.support.limits import limited
+from tests.support.rows import first_short
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 Value = TypeVar("Value")
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring, SealError
-from tests.strategies import texts
+from tests.support.strategies import texts
 
 OLD, NEW = os.urandom(32), os.urandom(32)
 

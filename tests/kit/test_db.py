@@ -10,7 +10,7 @@ import pytest
 from manilla.kit.database.connections import BY_KEY_SESSIONS, Database
 from manilla.kit.environment import Environment
 from manilla.settings import Settings
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 async def test_a_value_that_cannot_be_encoded_leaves_no_open_statement(

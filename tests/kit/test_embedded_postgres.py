@@ -9,7 +9,7 @@ import pytest
 
 from manilla.kit.embedded import configuration, postgres
 from manilla.kit.embedded.postgres import Cluster, PostgresRefusal
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 
 @pytest.fixture(scope="module")

@@ -26,9 +26,9 @@ from manilla.kit.http_client.errors import (
     UnknownHost,
 )
 from manilla.providers import wire
-from tests import clock
-from tests.certificates import Certificate
 from tests.kit.http_server import RawServer, serving
+from tests.support import clock
+from tests.support.certificates import Certificate
 
 Resolve = Callable[[list[str]], list[str]]
 

@@ -12,8 +12,8 @@ from manilla.kit.isolation import calls
 from manilla.kit.isolation.calls import IsolatedCallFailed, IsolatedCalls
 from manilla.kit.isolation.wire import Task
 from tests.kit.isolated_functions import NotThis
-from tests.limits import limited
-from tests.waiting import until
+from tests.support.limits import limited
+from tests.support.waiting import until
 
 HERE = "tests.kit.isolated_functions"
 

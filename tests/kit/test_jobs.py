@@ -12,8 +12,8 @@ from manilla.kit.database.connections import Database
 from manilla.kit.jobs import Job, RunEnd, Work, claims
 from manilla.kit.jobs import runner as runner_module
 from manilla.kit.jobs.runner import Runner
-from tests.timeouts import TIMEOUT_SECONDS
-from tests.waiting import until_true
+from tests.support.timeouts import TIMEOUT_SECONDS
+from tests.support.waiting import until_true
 
 _numbers = itertools.count()
 

@@ -12,7 +12,7 @@ from manilla.kit.batch import Batcher
 from manilla.kit.errors import Unavailable
 from manilla.kit.server import request_queue
 from manilla.kit.server.request_queue import RequestQueue
-from tests.limits import limited
+from tests.support.limits import limited
 
 
 @pytest.fixture(autouse=True)

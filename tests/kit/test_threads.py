@@ -7,7 +7,7 @@ import pytest
 
 from manilla.kit.errors import Unavailable
 from manilla.kit.threads import LimitedThreads
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 async def test_a_call_is_refused_at_once_if_too_many_wait() -> None:

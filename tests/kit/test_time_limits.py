@@ -9,7 +9,7 @@ from manilla.kit import time_limits
 from manilla.kit.jobs.runner import RENEW_SECONDS
 from manilla.kit.time_limits import TimeLimits
 from manilla.settings import BadConfiguration, Mode, apply_limits
-from tests.limits import PATIENT, as_variables, limited
+from tests.support.limits import PATIENT, as_variables, limited
 
 # These constants are polling intervals. When one has passed, no error is raised.
 INTERVALS = {"POLL_SECONDS", "FLUSH_SECONDS", "NEXT_ADDRESS_SECONDS"}

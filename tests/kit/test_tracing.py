@@ -11,7 +11,7 @@ from manilla.kit.http_client.client import HttpClient
 from manilla.kit.logs import RequestLine
 from manilla.kit.tracing import TracingNotInstalled
 from tests.kit.http_server import RawServer, serving
-from tests.tracing_collector import collecting
+from tests.support.tracing_collector import collecting
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"

@@ -11,8 +11,8 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable
 from manilla.settings import Settings
-from tests.limits import limited as limits
-from tests.waiting import until
+from tests.support.limits import limited as limits
+from tests.support.waiting import until
 
 SIZE = 3
 NAME = "a test of commits"

@@ -11,7 +11,7 @@ from manilla.ledger import clearing, posting, trx_ids
 from manilla.ledger.posting import Line, Posting
 from manilla.posting_kinds import PostingKind
 from manilla.proofs import chain
-from tests.invariants import ALL
+from tests.support.invariants import ALL
 
 ACCOUNT = posting.clearing("providera")
 IN_ENTRIES = """

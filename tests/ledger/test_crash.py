@@ -13,9 +13,9 @@ from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.ledger import invariants
 from manilla.ledger.posting import PostingOutcome
-from tests.instance import Instance
 from tests.ledger.test_postings import batched_postings, move, open_wallets
-from tests.waiting import until, until_true
+from tests.support.instance import Instance
+from tests.support.waiting import until, until_true
 
 pytestmark = pytest.mark.long
 

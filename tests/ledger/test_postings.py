@@ -19,7 +19,7 @@ from manilla.kit.money import Money
 from manilla.ledger import posting, trx_ids
 from manilla.ledger.posting import Line, Posted, Posting, PostingOutcome
 from manilla.posting_kinds import PostingKind
-from tests.waiting import until
+from tests.support.waiting import until
 
 _merchants = iter(range(1_000_000, 2_000_000))
 

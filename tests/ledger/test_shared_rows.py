@@ -9,11 +9,11 @@ from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.refunds import decisions
 from manilla.services import Services
-from tests.client import Site, new_merchant
 from tests.ledger.shared_rows import watching
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant, new_reference
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Site, new_merchant
+from tests.support.provider_simulator import ProviderSimulator
 
 
 async def _pay_out(payer: PayoutMerchant) -> None:

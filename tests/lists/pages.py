@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.client import Merchant, Reply
+from tests.support.client import Merchant, Reply
 
 
 async def get(merchant: Merchant, path: str, **query: Any) -> Reply:

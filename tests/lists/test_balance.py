@@ -21,11 +21,11 @@ from manilla.merchants import merchants, wallets
 from manilla.merchants.merchants import CommissionBearer, MerchantUpdate
 from manilla.payouts import decisions
 from manilla.services import Services
-from tests.client import Merchant, new_merchant
 from tests.lists.pages import every, get, page
 from tests.payments import steps
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import ACCOUNT, MANUAL, PayoutMerchant, exact, method
+from tests.support.client import Merchant, new_merchant
 
 BALANCE, LIST = "/api/v1/balance", "/api/v1/balance-transactions"
 START = Decimal(1_000_000)

@@ -14,11 +14,11 @@ from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.ledger.trx_ids import moment_of
 from manilla.payouts import decisions
-from tests.client import Merchant, new_merchant
 from tests.lists.pages import every, get, ids, page
 from tests.payments import steps
 from tests.payments.orders import INITIATE, order
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
+from tests.support.client import Merchant, new_merchant
 
 
 class Kind(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from manilla.mail.kinds import MailKind
 from manilla.mail.transport import Transport
 from manilla.services import Services
 from manilla.worker import job_handlers as all_works
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 FAILED_PAYOUT = {
     "merchant": "Ada Stores",

@@ -17,10 +17,10 @@ from manilla.mail.kinds import (
 from manilla.mail.letter import TEMPLATES
 from manilla.people.roles import ConsoleRole, Permission, Role, permissions_of
 from manilla.services import Services
-from tests.client import Site
 from tests.mail.outbox_reader import letters_to, mails_to
 from tests.mail.post_office import put_failed_payout
 from tests.people.accounts import Accounts, Owner, new_email
+from tests.support.client import Site
 from tests.web.http_browser import HttpBrowser
 
 

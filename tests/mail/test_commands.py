@@ -13,10 +13,10 @@ from manilla.mail.listing import MailFilter, MailState
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
-from tests.command import manilla
 from tests.mail.mail_server import MailServer, plain_transport
 from tests.mail.post_office import put_failed_payout, until_states, worker
 from tests.people.accounts import Owner, new_email
+from tests.support.command import manilla
 
 
 @pytest.fixture

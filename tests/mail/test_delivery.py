@@ -15,8 +15,6 @@ from manilla.mail.server import SmtpServer
 from manilla.mail.smtp import SmtpTransport
 from manilla.people import resets
 from manilla.services import Services
-from tests.certificates import Certificate
-from tests.limits import limited
 from tests.mail.mail_server import (
     PASSWORD,
     USER,
@@ -34,6 +32,8 @@ from tests.mail.post_office import (
     worker,
 )
 from tests.people.accounts import Accounts, Owner
+from tests.support.certificates import Certificate
+from tests.support.limits import limited
 
 
 async def test_an_email_arrives_as_text_and_html_and_its_content_is_deleted(

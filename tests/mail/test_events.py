@@ -19,11 +19,11 @@ from manilla.people import devices, sign_in, tasks
 from manilla.people.roles import Realm
 from manilla.people.tasks import ResetTasks
 from manilla.services import Services
-from tests.approving import approvals_of
-from tests.limits import limited
 from tests.mail.outbox_reader import letters_to, mails_to
 from tests.mail.post_office import put_failed_payout
 from tests.people.accounts import BROWSER, PASSWORD, Accounts, Owner, new_address, new_email
+from tests.support.approving import approvals_of
+from tests.support.limits import limited
 
 
 async def test_a_reset_is_requested_alike_for_known_and_unknown_addresses(

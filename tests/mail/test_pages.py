@@ -17,12 +17,12 @@ from manilla.mail.transport import Transport
 from manilla.pages import app as pages
 from manilla.people.roles import ConsoleRole, Role
 from manilla.services import Services
-from tests.client import Site, new_merchant
 from tests.conftest import serving
 from tests.mail.mail_server import MailServer, plain_transport
 from tests.mail.outbox_reader import mails_to
 from tests.mail.post_office import FAILED_PAYOUT, put_failed_payout, until, worker
-from tests.rows import first_short
+from tests.support.client import Site, new_merchant
+from tests.support.rows import first_short
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 WIDTHS = first_short([390, 1280])

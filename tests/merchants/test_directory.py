@@ -13,8 +13,8 @@ from manilla.merchants.directory import Directory
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.merchants.queries import MerchantRow
 from manilla.services import Services
-from tests.client import Merchant, Site, new_merchant
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 Load = Callable[[Database, int], Awaitable[MerchantRow | None]]
 

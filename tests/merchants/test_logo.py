@@ -10,7 +10,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from manilla.merchants import logo
 from manilla.merchants.logo import BadLogo
-from tests.limits import limited
+from tests.support.limits import limited
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 

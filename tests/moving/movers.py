@@ -18,9 +18,9 @@ from manilla.ledger.invariants import Finding
 from manilla.proofs import chain, proofs, verify
 from manilla.settings import Settings
 from tests.cells.pair import CellPair, RunningCell, running_pair
-from tests.client import new_merchant
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.provider_simulator import ProviderSimulator, _configure, running_simulator
+from tests.support.client import new_merchant
+from tests.support.provider_simulator import ProviderSimulator, _configure, running_simulator
 
 
 class Killed(Exception):

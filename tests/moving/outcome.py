@@ -7,7 +7,7 @@ from typing import Any
 
 from manilla.cells.moving.stored import Step
 from tests.moving.movers import Mover
-from tests.waiting import until
+from tests.support.waiting import until
 
 EVENTS = "/api/v1/events?limit=2"
 OTHERS_ARE_COPIED = """

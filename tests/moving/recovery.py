@@ -9,8 +9,8 @@ import asyncpg
 from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
-from tests import databases
 from tests.moving.movers import Mover
+from tests.support import databases
 
 
 class CellRecovery:

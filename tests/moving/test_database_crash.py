@@ -18,10 +18,10 @@ from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Refusal
 from manilla.settings import Settings
-from tests import template
 from tests.moving.movers import Mover, two_cells
 from tests.moving.outcome import check, prepare
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support import template
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long
 

@@ -15,11 +15,11 @@ from manilla.cells.moving.stored import Step
 from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.errors import Unavailable
 from manilla.settings import Settings
-from tests import template
 from tests.faults.replicated import SLOT, Replicated
 from tests.moving.movers import Mover, two_cells
 from tests.moving.outcome import check, events, prepare, stopped_copy
-from tests.waiting import until
+from tests.support import template
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 

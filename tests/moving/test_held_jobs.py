@@ -6,11 +6,11 @@ from manilla.cells.moving import fence
 from manilla.kit.database.connections import Database
 from manilla.kit.jobs import put
 from manilla.payouts.initiate import SEND
-from tests import clock
 from tests.faults.stalled_worker import end_lease
 from tests.payouts.conftest import payer, simulator
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.waiting import until
+from tests.support import clock
+from tests.support.waiting import until
 
 __all__ = ["payer", "simulator"]
 

@@ -15,12 +15,12 @@ from manilla.cells.moving.replication import name_of
 from manilla.cells.moving.stored import Step
 from manilla.kit.embedded import postgres
 from manilla.settings import Settings
-from tests import template
 from tests.faults.replicated import NetworkCluster, listen_on, until_ready
 from tests.ha.hosts import Host, create_network
 from tests.moving.movers import Mover, two_cells
 from tests.moving.outcome import check, events, prepare, stopped_copy
-from tests.waiting import until
+from tests.support import template
+from tests.support.waiting import until
 
 PORT = 5432
 # The servers notice soon that packets are lost.

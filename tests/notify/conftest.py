@@ -7,10 +7,10 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.services import Services
 from manilla.settings import Settings
-from tests.client import Site, new_merchant
 from tests.notify.deliveries import Deliveries, delivery_worker
 from tests.notify.endpoint_merchant import EndpointMerchant, endpoint_worker
 from tests.notify.receiver import Receiver, receiving
+from tests.support.client import Site, new_merchant
 
 
 @pytest.fixture

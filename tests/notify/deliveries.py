@@ -15,9 +15,9 @@ from manilla.notify.outbox import DELIVER
 from manilla.notify.queries import DeliveryAttempt, DueNotification, Notification
 from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
-from tests.client import Merchant
 from tests.notify.receiver import Receiver
 from tests.payments.orders import INITIATE, order
+from tests.support.client import Merchant
 
 
 @contextlib.asynccontextmanager

@@ -18,8 +18,8 @@ from manilla.notify.endpoints.deliveries import EndpointDelivery, ResendTasks, l
 from manilla.notify.endpoints.destination import DueDelivery, EndpointDestination
 from manilla.notify.endpoints.endpoint import WebhookEndpoint
 from manilla.services import Services
-from tests.client import Merchant, Reply
 from tests.notify.deliveries import Deliveries
+from tests.support.client import Merchant, Reply
 
 ENDPOINTS = "/api/v1/webhook-endpoints"
 

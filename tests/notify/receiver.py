@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from tests import clock, limits
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support import clock, limits
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 Behave = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

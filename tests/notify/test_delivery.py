@@ -13,11 +13,11 @@ from manilla.notify import delivery, redeliver
 from manilla.notify.outbox import DELIVER
 from manilla.notify.queries import DeliveryResult
 from manilla.payments.checkout import SandboxOutcome
-from tests import clock
-from tests.limits import CALL_SECONDS
 from tests.notify.deliveries import Deliveries
 from tests.notify.receiver import Behave, answer, drip, endless, hang, raw
-from tests.rows import first_short
+from tests.support import clock
+from tests.support.limits import CALL_SECONDS
+from tests.support.rows import first_short
 
 
 async def test_a_notification_arrives_signed_over_its_exact_bytes(deliveries: Deliveries) -> None:

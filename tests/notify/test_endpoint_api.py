@@ -8,8 +8,8 @@ import pytest
 
 from manilla.kit.environment import Environment
 from manilla.notify.endpoints.endpoint import ENDPOINTS_MAX
-from tests.client import Merchant, new_merchant
 from tests.notify.endpoint_merchant import ENDPOINTS, EndpointMerchant
+from tests.support.client import Merchant, new_merchant
 
 URL = "https://shop.example/webhooks"
 

@@ -10,9 +10,9 @@ from manilla.methods.method import MethodKind
 from manilla.payouts import decisions
 from manilla.refunds import initiate, states
 from manilla.transfers.events import Source, TransferEvent, TransferResult
-from tests.invariants import ALL
 from tests.notify.endpoint_merchant import EndpointMerchant
 from tests.payouts.payout_merchant import ACCOUNT, INITIATE, MANUAL, new_reference
+from tests.support.invariants import ALL
 
 NO_IPN = "http://127.0.0.1:1/"
 

@@ -21,10 +21,10 @@ from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
 from manilla.sql import epochs
 from tests.api.test_keys import new_key
-from tests.client import Merchant, new_merchant
-from tests.freshness import outdate
 from tests.notify.deliveries import Deliveries
 from tests.payments.orders import INITIATE, order
+from tests.support.client import Merchant, new_merchant
+from tests.support.freshness import outdate
 
 EVENTS = "/api/v1/events"
 

@@ -16,11 +16,11 @@ from manilla.notify.host_limits import HostLimits
 from manilla.notify.ipn import IpnDestination
 from manilla.notify.outbox import DELIVER
 from manilla.services import Services
-from tests.client import Site, new_merchant
-from tests.limits import limited
 from tests.notify.receiver import Behave, Receiver, receiving
-from tests.rows import long_rows
-from tests.waiting import until_true
+from tests.support.client import Site, new_merchant
+from tests.support.limits import limited
+from tests.support.rows import long_rows
+from tests.support.waiting import until_true
 
 CLOSED_URL = "http://127.0.0.1:9/"
 HOSTS = [f"host{number}" for number in range(delivery.CONCURRENCY)]

@@ -17,9 +17,9 @@ import msgspec
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER, Cluster
 from manilla.kit.embedded.process import SystemAccount
 from manilla.settings import Settings
-from tests.instance import free_port
-from tests.timeouts import TIMEOUT_SECONDS
-from tests.waiting import until
+from tests.support.instance import free_port
+from tests.support.timeouts import TIMEOUT_SECONDS
+from tests.support.waiting import until
 
 
 def blocks(document: Path, heading: str) -> list[str]:

@@ -21,10 +21,10 @@ from manilla.kit.embedded.process import Supervisor
 from manilla.kit.environment import Environment
 from manilla.platform import settings as platform
 from manilla.settings import Mode, Settings
-from tests import databases, template
-from tests.client import Merchant
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
-from tests.standby import running_standby
+from tests.support import databases, template
+from tests.support.client import Merchant
+from tests.support.standby import running_standby
 from tests.web.signed_in_user import SignedInUser, administrator
 
 NAME = "share"

@@ -11,7 +11,7 @@ import pytest
 
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 PASSWORDS = ["plain", "with:colon", "back\\slash", "a@b/c?d&e=f%g#h", "naïve ₦", "*", "%40"]
 

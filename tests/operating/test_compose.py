@@ -20,11 +20,11 @@ from yarl import URL
 from manilla.cli.main import COMMANDS
 from manilla.services import Services
 from manilla.variables import VARIABLES
-from tests.certificates import Certificate
-from tests.client import Site, new_merchant
-from tests.instance import free_port
 from tests.operating.test_alerts import skip_without_promtool
-from tests.waiting import until
+from tests.support.certificates import Certificate
+from tests.support.client import Site, new_merchant
+from tests.support.instance import free_port
+from tests.support.waiting import until
 
 FOLDER = "deploy/compose"
 OURS = ("migrate", "api", "worker")

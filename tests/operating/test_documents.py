@@ -26,9 +26,9 @@ from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.variables import VARIABLES
 from tests.cells import proxies
-from tests.certificates import Certificate
 from tests.operating import tables
 from tests.operating.tables import MADE, Made
+from tests.support.certificates import Certificate
 from tools import package_map
 
 FOREIGN = {"up"}  # Prometheus's own metrics

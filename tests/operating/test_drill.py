@@ -14,12 +14,12 @@ from manilla.platform import settings as platform
 from manilla.proofs import going_live, restored
 from manilla.settings import Settings
 from manilla.sql import migrate
-from tests.client import Merchant, Site, new_merchant
-from tests.databases import database, running
-from tests.invariants import ALL
 from tests.operating.hosts import ManillaHost
 from tests.payouts.payout_merchant import PayoutMerchant, see_changes
-from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.databases import database, running
+from tests.support.invariants import ALL
+from tests.support.provider_simulator import ProviderSimulator, running_simulator
 
 pytestmark = pytest.mark.long
 

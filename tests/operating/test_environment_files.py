@@ -19,7 +19,7 @@ from manilla.kit import crypto
 from manilla.kit.database.connections import UnusableDatabase, connect
 from manilla.kit.errors import Unavailable
 from manilla.settings import Mode, Settings
-from tests.instance import free_port
+from tests.support.instance import free_port
 
 FOLDER = Path("deploy/systemd")
 

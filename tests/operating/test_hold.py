@@ -27,7 +27,7 @@ from manilla.refunds import initiate
 from manilla.services import Services
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, see_changes
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 SILENT = {"call": "transfer_status", "fault": "5xx_before", "times": None}
 

@@ -20,7 +20,7 @@ from manilla.routing import deliveries
 from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.provider_simulator import forget_outcomes
+from tests.support.provider_simulator import forget_outcomes
 
 
 async def measured(db: Database) -> dict[str, float]:

@@ -13,10 +13,10 @@ from manilla.merchants import wallets
 from manilla.proofs import proofs, verify
 from manilla.settings import Settings
 from manilla.sql import migrate
-from tests.client import Merchant, new_merchant
-from tests.databases import running
 from tests.faults.replicated import Replicated
-from tests.instance import free_port
+from tests.support.client import Merchant, new_merchant
+from tests.support.databases import running
+from tests.support.instance import free_port
 
 pytestmark = pytest.mark.long
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.client import Reply, Site
-from tests.command import manilla
-from tests.instance import Instance, prepare_folder
 from tests.payments.orders import INITIATE, order
-from tests.signing import sign
-from tests.tracing_collector import collecting
-from tests.waiting import until
+from tests.support.client import Reply, Site
+from tests.support.command import manilla
+from tests.support.instance import Instance, prepare_folder
+from tests.support.signing import sign
+from tests.support.tracing_collector import collecting
+from tests.support.waiting import until
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

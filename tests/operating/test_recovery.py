@@ -23,16 +23,16 @@ from manilla.ledger import invariants
 from manilla.payouts import decisions
 from manilla.services import Services
 from manilla.settings import Settings
-from tests import kinds, template
-from tests.client import Merchant, Site, new_merchant
-from tests.databases import running
-from tests.instance import free_port
-from tests.invariants import ALL
 from tests.operating import hosts
 from tests.operating.hosts import DatabaseHost, ManillaHost
 from tests.payouts.payout_merchant import ACCOUNT, PayoutMerchant, see_changes, setting
 from tests.payouts.routing.routed import AUTO, GTBANK
-from tests.provider_simulator import ProviderSimulator, serving_providers
+from tests.support import kinds, template
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.databases import running
+from tests.support.instance import free_port
+from tests.support.invariants import ALL
+from tests.support.provider_simulator import ProviderSimulator, serving_providers
 
 SLOW = {"settle_seconds": 3600, "webhooks": {"mode": "lost"}}
 REJECTED = {"call": "transfer", "fault": "refuse", "message": "Insufficient funds"}

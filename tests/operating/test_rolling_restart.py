@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from manilla.settings import Settings
-from tests.client import Site
-from tests.instance import MANILLA, free_port
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.client import Site
+from tests.support.instance import MANILLA, free_port
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.long
 

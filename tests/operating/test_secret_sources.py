@@ -12,7 +12,7 @@ from manilla.kit import crypto
 from manilla.secret_sources import BYTES_MAX
 from manilla.settings import BadConfiguration, Mode, Settings
 from manilla.variables import SECRETS
-from tests.limits import limited
+from tests.support.limits import limited
 
 DATABASE = "postgresql://manilla_app:pässword@db.internal/manilla"
 PLAIN = {

@@ -35,13 +35,13 @@ from manilla.proofs.pack import PackOptions
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.web import page_request
-from tests import clock, databases
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard, unchunked
-from tests.limits import limited
 from tests.payouts.payout_merchant import ACCOUNT, MANUAL
-from tests.standby import StandbyServer, running_standby
-from tests.waiting import until
+from tests.support import clock, databases
+from tests.support.client import Site
+from tests.support.limits import limited
+from tests.support.standby import StandbyServer, running_standby
+from tests.support.waiting import until
 from tests.web.signed_in_user import SignedInUser, administrator
 
 NAME = "standby_reads"

@@ -21,13 +21,13 @@ from manilla.providers.port import ChargeState, ReportedChargeStatus
 from manilla.refunds import initiate, states
 from manilla.services import Services
 from manilla.transfers.events import Source, TransferEvent, TransferResult
-from tests.client import Merchant, Site, new_merchant
 from tests.notify.receiver import Receiver, receiving
 from tests.payments.orders import INITIATE, order
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import INITIATE as INITIATE_PAYOUT
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.tracing_collector import Collector, collecting
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.tracing_collector import Collector, collecting
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"

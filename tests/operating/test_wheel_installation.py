@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import limits
-from tests.client import Site
-from tests.instance import UpProcess, free_port
+from tests.support import limits
+from tests.support.client import Site
+from tests.support.instance import UpProcess, free_port
 from tools import wheels
 
 BASE = Path(sys.base_prefix) / "bin" / "python3"

@@ -11,9 +11,9 @@ from manilla.kit.embedded.postgres import NAME, Cluster
 from manilla.pages import app as pages
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Site
 from tests.conftest import serving
-from tests.waiting import until
+from tests.support.client import Site
+from tests.support.waiting import until
 
 READ_ONLY = "default_transaction_read_only"
 

@@ -6,10 +6,10 @@ import itertools
 import pytest
 
 from manilla.kit import http
-from tests.client import Site
-from tests.limits import limited
-from tests.rows import pairs
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.client import Site
+from tests.support.limits import limited
+from tests.support.rows import pairs
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 ROUTES = [
     "/api/v1/initiate-payment",

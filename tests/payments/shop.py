@@ -20,10 +20,10 @@ from manilla.payments.payment import Charge, Payment
 from manilla.refunds.refund import RefundStatus
 from manilla.refunds.store import refunds_of
 from manilla.services import Services
-from tests import kinds
-from tests.client import Merchant, Reply
 from tests.payments.orders import INITIATE, VERIFY, order
-from tests.provider_simulator import ProviderSimulator
+from tests.support import kinds
+from tests.support.client import Merchant, Reply
+from tests.support.provider_simulator import ProviderSimulator
 
 # Maps each active method of a new installation to its provider.
 PROVIDERS = {method: rail for rail in kinds.SEEDED for method in kinds.BY_RAIL[rail].methods}

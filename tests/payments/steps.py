@@ -24,10 +24,10 @@ from manilla.platform import settings as platform
 from manilla.providers import credentials
 from manilla.providers.kinds import KINDS
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site
 from tests.conftest import serving
 from tests.payments.orders import INITIATE, LEGACY, VERIFY, order
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.client import Merchant, Reply, Site
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 Given = Mapping[str, Mapping[str, str]]
 

@@ -9,10 +9,10 @@ import pytest
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import order
-from tests.rows import pairs
+from tests.support.client import Merchant, Reply, Site, new_merchant
+from tests.support.rows import pairs
 
 ADDRESSES = ("success_redirect", "cancel_redirect", "ipn_url")
 REQUIRED = ("payment_amount", "currency_code", "ref_trx", *ADDRESSES)

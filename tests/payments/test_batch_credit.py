@@ -17,10 +17,10 @@ from manilla.payments.batch_credit import CreditedPayments
 from manilla.payments.payment import Charge
 from manilla.providers.port import ChargeState, ReportedChargeStatus
 from manilla.services import Services
-from tests.client import Site, new_merchant
 from tests.payments import webhooks
 from tests.payments.shop import Shop, Started
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Site, new_merchant
+from tests.support.provider_simulator import ProviderSimulator
 
 METHOD = "providera-ngn"
 

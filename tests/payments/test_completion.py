@@ -9,11 +9,11 @@ from manilla.kit.money import Money
 from manilla.payments import states
 from manilla.payments.payment import Charge
 from manilla.providers.port import ChargeState, ReportedChargeStatus
-from tests.client import Site
 from tests.payments import webhooks
 from tests.payments.shop import Shop
-from tests.provider_simulator import ProviderSimulator
-from tests.rows import long_rows
+from tests.support.client import Site
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import long_rows
 
 
 @pytest.fixture

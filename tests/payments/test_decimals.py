@@ -8,10 +8,10 @@ from manilla.merchants.merchants import CommissionBearer
 from manilla.refunds import initiate, states
 from manilla.services import Services
 from manilla.transfers.events import Source, TransferEvent, TransferResult
-from tests.client import Merchant, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import order
-from tests.wire_money import assert_decimals
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.wire_money import assert_decimals
 
 COMMISSION = {"base_amount", "commission_fee", "customer_paid", "merchant_received"}
 

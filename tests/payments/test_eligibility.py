@@ -11,11 +11,11 @@ from manilla.kit.environment import Environment
 from manilla.methods import catalogue
 from manilla.methods.method import Flow, MethodKind
 from manilla.services import Services
-from tests.client import Merchant, Site, new_merchant
-from tests.freshness import outdate
 from tests.payments import steps
 from tests.payments.orders import order
-from tests.rows import first_short, long_rows, pairs
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.freshness import outdate
+from tests.support.rows import first_short, long_rows, pairs
 
 A, A_ACCOUNT = "providera-ngn", "providera_ngn_va"
 B, B_ACCOUNT = "providerb-ngn", "providerb_ngn_va"

@@ -15,7 +15,7 @@ from manilla.payments.states import PaymentEvent
 from manilla.payments.ways import way_of
 from manilla.providers.port import Channel
 from tests.payments.shop import Shop, Started
-from tests.waiting import until
+from tests.support.waiting import until
 
 METHOD = "providera-ngn"
 CANCELED = PaymentErrorCode.PAYMENT_CANCELED

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.payments.shop import METHODS, PROVIDERS, Shop
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 
 @pytest.mark.parametrize("method", first_short(METHODS))

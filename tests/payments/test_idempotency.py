@@ -13,11 +13,11 @@ from manilla.merchants import wallets
 from manilla.merchants.merchants import CommissionBearer
 from manilla.merchants.wallets import WalletStatus
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
-from tests.freshness import outdate
 from tests.payments import steps
 from tests.payments.orders import INITIATE, order
-from tests.rows import long_rows, pairs
+from tests.support.client import Merchant, Reply, Site, new_merchant
+from tests.support.freshness import outdate
+from tests.support.rows import long_rows, pairs
 
 REPLAYED = "idempotent-replayed"
 

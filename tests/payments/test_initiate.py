@@ -19,10 +19,10 @@ from manilla.merchants.wallets import WalletStatus
 from manilla.methods import catalogue
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
 from manilla.services import Services
-from tests.client import Merchant, Site, new_merchant
-from tests.freshness import outdate
 from tests.payments import steps
 from tests.payments.orders import order
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.freshness import outdate
 
 PAYMENT_URL = r"{base}/checkout/TXN[0-9A-Z]{{30}}\?expires=([0-9]+)&signature=[0-9a-f]{{64}}"
 METHOD_CODES = ["providera-ngn", "providerb-ngn", "providerb_ngn_va", "providerc-ngn"]

@@ -10,10 +10,10 @@ from manilla.payments.suspense import WalletTooFull
 from manilla.payouts import decisions
 from manilla.posting_kinds import PostingKind
 from manilla.resolutions import resolutions
-from tests.client import Merchant
 from tests.payments import steps
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant
+from tests.support.client import Merchant
 
 WALLET_MAX = 9 * 10**18
 LARGEST = "99999999999999.99"

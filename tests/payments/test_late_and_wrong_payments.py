@@ -9,7 +9,7 @@ from manilla.payments.charges import GatewayRefused
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payments.states import PaymentEvent
 from tests.payments.shop import HOLD, Shop, Started
-from tests.rows import pairs
+from tests.support.rows import pairs
 
 ACCOUNT = "providera_ngn_va"
 

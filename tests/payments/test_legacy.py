@@ -18,10 +18,10 @@ from manilla.payments import states
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payments.states import PaymentEvent
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import new_reference, order
-from tests.rows import pairs
+from tests.support.client import Merchant, Reply, Site, new_merchant
+from tests.support.rows import pairs
 
 FAILURES = [
     (PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED, "failed", "Payment Failed"),

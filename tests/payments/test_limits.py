@@ -13,10 +13,10 @@ from manilla.merchants import limits, merchants
 from manilla.merchants.merchants import MerchantLevel, MerchantUpdate
 from manilla.platform.settings import LimitKind
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import order
 from tests.payouts.payout_merchant import setting
+from tests.support.client import Merchant, Reply, Site, new_merchant
 
 EACH, DAY = "payment_limits_unverified", "daily_payment_limits_unverified"
 

@@ -8,11 +8,11 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.kit.environment import Environment
 from manilla.services import Services
 from manilla.settings import Settings
-from tests.client import Site, new_merchant
-from tests.lock_waits import slow_commits, two_workers, watched
 from tests.payments.shop import Shop
-from tests.provider_simulator import ProviderSimulator
-from tests.waiting import until
+from tests.support.client import Site, new_merchant
+from tests.support.lock_waits import slow_commits, two_workers, watched
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.waiting import until
 
 MERCHANTS, PAYMENTS = 4, 5
 

@@ -10,8 +10,8 @@ from manilla.refunds import decisions, initiate
 from manilla.refunds.refund import Refund
 from manilla.resolutions import resolutions
 from tests.payments.shop import PROVIDERS, Shop
-from tests.provider_simulator import ProviderSimulator
-from tests.rows import first_short
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import first_short
 
 METHODS = ["providera-ngn", "providerb-ngn", "providerc-ngn"]
 

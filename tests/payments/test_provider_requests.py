@@ -8,7 +8,7 @@ import pytest
 from manilla.platform import settings as platform
 from tests.payments.shop import PROVIDERS, Shop
 from tests.payouts.payout_merchant import PayoutMerchant, see_changes, setting
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 HOSTED = ["providera-ngn", "providerb-ngn", "providerc-ngn"]
 

@@ -12,9 +12,9 @@ from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.merchants.merchants import MerchantStatus
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import order
+from tests.support.client import Merchant, Reply, Site, new_merchant
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from manilla.payments import states
 from manilla.payments.payment import PaymentErrorCode
 from manilla.payments.states import PaymentEvent
 from manilla.services import Services
-from tests.client import Merchant, Site, new_merchant
 from tests.payments import steps
 from tests.payments.orders import order
+from tests.support.client import Merchant, Site, new_merchant
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 CUSTOMER: dict[str, Any] = {

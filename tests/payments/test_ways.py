@@ -22,10 +22,10 @@ from manilla.payments.payment import Charge, ChargeStatus, PaymentErrorCode
 from manilla.payments.ways import way_of
 from manilla.platform.settings import CheckoutChoice
 from manilla.providers.port import Channel, Direction
-from tests.limits import limited
 from tests.payments.shop import METHODS, Shop, Started
 from tests.payments.steps import change_method, setting
-from tests.rows import first_short
+from tests.support.limits import limited
+from tests.support.rows import first_short
 
 PAGE, TRANSFER, USSD = (way_of(channel) for channel in Channel)
 A, B, C = "providera-ngn", "providerb-ngn", "providerc-ngn"

@@ -6,10 +6,10 @@ from manilla import worker
 from manilla.kit.database.connections import Database
 from manilla.platform import settings as platform
 from manilla.services import Services
-from tests.client import Site
 from tests.payments.shop import HOLD, Shop
 from tests.payments.webhooks import paid, send
 from tests.payouts.payout_merchant import PayoutMerchant, setting
+from tests.support.client import Site
 
 BEFORE = "now() - interval '181 days'"
 

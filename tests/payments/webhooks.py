@@ -3,8 +3,8 @@
 from decimal import Decimal
 from typing import Any
 
-from tests import kinds
-from tests.client import Reply, Site
+from tests.support import kinds
+from tests.support.client import Reply, Site
 
 
 def paid(provider: str, reference: str, amount: str = "1000.00", currency: str = "NGN") -> Any:

@@ -22,7 +22,6 @@ from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.payouts import decisions
 from manilla.providers.port import Direction
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site
 from tests.payments import webhooks
 from tests.payouts.model import (
     AT_FIRST,
@@ -35,7 +34,8 @@ from tests.payouts.model import (
 )
 from tests.payouts.observer import PayoutObserver
 from tests.payouts.payout_merchant import BANKS, INITIATE, MANUAL, RAILS, VERIFY
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Merchant, Reply, Site
+from tests.support.provider_simulator import ProviderSimulator
 
 STATUSES = {"MERCHANT_SUSPENDED": 403, "SERVICE_UNAVAILABLE": 503}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from tests.invariants import ALL
+from tests.support.invariants import ALL
 
 
 class PayoutObserver:

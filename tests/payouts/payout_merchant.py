@@ -32,10 +32,10 @@ from manilla.routing.funds import ProviderFunds
 from manilla.routing.router import Router
 from manilla.services import Services
 from manilla.transfers.sending import Mark
-from tests import kinds
-from tests.client import Merchant, Reply, Site
 from tests.conftest import serving
-from tests.provider_simulator import ProviderSimulator, forget_outcomes
+from tests.support import kinds
+from tests.support.client import Merchant, Reply, Site
+from tests.support.provider_simulator import ProviderSimulator, forget_outcomes
 
 INITIATE, VERIFY = "/api/v1/initiate-payout", "/api/v1/verify-payout/"
 CODES = {rail: kind.transfer_method for rail, kind in kinds.BY_RAIL.items()}

@@ -24,11 +24,11 @@ from manilla.refunds import initiate
 from manilla.services import Services
 from manilla.transfers import sending
 from manilla.transfers.sending import PAYOUTS
-from tests.changed_rows import changed
-from tests.invariants import ALL
 from tests.payments.shop import Shop, Started
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant
-from tests.rolled_back import rolled_back
+from tests.support.changed_rows import changed
+from tests.support.invariants import ALL
+from tests.support.rolled_back import rolled_back
 
 OTHER = '{"bank_code": "058", "account_number": "9876543210"}'
 

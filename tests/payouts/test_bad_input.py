@@ -10,10 +10,10 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.services import Services
-from tests.client import Reply, Site, new_merchant
 from tests.payouts.payout_merchant import PayoutMerchant, new_reference, setting
-from tests.provider_simulator import ProviderSimulator
-from tests.rows import first_short
+from tests.support.client import Reply, Site, new_merchant
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import first_short
 
 REQUIRED = ("payout_amount", "currency_code", "ref_trx", "ipn_url", "withdraw_method_id")
 TEXTS = ("currency_code", "ref_trx", "ipn_url", "description")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.payouts.payout_merchant import PayoutMerchant, setting
-from tests.wire_money import assert_decimals
+from tests.support.wire_money import assert_decimals
 
 METHODS = "/api/v1/payout-methods?currency=NGN"
 

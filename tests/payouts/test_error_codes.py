@@ -19,7 +19,6 @@ from manilla.providers.health import FAILURES_TO_TRIP
 from manilla.routing import funds
 from manilla.services import Services
 from manilla.transfers.refusals import ScheduleBlocked
-from tests.client import Reply
 from tests.payouts.payout_merchant import (
     BANKS,
     MANUAL,
@@ -32,8 +31,9 @@ from tests.payouts.payout_merchant import (
     set_credentials,
     setting,
 )
-from tests.provider_simulator import ProviderSimulator
-from tests.rows import first_short
+from tests.support.client import Reply
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import first_short
 
 BANK_LIST = "/api/v1/payout/bank-list?method_code="
 PROVIDER_FEES = {

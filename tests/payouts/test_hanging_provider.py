@@ -13,13 +13,13 @@ from manilla.payouts import tasks
 from manilla.payouts.initiate import SEND
 from manilla.providers import slots
 from manilla.services import Services
-from tests import clock
-from tests.limits import limited
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.payouts.routing.conftest import routed
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
 from tests.payouts.routing.test_draining import drained
-from tests.waiting import until
+from tests.support import clock
+from tests.support.limits import limited
+from tests.support.waiting import until
 
 __all__ = ["routed"]
 

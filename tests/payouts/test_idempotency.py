@@ -11,7 +11,6 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.services import Services
-from tests.client import Reply, Site, new_merchant
 from tests.payments.orders import INITIATE as INITIATE_PAYMENT
 from tests.payments.orders import order as payment_order
 from tests.payouts.payout_merchant import (
@@ -24,7 +23,8 @@ from tests.payouts.payout_merchant import (
     new_account,
     new_reference,
 )
-from tests.rows import first_short
+from tests.support.client import Reply, Site, new_merchant
+from tests.support.rows import first_short
 
 REPLAYED = "idempotent-replayed"
 

@@ -18,7 +18,7 @@ from tests.payouts.payout_merchant import (
     new_account,
     new_reference,
 )
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 TRX_ID = re.compile(r"TXN[0-9A-Z]{30}")
 

@@ -6,8 +6,8 @@ import pytest
 
 from manilla.merchants.merchants import MerchantLevel, MerchantUpdate
 from manilla.payouts import decisions
-from tests.client import Reply
 from tests.payouts.payout_merchant import MANUAL, PayoutMerchant, setting
+from tests.support.client import Reply
 
 EACH, DAY = "payout_limits_unverified", "daily_payout_limits_unverified"
 

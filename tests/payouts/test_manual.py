@@ -16,7 +16,7 @@ from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.services import Services
 from tests.payments.steps import new_payment
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 
 async def _reject(payer: PayoutMerchant, trx_id: str, reason: str) -> Payout:

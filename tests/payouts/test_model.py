@@ -25,13 +25,13 @@ from manilla.methods.method import MethodKind
 from manilla.providers import inbox
 from manilla.services import Services
 from manilla.settings import Settings
-from tests.client import Site
 from tests.payouts.model import FEE_FIXED, FEE_PERCENT, POINTS, SENDS
 from tests.payouts.model_machine import Machine, Stage
 from tests.payouts.observer import PayoutObserver
 from tests.payouts.payout_merchant import MANUAL, RAILS
-from tests.provider_simulator import ProviderSimulator
-from tests.rows import first_short
+from tests.support.client import Site
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import first_short
 
 RUNS = int(os.environ.get("MANILLA_MACHINE_RUNS", "32"))
 STEPS = 40

@@ -21,7 +21,7 @@ from manilla.services import Services
 from manilla.transfers import sending
 from manilla.transfers.sending import PAYOUTS
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, see_changes
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 OFF = {
     "disabled": (

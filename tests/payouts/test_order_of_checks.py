@@ -18,7 +18,7 @@ from tests.payouts.payout_merchant import (
     see_changes,
     setting,
 )
-from tests.rows import long_rows
+from tests.support.rows import long_rows
 
 Cause = Callable[[PayoutMerchant, AsyncExitStack], Awaitable[None]]
 

@@ -21,7 +21,7 @@ from manilla.transfers import sending
 from manilla.transfers.events import event_of
 from manilla.transfers.sending import PAYOUTS, Mark
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 RAILS = ["a", "b", "c"]
 

@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from manilla.services import Services
-from tests.client import Reply
 from tests.payouts.payout_merchant import BANKS, MANUAL, RAILS, PayoutMerchant, new_account, setting
-from tests.rows import first_short
+from tests.support.client import Reply
+from tests.support.rows import first_short
 
 GOOD_METHODS = "/api/v1/payout-methods?currency=NGN"
 BANK_LIST = "/api/v1/payout/bank-list"

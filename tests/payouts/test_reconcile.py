@@ -20,7 +20,6 @@ from manilla.reconciliation.balances import Reconciled
 from manilla.refunds import initiate
 from manilla.resolutions import resolutions
 from manilla.services import Services
-from tests.changed_rows import changed
 from tests.mail.outbox_reader import letters_to
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import (
@@ -32,7 +31,8 @@ from tests.payouts.payout_merchant import (
     setting,
 )
 from tests.people.accounts import Accounts
-from tests.rows import first_short
+from tests.support.changed_rows import changed
+from tests.support.rows import first_short
 
 FEES = {"a": "10.00", "b": "15.00", "c": "10.75"}
 

@@ -8,10 +8,10 @@ from manilla.kit.database.connections import Database
 from manilla.payouts import decisions
 from manilla.payouts.decisions import NotToDecide
 from manilla.payouts.payout import Payout
-from tests.client import Site
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, clear_credentials
 from tests.payouts.test_states import send_webhook
-from tests.rows import first_short
+from tests.support.client import Site
+from tests.support.rows import first_short
 
 REFUSED = {"call": "transfer", "fault": "refuse", "message": "Request refused", "times": None}
 

@@ -7,9 +7,9 @@ import pytest
 from manilla.payouts import decisions
 from manilla.providers.port import Direction
 from manilla.services import Services
-from tests.client import Reply
 from tests.payouts.payout_merchant import BANKS, MANUAL, RAILS, PayoutMerchant, setting
-from tests.rows import first_short
+from tests.support.client import Reply
+from tests.support.rows import first_short
 
 START = 100_000_000
 JOB = "payout.sandbox"

@@ -8,10 +8,10 @@ import pytest
 from manilla.payouts import states
 from manilla.services import Services
 from manilla.transfers.events import Source, TransferEvent, TransferResult
-from tests.client import Reply, Site
 from tests.payments import webhooks
 from tests.payouts.payout_merchant import MANUAL, RAILS, PayoutMerchant, method
-from tests.rows import first_short
+from tests.support.client import Reply, Site
+from tests.support.rows import first_short
 
 # Only these rails send webhooks about transfers. Provider B's transfers are queried.
 TELLING = ["a", "c"]

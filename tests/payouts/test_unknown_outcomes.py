@@ -12,11 +12,11 @@ from manilla.lookup.waiting import WaitingReason, waiting_reason
 from manilla.providers.port import Direction
 from manilla.transfers import sending
 from manilla.transfers.sending import PAYOUTS
-from tests import clock
-from tests.limits import limited
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, clear_credentials, set_credentials
-from tests.rows import first_short
-from tests.waiting import until
+from tests.support import clock
+from tests.support.limits import limited
+from tests.support.rows import first_short
+from tests.support.waiting import until
 
 BEFORE = ["timeout_before", "5xx_before", "reset"]
 AFTER = ["timeout_after_accept", "5xx_after_accept", "reset_after_accept", "garbage_after_accept"]

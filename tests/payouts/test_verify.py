@@ -13,11 +13,11 @@ from manilla.kit.environment import Environment
 from manilla.ledger import trx_ids
 from manilla.payouts import decisions
 from manilla.services import Services
-from tests.client import Site, new_merchant
 from tests.payments.orders import VERIFY as VERIFY_PAYMENT
 from tests.payments.steps import new_payment
 from tests.payouts.payout_merchant import MANUAL, RAILS, VERIFY, PayoutMerchant, exact, method
-from tests.rows import first_short
+from tests.support.client import Site, new_merchant
+from tests.support.rows import first_short
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 

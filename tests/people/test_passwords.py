@@ -9,7 +9,7 @@ from manilla.kit.database.connections import Database
 from manilla.people import passwords, queries
 from manilla.people.passwords import WeakPassword, WrongPassword
 from tests.people.accounts import PASSWORD, Accounts
-from tests.waiting import until
+from tests.support.waiting import until
 
 WEAK = [
     "elevenchars",

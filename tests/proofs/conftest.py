@@ -4,9 +4,9 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.services import Services
-from tests.client import Site, new_merchant
 from tests.proofs.ledger_story import LedgerStory
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Site, new_merchant
+from tests.support.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from manilla.providers import balances
 from manilla.refunds import decisions, initiate
 from manilla.refunds.refund import Refund, RefundStatus
 from manilla.services import Services
-from tests.client import Merchant
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Merchant
+from tests.support.provider_simulator import ProviderSimulator
 
 PROVIDER = "providera"
 

@@ -31,10 +31,10 @@ from manilla.proofs.verify import ArchivedMonth, Verification
 from manilla.refunds import initiate
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
-from tests.command import manilla
 from tests.proofs.ledger_story import LedgerStory
-from tests.rows import first_short
-from tests.waiting import until
+from tests.support.command import manilla
+from tests.support.rows import first_short
+from tests.support.waiting import until
 
 # All transactions of a test are in months that end before this time.
 LATER = datetime.now(UTC) + timedelta(days=3650)

@@ -13,8 +13,8 @@ from manilla.ledger import invariants
 from manilla.proofs import catalog
 from manilla.proofs.access import ACCESS
 from manilla.settings import Settings
-from tests.databases import database
-from tests.rolled_back import rolled_back
+from tests.support.databases import database
+from tests.support.rolled_back import rolled_back
 from tools.catalog import text
 
 SETTINGS, PRIVILEGES = (rule.name for rule in ACCESS)

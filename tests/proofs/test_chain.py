@@ -17,7 +17,7 @@ from manilla.proofs.verify import Verification
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.ledger.test_postings import move, open_wallets
-from tests.waiting import until
+from tests.support.waiting import until
 
 _merchants = iter(range(3_000_000, 4_000_000))
 

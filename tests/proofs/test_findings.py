@@ -13,7 +13,7 @@ from manilla.proofs.pack import Pack, PackOptions
 from manilla.settings import Settings
 from tests.proofs.ledger_story import PROVIDER, LedgerStory
 from tests.reconciliation.ledger_samples import Account
-from tests.rolled_back import rolled_back
+from tests.support.rolled_back import rolled_back
 
 
 @pytest.fixture(autouse=True)

@@ -21,11 +21,11 @@ from manilla.refunds import initiate
 from manilla.services import Services
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
-from tests.client import new_merchant
-from tests.databases import database, running
 from tests.mail.mail_server import mail_server
 from tests.payments.shop import Shop
-from tests.provider_simulator import running_simulator
+from tests.support.client import new_merchant
+from tests.support.databases import database, running
+from tests.support.provider_simulator import running_simulator
 
 PROVIDER, WEBHOOK, PAYMENT, MAIL, BACKUP = range(5)
 

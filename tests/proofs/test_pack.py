@@ -28,10 +28,10 @@ from manilla.proofs import anchors, chain, checks, new_rows, pack, verify
 from manilla.proofs.pack import PackOptions
 from manilla.services import Services
 from manilla.settings import Settings
-from tests.client import Site, new_merchant
-from tests.command import manilla
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.proofs.ledger_story import LedgerStory
+from tests.support.client import Site, new_merchant
+from tests.support.command import manilla
 
 CREDITED = "paid_payments_are_credited_once"
 

@@ -13,8 +13,8 @@ from manilla.proofs import anchors, chain, pack
 from manilla.proofs.pack import PackOptions
 from manilla.settings import Settings
 from manilla.sql import migrate
-from tests.client import Site, new_merchant
 from tests.proofs.ledger_story import LedgerStory
+from tests.support.client import Site, new_merchant
 
 TABLES = ("posting", "entry", "wallet", "payment", "posting_chain", "posting_chain_head", "audit")
 APPEND_ONLY = ("posting", "entry", "posting_chain", "posting_chain_head", "audit")

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tests import clock
+from tests.support import clock
 
 
 class Recorded(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ from manilla_simulator.program import build
 from manilla_simulator.settings import SimulatorSettings
 
 from manilla.providers.port import Adapter, Done, Headers, TransferState, TransferStatus
-from tests.timeouts import TIMEOUT_SECONDS
-from tests.waiting import until
+from tests.support.timeouts import TIMEOUT_SECONDS
+from tests.support.waiting import until
 
 
 class SimulatorSetup:

@@ -22,11 +22,11 @@ from manilla.providers.port import (
     WebhookEvent,
     WebhookSubject,
 )
-from tests import kinds
 from tests.providers.adapters import Adapters
 from tests.providers.conftest import ABC
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
 from tests.providers.simulated import SimulatorSetup, final_transfer
+from tests.support import kinds
 
 EVERY_KIND = tuple(kinds.BY_PROVIDER)
 # Before a transfer, Paystack's adapter creates the recipient.

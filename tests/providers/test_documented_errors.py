@@ -23,10 +23,10 @@ from manilla.providers.port import (
     Sent,
     Unknown,
 )
-from tests import kinds
 from tests.providers.adapters import Adapters
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
 from tests.providers.simulated import SimulatorSetup
+from tests.support import kinds
 
 FINAL = json.loads(Path(__file__).with_name("documented_errors.json").read_text())
 

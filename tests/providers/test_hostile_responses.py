@@ -17,13 +17,13 @@ from manilla.providers.port import (
     Unknown,
     after_unknown,
 )
-from tests import clock, limits
 from tests.providers.adapters import Adapters
 from tests.providers.conftest import PROVIDERS, envelope
 from tests.providers.monnify import samples as monnify
 from tests.providers.samples import CHARGE, PERIOD, REFUND, TRANSFER
 from tests.providers.scripted import Behaviour, Scripted, answering, hang, raw_answer
-from tests.strategies import texts
+from tests.support import clock, limits
+from tests.support.strategies import texts
 
 Ask = Callable[[Adapter], Coroutine[Any, Any, Answer[Any]]]
 

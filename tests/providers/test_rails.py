@@ -22,7 +22,7 @@ from manilla.providers.rails import CALLS_AT_ONCE, Rails, open_client
 from tests.providers.conftest import ABC, CREDENTIALS, envelope
 from tests.providers.scripted import Scripted
 from tests.providers.stored_rails import adapter, stored_rails
-from tests.waiting import until_true
+from tests.support.waiting import until_true
 
 
 @pytest.fixture

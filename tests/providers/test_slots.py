@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 from manilla.providers import slots
 from manilla.providers.slots import ProviderSlots
-from tests.limits import limited
+from tests.support.limits import limited
 
 CONCURRENCY = 8  # six calls to a provider that responds, and two to one that is stalled
 

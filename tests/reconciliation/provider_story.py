@@ -25,9 +25,9 @@ from manilla.reconciliation.lines import day_of
 from manilla.reconciliation.unmatched import Unmatched
 from manilla.refunds import decisions, initiate
 from manilla.refunds.refund import RefundStatus
-from tests.kinds import TestedKind
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant
+from tests.support.kinds import TestedKind
 
 ONE_DAY = timedelta(days=1)
 Change = Callable[[list[StatementLine]], list[StatementLine]]

@@ -13,7 +13,7 @@ from manilla.reconciliation import days, figures, unmatched
 from manilla.reconciliation.movements import UnknownMovement
 from manilla.reconciliation.unmatched import MATCHES_NOW
 from tests.reconciliation.ledger_samples import Account, day, naira
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 async def test_a_line_with_our_reference_matches(account: Account) -> None:

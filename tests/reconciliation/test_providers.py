@@ -14,11 +14,11 @@ from manilla.ledger.provider_funds import SettlementKind
 from manilla.providers.checks import references
 from manilla.providers.port import LineKind, StatementLine
 from manilla.reconciliation import importing
-from tests import kinds
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.reconciliation.provider_story import ProviderStory, new_amount
-from tests.rows import first_short
+from tests.support import kinds
+from tests.support.rows import first_short
 
 pytestmark = pytest.mark.usefixtures("_no_statements")
 WITH_STATEMENTS = ("paystack", "kora", "monnify")

@@ -4,7 +4,7 @@ from manilla.kit import strict_json
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.reference.pages import Documentation
-from tests.client import Merchant, Site, new_merchant
+from tests.support.client import Merchant, Site, new_merchant
 
 
 @pytest.fixture(scope="session")

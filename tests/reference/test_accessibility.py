@@ -15,7 +15,7 @@ from manilla.people.roles import Role
 from manilla.reference.pages import Documentation
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, opened
-from tests.client import Site, new_merchant
+from tests.support.client import Site, new_merchant
 from tests.web.signed_in_user import member
 
 pytestmark = pytest.mark.usefixtures("site")

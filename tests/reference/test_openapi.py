@@ -12,7 +12,7 @@ import schemathesis
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount
 from manilla.reference import openapi
-from tests.client import Site
+from tests.support.client import Site
 
 JSON = "application/json"
 

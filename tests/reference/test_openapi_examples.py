@@ -16,10 +16,10 @@ from manilla.payouts import decisions
 from manilla.reference import examples
 from manilla.refunds.refund import SEND
 from manilla.services import Services
-from tests.client import Merchant, Reply, Site
 from tests.payments.orders import new_reference
 from tests.payments.steps import change, initiate_legacy, trx_id_of
-from tests.provider_simulator import ProviderSimulator, running_simulator
+from tests.support.client import Merchant, Reply, Site
+from tests.support.provider_simulator import ProviderSimulator, running_simulator
 
 JSON = "application/json"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client import Merchant, Site
+from tests.support.client import Merchant, Site
 
 
 @pytest.fixture

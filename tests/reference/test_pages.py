@@ -18,7 +18,7 @@ from manilla.reference.pages import Documentation
 from manilla.reference.search import BETWEEN
 from manilla.refunds import initiate, postings
 from manilla.transfers.refusals import PayoutErrorCode
-from tests.client import Site
+from tests.support.client import Site
 from tests.web import markup
 
 HREF = re.compile(r'href="([^"]+)"')

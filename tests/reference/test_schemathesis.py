@@ -27,12 +27,12 @@ from manilla.kit.money import Money
 from manilla.merchants import wallets
 from manilla.reference.examples import REQUESTS
 from manilla.services import Services
-from tests import limits
-from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import new_reference, order
 from tests.payments.steps import complete, setting, trx_id_of
-from tests.provider_simulator import running_simulator
-from tests.signing import sign
+from tests.support import limits
+from tests.support.client import Merchant, Site, new_merchant
+from tests.support.provider_simulator import running_simulator
+from tests.support.signing import sign
 
 pytestmark = pytest.mark.long
 

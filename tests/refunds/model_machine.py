@@ -10,12 +10,12 @@ from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.providers.port import Direction
 from manilla.refunds import decisions, initiate
-from tests.client import Merchant
 from tests.payments import webhooks
 from tests.payments.shop import Shop, Started
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import Stage, dying_at, same
 from tests.refunds.model import PAID, SENDS, RefundInModel, RefundModel
+from tests.support.client import Merchant
 
 METHODS = {"a": "providera-ngn", "b": "providerb-ngn", "c": "providerc-ngn"}
 SEEN = """

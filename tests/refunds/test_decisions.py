@@ -14,7 +14,7 @@ from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.resolutions import resolutions
 from tests.payments import webhooks
 from tests.payments.shop import Shop
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 Decide = Callable[..., Coroutine[Any, Any, Refund]]
 DECISIONS: list[Decide] = [decisions.confirm, decisions.reject]

@@ -17,7 +17,6 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from manilla.providers import inbox
 from manilla.services import Services
 from manilla.settings import Settings
-from tests.client import Site
 from tests.payouts.model_machine import Stage
 from tests.payouts.observer import PayoutObserver
 from tests.payouts.test_model import (
@@ -28,10 +27,11 @@ from tests.payouts.test_model import (
     Choices,
     Step,
 )
-from tests.provider_simulator import ProviderSimulator
 from tests.refunds.model import POINTS, SENDS
 from tests.refunds.model_machine import RefundMachine
-from tests.rows import first_short
+from tests.support.client import Site
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import first_short
 
 STEPS = 30
 Value = TypeVar("Value")

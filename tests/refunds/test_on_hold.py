@@ -10,10 +10,10 @@ from manilla.platform import settings as platform
 from manilla.refunds import decisions, initiate, states
 from manilla.refunds.postings import RefundBlocked
 from manilla.refunds.refund import Refund, RefundStatus
-from tests.client import Merchant
 from tests.payments.shop import Shop
 from tests.refunds.test_refunds import REFUSED, _now, _paid, _refund, _until
-from tests.rows import first_short
+from tests.support.client import Merchant
+from tests.support.rows import first_short
 
 DISABLE, ENABLE = (
     MerchantUpdate(status=MerchantStatus.DISABLED),

@@ -22,11 +22,11 @@ from manilla.merchants import wallets
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.merchants.wallets import WalletStatus
 from manilla.refunds import initiate
-from tests.client import Reply, new_merchant
 from tests.lists.pages import every, ids, page
 from tests.payments.orders import new_reference
 from tests.payments.shop import Shop, Started
-from tests.rows import first_short
+from tests.support.client import Reply, new_merchant
+from tests.support.rows import first_short
 
 INITIATE, VERIFY, LIST = "/api/v1/initiate-refund", "/api/v1/verify-refund/", "/api/v1/refunds"
 

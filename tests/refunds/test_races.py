@@ -16,7 +16,7 @@ from manilla.refunds import decisions, initiate, states, store
 from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers.events import event_of
 from tests.payments.shop import Shop
-from tests.waiting import until
+from tests.support.waiting import until
 
 PAID = event_of(RefundState(ReportedRefundStatus.PAID))
 

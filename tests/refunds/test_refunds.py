@@ -15,10 +15,10 @@ from manilla.refunds.refund import SEND, Refund, RefundStatus
 from manilla.transfers import sending
 from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.sending import REFUNDS, Mark
-from tests.client import Merchant
 from tests.payments import webhooks
 from tests.payments.shop import Shop, Started
-from tests.rows import first_short
+from tests.support.client import Merchant
+from tests.support.rows import first_short
 
 REFUSED = TransferResult(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
 

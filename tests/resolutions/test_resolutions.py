@@ -13,7 +13,7 @@ from manilla.resolutions.clearing_adjustment import LossNotCovered
 from manilla.services import Services
 from tests.payments.shop import HOLD, Shop
 from tests.payouts.payout_merchant import RAILS, PayoutMerchant, method
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 FEES = {"a": 1_000, "b": 0, "c": 1_075}
 

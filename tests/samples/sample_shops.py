@@ -12,9 +12,9 @@ from pathlib import Path
 from tests.client_library.php import COMMAND as PHP
 from tests.client_library.php import skip_without_php
 from tests.contract.runners import copy_typescript, install_compiler, run
-from tests.instance import free_port
-from tests.timeouts import TIMEOUT_SECONDS
-from tests.waiting import until_true
+from tests.support.instance import free_port
+from tests.support.timeouts import TIMEOUT_SECONDS
+from tests.support.waiting import until_true
 
 SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
 STARTED = ("The shop is open", "started")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.invariants import ALL
+from tests.support.invariants import ALL
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import pytest
 from manilla_client import Client, Credentials, Notification, verify_ipn
 
 from tests.cli.receiver import Shop, opened, until
-from tests.instance import Instance
 from tests.notify.receiver import Received
 from tests.samples.languages import LANGUAGES, Runner, programs
+from tests.support.instance import Instance
 
 pytestmark = pytest.mark.long
 

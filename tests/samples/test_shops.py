@@ -13,9 +13,9 @@ from manilla.merchants import checkout_origins
 from manilla.notify import signing
 from tests.checkout.dialog import CLOSE, METHODS, SUCCESS, frame_of, press, sees
 from tests.checkout.page_checks import opened
-from tests.instance import Instance, free_port
 from tests.samples.sample_shops import PREPARED, SAMPLES, SampleShop
-from tests.waiting import until_true
+from tests.support.instance import Instance, free_port
+from tests.support.waiting import until_true
 
 LINES_MAX = 110
 

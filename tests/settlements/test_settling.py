@@ -26,13 +26,13 @@ from manilla.settlements.offers import NotSettled
 from manilla.settlements.plans import SettlementMode, SettlementPlan
 from manilla.settlements.settling import Settling
 from manilla.settlements.store import Settlement
-from tests.changed_rows import changed
 from tests.mail.mail_server import MailServer, mail_server, plain_transport
 from tests.mail.outbox_reader import letters_to
 from tests.mail.post_office import until, worker
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import dying_at
 from tests.payouts.payout_merchant import BANKS, CODES, PayoutMerchant, new_account, setting
+from tests.support.changed_rows import changed
 from tests.web.signed_in_user import member
 
 BALANCE = 1_000_000  # minor units

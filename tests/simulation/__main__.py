@@ -12,11 +12,11 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests import template
 from tests.simulation import clocks, plan
 from tests.simulation.minimize import Minimizer
 from tests.simulation.plan import Round
 from tests.simulation.run import Report, run
+from tests.support import template
 
 # All other limits are the product's own. On a busy machine, connecting takes longer than usual.
 LIMITS = '{"host_connect_seconds": 5}'

@@ -15,14 +15,14 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from tests.approving import approvals_of
-from tests.kinds import BY_RAIL
 from tests.simulation.faults import DATABASE_ERRORS, Progress
 from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
 from tests.simulation.operations import PAYOUT
 from tests.simulation.plan import Step
 from tests.simulation.shops import CODES, FEES, LOST, Keys, Shop
 from tests.simulation.world import PREVIOUS_KEYS, World
+from tests.support.approving import approvals_of
+from tests.support.kinds import BY_RAIL
 from tests.web.signed_in_user import SignedInUser
 
 STEPS_BETWEEN = 10

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
-from tests.client import Site
 from tests.faults import release
-from tests.instance import MANILLA, free_port
-from tests.started_program import StartedProgram
-from tests.waiting import until
+from tests.support.client import Site
+from tests.support.instance import MANILLA, free_port
+from tests.support.started_program import StartedProgram
+from tests.support.waiting import until
 from tools import releases
 
 STOP_SECONDS = 60

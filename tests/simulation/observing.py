@@ -7,9 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 from manilla.ledger import invariants
-from tests.client import Reply
-from tests.invariants import ALL
-from tests.kinds import BY_RAIL
 from tests.simulation.model import (
     MISSING,
     Decision,
@@ -23,6 +20,9 @@ from tests.simulation.operations import VERIFY, balance_of
 from tests.simulation.plan import RAILS
 from tests.simulation.receiver import notice_of
 from tests.simulation.shops import MerchantWorld, Shop, decoded, minor_of
+from tests.support.client import Reply
+from tests.support.invariants import ALL
+from tests.support.kinds import BY_RAIL
 
 OURS = "TXN"  # The references that Manilla creates start with this text.
 EVENTS = "/api/v1/events?limit=100"

@@ -8,8 +8,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from tests.client import Reply
-from tests.kinds import BY_RAIL
 from tests.simulation.model import Kind, Operation
 from tests.simulation.plan import Step
 from tests.simulation.shops import (
@@ -23,6 +21,8 @@ from tests.simulation.shops import (
     decoded,
     minor_of,
 )
+from tests.support.client import Reply
+from tests.support.kinds import BY_RAIL
 
 PAYMENT, PAYOUT = "/api/v1/initiate-payment", "/api/v1/initiate-payout"
 REFUND, LINKS = "/api/v1/initiate-refund", "/api/v1/payment-links"

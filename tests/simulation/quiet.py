@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from typing import Any
 
-from tests.kinds import BY_RAIL
 from tests.simulation.administrators import decide
 from tests.simulation.faults import DATABASE_ERRORS, FaultSteps
 from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
@@ -15,6 +14,7 @@ from tests.simulation.plan import RAILS
 from tests.simulation.shops import LOST, minor_of
 from tests.simulation.teams import TeamSteps, rotate
 from tests.simulation.world import OPENING_MINOR, TeamShop, World
+from tests.support.kinds import BY_RAIL
 
 # A lease that PostgreSQL granted while its clock was ahead ends up to five minutes late.
 QUIET_SECONDS_MAX = 600

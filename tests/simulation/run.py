@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import manilla
-from tests import template
 from tests.simulation import plan
 from tests.simulation.administrators import AdministratorSteps
 from tests.simulation.faults import FaultSteps
@@ -18,6 +17,7 @@ from tests.simulation.plan import ADMINISTRATOR, FAULT, Round, Step
 from tests.simulation.quiet import QuietMoment
 from tests.simulation.teams import TeamSteps
 from tests.simulation.world import World
+from tests.support import template
 
 VIOLATIONS_MAX = 20
 

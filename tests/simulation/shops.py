@@ -12,12 +12,12 @@ from decimal import Decimal
 from typing import Any
 
 from manilla.kit.database.connections import Database
-from tests.client import Reply
-from tests.kinds import BY_RAIL, TestedKind
-from tests.signing import sign
 from tests.simulation.model import Decision, Model, Operation
 from tests.simulation.plan import RAILS
 from tests.simulation.receiver import Receiver
+from tests.support.client import Reply
+from tests.support.kinds import BY_RAIL, TestedKind
+from tests.support.signing import sign
 
 COMMISSION_PERCENT = Decimal("1.5")
 PROVIDER_BALANCE = 10**12

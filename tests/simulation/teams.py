@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Any
 
 from manilla.settlements.store import AUTOMATIC
-from tests.client import Reply
 from tests.dashboard.bulk_upload import HEADER
 from tests.simulation.faults import DATABASE_ERRORS
 from tests.simulation.model import Kind, Operation
@@ -20,6 +19,7 @@ from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import Step
 from tests.simulation.shops import BANK, CODES, FEES, LOST, minor_of
 from tests.simulation.world import TeamShop, World
+from tests.support.client import Reply
 
 BULK = "/production/payouts/bulk"
 SETTLEMENTS = "/production/settlements"

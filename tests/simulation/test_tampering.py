@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests import template
 from tests.simulation.model import Kind, Operation
 from tests.simulation.plan import Step
 from tests.simulation.quiet import QuietMoment
 from tests.simulation.run import play
 from tests.simulation.world import World
+from tests.support import template
 
 pytestmark = pytest.mark.long
 

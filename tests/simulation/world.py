@@ -18,10 +18,8 @@ from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.people.roles import Role
 from manilla.services import Services
-from tests.client import Reply
 from tests.faults.live_instance import LiveInstance
 from tests.faults.replicated import Replicated
-from tests.kinds import BY_RAIL, SEEDED
 from tests.simulation.clocks import DATABASE, FIRST, SECOND, Clocks
 from tests.simulation.hosts import SecondHost
 from tests.simulation.model import Kind, Operation
@@ -37,6 +35,8 @@ from tests.simulation.shops import (
     configure_methods,
     pays_commission,
 )
+from tests.support.client import Reply
+from tests.support.kinds import BY_RAIL, SEEDED
 from tests.web.signed_in_user import SignedInUser, administrator, member, sign_in_again
 
 OPENING_MINOR = 50_000_000

@@ -11,8 +11,8 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from tests import waiting
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support import waiting
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 HEADERS: dict[str, dict[str, str]] = {
     "a": {"Authorization": "Bearer sim_a_secret"},

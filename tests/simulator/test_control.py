@@ -14,8 +14,8 @@ from manilla_simulator.state import Charge, ChargeShelf, VirtualAccount, now
 
 from manilla.kit.money import Money
 from tests.simulator.merchant_platform import Platform
-from tests.timeouts import TIMEOUT_SECONDS
-from tests.waiting import until
+from tests.support.timeouts import TIMEOUT_SECONDS
+from tests.support.waiting import until
 
 PRODUCTION = SimulatorSettings(
     mode="production", base_url="http://sim.example", webhook_base_url="http://pay.example"

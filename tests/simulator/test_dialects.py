@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulator.dialects import DIALECTS, EVERY, Dialect
 from tests.simulator.merchant_platform import Platform
-from tests.waiting import until, until_true
+from tests.support.waiting import until, until_true
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
 REFERENCE, LATER = "txn0000000000000001", "txn0000000000000002"

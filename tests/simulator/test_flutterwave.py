@@ -9,7 +9,7 @@ import pytest
 from tests.simulator.dialects import Flutterwave
 from tests.simulator.examples import assert_like, example
 from tests.simulator.merchant_platform import Platform, Reply
-from tests.waiting import until
+from tests.support.waiting import until
 
 FLUTTERWAVE = Flutterwave()
 REFERENCE = "txn0000000000000001"

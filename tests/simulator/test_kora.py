@@ -10,7 +10,7 @@ import pytest
 from tests.simulator.dialects import Kora
 from tests.simulator.examples import assert_like, example
 from tests.simulator.merchant_platform import Platform, Reply
-from tests.waiting import until_true
+from tests.support.waiting import until_true
 
 KORA = Kora()
 REFERENCE = "txn0000000000000001"

@@ -12,7 +12,7 @@ from manilla_simulator.state import now
 from tests.simulator.dialects import Monnify
 from tests.simulator.examples import FOLDER, assert_like, example
 from tests.simulator.merchant_platform import Platform, Reply
-from tests.waiting import until_true
+from tests.support.waiting import until_true
 
 MONNIFY = Monnify()
 REFERENCE = "txn0000000000000001"

@@ -10,7 +10,7 @@ import pytest
 from manilla_simulator import webhooks
 
 from tests.simulator.merchant_platform import Platform, Received
-from tests.waiting import until_true
+from tests.support.waiting import until_true
 
 
 async def webhooks_are(platform: Platform, **plan: object) -> None:

@@ -15,14 +15,14 @@ from manilla.notify.delivery import NotificationDelivery
 from manilla.notify.ipn import IpnDestination
 from manilla.refunds import initiate
 from manilla.settings import Settings
-from tests.client import new_merchant
-from tests.databases import database, running
 from tests.notify.endpoint_merchant import ENDPOINTS, endpoint_worker
 from tests.payments.orders import new_reference
 from tests.payments.shop import Shop, Started
 from tests.payouts.payout_merchant import PayoutMerchant, setting
-from tests.provider_simulator import running_simulator
 from tests.sql.plans import PlanLog
+from tests.support.client import new_merchant
+from tests.support.databases import database, running
+from tests.support.provider_simulator import running_simulator
 
 NAME = "plans"
 # With each of these filters, fetching a page with one item reads only two rows.

@@ -11,7 +11,7 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate, runner
 from manilla.sql.tables import GROWING
-from tests.databases import database
+from tests.support.databases import database
 from tests.tools.migration_examples import EXAMPLES, Example
 
 SCANNING = {"rewrite", "scan", "not null"}

@@ -15,7 +15,7 @@ from manilla.merchants.requests import log
 from manilla.merchants.requests.log import RequestLogLine
 from manilla.settings import Settings
 from manilla.sql import migrate, months, runner
-from tests.databases import database
+from tests.support.databases import database
 
 BEFORE = "0072"  # the last migration before the partitions
 NOW = datetime.now(UTC)

@@ -13,9 +13,9 @@ from manilla.posting_kinds import PostingKind
 from manilla.settings import Settings
 from manilla.sql import migrate, runner
 from manilla.sql.runner import MigrationFailed
-from tests.databases import database
-from tests.limits import LONG_SECONDS
-from tests.rows import first_short
+from tests.support.databases import database
+from tests.support.limits import LONG_SECONDS
+from tests.support.rows import first_short
 
 BASELINE = "0042"
 

@@ -4,6 +4,7 @@ import asyncio
 
 import asyncpg
 import pytest
+from tools.table_growth import GROWING
 
 from manilla.kit import crypto
 from manilla.kit.database.connections import Database
@@ -12,7 +13,7 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate
 from manilla.sql.tables import GROWING, TABLES
-from tests.command import manilla
+from tests.support.command import manilla
 
 
 @pytest.fixture

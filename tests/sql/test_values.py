@@ -10,7 +10,7 @@ import pytest
 from manilla.kit.embedded.postgres import Cluster
 from manilla.settings import Settings
 from manilla.sql import migrate, runner
-from tests.databases import database
+from tests.support.databases import database
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-from tests import ordering
-from tests.ordering import Used
+from tests.support import ordering
+from tests.support.ordering import Used
 
 REPORT = """
 <testsuites><testsuite>
@@ -60,7 +60,15 @@ def test_the_cpu_time_of_a_module_includes_its_child_processes(tmp_path: Path) -
     )
     report = tmp_path / "report.xml"
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.cpu_time", module, f"--junitxml={report}"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "tests.support.cpu_time",
+            module,
+            f"--junitxml={report}",
+        ],
         check=True,
         capture_output=True,
     )

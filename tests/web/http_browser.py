@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from tests.client import Site
+from tests.support.client import Site
 
 _CSRF = re.compile(r'name="csrf" value="([0-9a-f]+)"')
 

@@ -11,7 +11,7 @@ from playwright.async_api import BrowserContext
 from manilla.people import console_people, members, second_factor, sessions
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.services import Services
-from tests.client import Reply, Site
+from tests.support.client import Reply, Site
 
 PASSWORD = "three quiet kobo coins"
 

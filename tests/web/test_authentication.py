@@ -12,8 +12,8 @@ from manilla.pages import app as pages
 from manilla.people import members, sessions
 from manilla.people.roles import Role
 from manilla.services import Services
-from tests.client import Merchant, Site, new_merchant
 from tests.conftest import serving
+from tests.support.client import Merchant, Site, new_merchant
 from tests.web.http_browser import HttpBrowser
 from tests.web.signed_in_user import PASSWORD, SignedInUser, member
 

@@ -7,8 +7,8 @@ from playwright.async_api import Browser, expect
 
 from manilla.services import Services
 from manilla.web.charts import Chart, ChartSeries, Values, money_unit, number_unit, usual_highest
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import new_dashboard
+from tests.support.client import Site
 
 
 def chart(values: Values, before: Values | None = None, *, is_bars: bool = True) -> Chart:

@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 import pytest
 
 from manilla.services import Services
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.support.client import Site
 
 BROWSER = {"Accept-Encoding": "gzip, deflate, br", "Sec-Fetch-Site": "same-origin"}
 

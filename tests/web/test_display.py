@@ -13,8 +13,8 @@ from manilla.kit.money import Money, claimed_text
 from manilla.ledger.daily import DailyFigures
 from manilla.services import Services
 from manilla.web import charts, display
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
+from tests.support.client import Site
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from manilla.kit.money import Money
 from manilla.merchants import wallets
 from manilla.services import Services
 from manilla.web import exports
-from tests.client import Site, new_merchant
 from tests.dashboard.merchant_dashboard import unchunked
+from tests.support.client import Site, new_merchant
 from tests.web.signed_in_user import SignedInUser, member
 
 Row = tuple[object, ...]

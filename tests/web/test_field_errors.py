@@ -9,9 +9,9 @@ from playwright.async_api import Browser, expect
 
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
-from tests.provider_simulator import running_simulator
+from tests.support.client import Site
+from tests.support.provider_simulator import running_simulator
 from tests.web.http_browser import HttpBrowser
 from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator
 

@@ -8,8 +8,8 @@ from playwright.async_api import Browser
 from manilla.services import Services
 from manilla.web import static_files
 from tests.checkout.page_checks import opened
-from tests.client import Merchant, Site, new_merchant
 from tests.payments.orders import INITIATE, order
+from tests.support.client import Merchant, Site, new_merchant
 
 BYTES_MAX = 80 * 1024
 # The texts contain naira amounts, and letters of Hausa, Igbo and Yoruba names.

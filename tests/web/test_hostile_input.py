@@ -10,8 +10,8 @@ from manilla.console import routes as console
 from manilla.dashboard import routes as dashboard
 from manilla.services import Services
 from manilla.web.routes import Route
-from tests.client import Site, new_merchant
 from tests.dashboard.sample_data import create_sample_data
+from tests.support.client import Site, new_merchant
 from tests.web.route_urls import address, parameters, shown
 from tests.web.signed_in_user import SignedInUser, administrator, member
 

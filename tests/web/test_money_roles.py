@@ -18,9 +18,9 @@ from manilla.pages import app as pages
 from manilla.people.roles import ConsoleRole, Role, permissions_of
 from manilla.services import Services
 from manilla.web.routes import SIGNED_IN, Route
-from tests.client import Merchant, Site, new_merchant
 from tests.conftest import serving
 from tests.mail.outbox_reader import letters_to
+from tests.support.client import Merchant, Site, new_merchant
 from tests.web.money_routes import CONSOLE, DASHBOARD, ROLES, Effect
 from tests.web.route_urls import shown
 from tests.web.signed_in_user import SignedInUser, administrator, member

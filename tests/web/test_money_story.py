@@ -17,10 +17,10 @@ from manilla.people.roles import ConsoleRole, Role
 from manilla.refunds import initiate as refunds
 from manilla.refunds.refund import RefundStatus
 from manilla.services import Services
-from tests.client import Site, new_merchant
 from tests.payments.shop import Shop
 from tests.payouts.payout_merchant import PayoutMerchant
-from tests.provider_simulator import ProviderSimulator
+from tests.support.client import Site, new_merchant
+from tests.support.provider_simulator import ProviderSimulator
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 

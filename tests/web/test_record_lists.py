@@ -11,9 +11,9 @@ from manilla.kit.money import Money
 from manilla.merchants import wallets
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
-from tests.client import Site
 from tests.dashboard.merchant_dashboard import MerchantDashboard, new_dashboard
 from tests.dashboard.sample_data import create_sample_data
+from tests.support.client import Site
 from tests.web.signed_in_user import administrator
 
 PAYMENTS, PAYOUTS = "/sandbox/payments", "/sandbox/payouts"

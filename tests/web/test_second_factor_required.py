@@ -19,8 +19,8 @@ from manilla.platform import settings
 from manilla.platform.settings import CurrentSettings, PlatformSettings
 from manilla.services import Services
 from manilla.web.routes import Route
-from tests.client import Merchant, Site, new_merchant
 from tests.conftest import serving
+from tests.support.client import Merchant, Site, new_merchant
 from tests.web.money_routes import DASHBOARD, Effect
 from tests.web.route_urls import shown
 from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator, member

@@ -10,7 +10,7 @@ from manilla.kit import prometheus
 from manilla.people import second_factor, security_log
 from manilla.people.roles import Role
 from manilla.services import Services
-from tests.client import Merchant, Site, new_merchant
+from tests.support.client import Merchant, Site, new_merchant
 from tests.web.http_browser import HttpBrowser
 from tests.web.signed_in_user import PASSWORD, SignedInUser, member
 

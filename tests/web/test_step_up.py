@@ -8,7 +8,7 @@ from manilla.audit.actor import acting, is_unconfirmed
 from manilla.merchants import merchants
 from manilla.services import Services
 from tests.audit.test_log import ADA
-from tests.client import Site, new_merchant
+from tests.support.client import Site, new_merchant
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 PASSWORD_FIELD = b'name="step_up_secret"'

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from manilla.kit import time_limits
 from manilla.kit.time_limits import TimeLimits
-from tests import packages, results
 from tests.cells.moving import report
 from tests.cells.moving.load import EventFollower, Load
 from tests.cells.moving.mover import Move, Mover
 from tests.cells.moving.world import RAILS, CellWorld
+from tests.support import packages, results
 from tools import proof
 
 

@@ -14,8 +14,8 @@ from manilla.kit.database.connections import Database
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import APPLICATION, NAME, OWNER, SUPERUSER
 from tests.faults.replicated import listen_on, start_server
-from tests.instance import Instance, free_port
-from tests.waiting import until
+from tests.support.instance import Instance, free_port
+from tests.support.waiting import until
 
 RATE_LIMIT = "100000"
 START_SECONDS = 600  # A busy machine may need this long.

@@ -7,12 +7,12 @@ import random
 from collections.abc import AsyncIterator, Mapping
 
 from tests.cells.moving.world import CellWorld
-from tests.client import Reply
 from tests.simulation.model import PENDING, Notice, Observation
 from tests.simulation.observing import Observer
 from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import AMOUNT, BACK, OUTCOME, Choices, Step, draw
 from tests.simulation.shops import Shop
+from tests.support.client import Reply
 
 LANES = 2  # how many requests of a merchant run at the same time
 # Each lane waits this long between its steps, so that a small machine is not overloaded.

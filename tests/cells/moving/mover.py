@@ -12,8 +12,8 @@ import msgspec
 from manilla.cells.moving.stored import STEPS, Step, TooLate
 from tests.cells.moving.cell import Cell
 from tests.cells.moving.world import CellWorld
-from tests.instance import MANILLA
-from tests.results import longest_gap
+from tests.support.instance import MANILLA
+from tests.support.results import longest_gap
 
 # The load must make this many API requests between two moves, and after the last one.
 CALLS_BETWEEN = 60

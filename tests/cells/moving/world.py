@@ -23,10 +23,7 @@ from tests.cells import proxies
 from tests.cells.moving.cell import Cell
 from tests.cells.pair import ABUJA, LAGOS
 from tests.cells.proxies import RunningProxy
-from tests.client import Reply, Site
 from tests.faults.live_instance import control_simulator
-from tests.kinds import BY_RAIL
-from tests.provider_simulator import serving_providers
 from tests.simulation.shops import (
     LOST,
     Keys,
@@ -36,6 +33,9 @@ from tests.simulation.shops import (
     configure_methods,
     pays_commission,
 )
+from tests.support.client import Reply, Site
+from tests.support.kinds import BY_RAIL
+from tests.support.provider_simulator import serving_providers
 
 RAILS = ("a", "b", "c")
 OPENING_MINOR = 1_000_000_000

@@ -10,8 +10,8 @@ from manilla.payments.payment import PaymentStatus
 from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkTerms, PaymentLink
 from manilla.payments.payment_links.paying import CustomerInput
-from tests.client import Site
 from tests.payments.shop import Shop, Started
+from tests.support.client import Site
 
 AMOUNT_MINOR = 100_000
 

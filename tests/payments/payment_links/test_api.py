@@ -13,10 +13,10 @@ from manilla.audit.audit import AuditFilter
 from manilla.kit.clock import iso
 from manilla.kit.database.connections import Database
 from manilla.services import Services
-from tests.client import Merchant, Reply
 from tests.payments.payment_links.customers import new_link, start
 from tests.payments.shop import Shop
 from tests.payments.steps import exact, in_environment, setting
+from tests.support.client import Merchant, Reply
 
 LINKS = "/api/v1/payment-links"
 HOSTED = "providera-ngn"

@@ -30,7 +30,7 @@ from tests.payments.payment_links.customers import (
 )
 from tests.payments.shop import Shop
 from tests.payments.steps import setting
-from tests.rows import first_short
+from tests.support.rows import first_short
 
 HOSTED, ACCOUNT = "providera-ngn", "providera_ngn_va"
 

@@ -12,8 +12,6 @@ from manilla.banks.nigeria import BY_CODE
 from manilla.beneficiaries import banks as bank_lists
 from manilla.beneficiaries.banks import Banks
 from manilla.services import Services
-from tests.client import Reply
-from tests.freshness import outdate
 from tests.payouts.payout_merchant import (
     MANUAL,
     RAILS,
@@ -24,9 +22,11 @@ from tests.payouts.payout_merchant import (
     new_reference,
     set_credentials,
 )
-from tests.provider_simulator import ProviderSimulator
-from tests.rows import first_short
-from tests.waiting import until
+from tests.support.client import Reply
+from tests.support.freshness import outdate
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import first_short
+from tests.support.waiting import until
 
 BANK_LIST = "/api/v1/payout/bank-list"
 LISTS = {

@@ -10,9 +10,9 @@ from manilla.beneficiaries import accounts
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
-from tests.client import Reply, Site, new_merchant
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, MANUAL, RAILS, PayoutMerchant, new_account
-from tests.rows import first_short
+from tests.support.client import Reply, Site, new_merchant
+from tests.support.rows import first_short
 
 MANUAL_BENEFICIARY = {"Bank Name": "GTBank", "Account Number": "0123456789"}
 

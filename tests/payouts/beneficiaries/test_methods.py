@@ -6,7 +6,6 @@ import pytest
 
 from manilla.merchants.merchants import MerchantUpdate
 from manilla.services import Services
-from tests.client import Merchant, Reply
 from tests.payouts.payout_merchant import (
     MANUAL,
     RAILS,
@@ -16,7 +15,8 @@ from tests.payouts.payout_merchant import (
     set_credentials,
     setting,
 )
-from tests.rows import first_short
+from tests.support.client import Merchant, Reply
+from tests.support.rows import first_short
 
 METHODS = "/api/v1/payout-methods"
 AUTO = "auto_ngn"

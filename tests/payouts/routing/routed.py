@@ -6,9 +6,9 @@ from manilla.kit.jobs import Job, claims
 from manilla.payouts import attempts
 from manilla.payouts.attempts import Attempt
 from manilla.providers.port import TransferOrder
-from tests.client import Reply
 from tests.payouts.payout_merchant import ACCOUNT, BANKS, PayoutMerchant
-from tests.waiting import until
+from tests.support.client import Reply
+from tests.support.waiting import until
 
 AUTO = "auto_ngn"
 GTBANK = "058"

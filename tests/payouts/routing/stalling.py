@@ -14,7 +14,7 @@ from manilla.payouts.tasks import PayoutTasks
 from manilla.routing.router import HoldPlace, PayoutRoute, PayoutTarget, Router
 from manilla.services import Services
 from manilla.transfers.events import ProviderAnswer, TransferResult
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 AFTER_FIND = "after_find"  # The worker has read the payout.
 BEFORE_SEND = "before_send"  # The worker has recorded that it is about to send.

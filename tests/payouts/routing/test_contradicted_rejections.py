@@ -14,12 +14,12 @@ from manilla.payouts.payout import Payout
 from manilla.providers import claims
 from manilla.providers.rails import Rails
 from manilla.transfers import reports
-from tests.client import Site
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.payouts.routing import stalling
 from tests.payouts.routing.routed import AUTO, BAD_ACCOUNT, REFUSED, RoutedPayouts
 from tests.payouts.routing.stalling import StalledJob
 from tests.payouts.test_states import messages, send_webhook
+from tests.support.client import Site
 
 FIRST, SECOND, THIRD = "providera", "providerb", "providerc"
 DEBITED, FULL = 900_000, 1_000_000

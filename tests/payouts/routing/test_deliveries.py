@@ -12,7 +12,7 @@ from manilla.routing.outcomes import Outcomes
 from manilla.services import Services
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.payouts.routing.routed import BAD_ACCOUNT, GTBANK, REFUSED, RoutedPayouts
-from tests.provider_simulator import forget_outcomes
+from tests.support.provider_simulator import forget_outcomes
 
 FIRST, SECOND = "providera", "providerb"
 DAY = timedelta(days=1)

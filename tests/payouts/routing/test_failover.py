@@ -11,11 +11,11 @@ from manilla.platform import settings as platform
 from manilla.proofs import restored
 from manilla.providers import credentials
 from manilla.providers.port import Direction, ResolvedAccount
-from tests.client import Site
 from tests.payouts.payout_merchant import ACCOUNT, BANKS
 from tests.payouts.routing.routed import BAD_ACCOUNT, REFUSED, UNFUNDED, RoutedPayouts
 from tests.payouts.test_states import messages, send_webhook
-from tests.rows import first_short
+from tests.support.client import Site
+from tests.support.rows import first_short
 
 FIRST, SECOND, THIRD = "providera", "providerb", "providerc"
 

@@ -24,7 +24,6 @@ from manilla.providers.port import Direction, Done, ResolvedAccount
 from manilla.transfers import doubts, machine, sending
 from manilla.transfers.events import Source, TransferEvent, TransferResult
 from manilla.transfers.sending import PAYOUTS, TransferTable
-from tests.client import Site
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import dying_at
 from tests.payouts.payout_merchant import ACCOUNT
@@ -32,6 +31,7 @@ from tests.payouts.routing import stalling
 from tests.payouts.routing.routed import BAD_ACCOUNT, REFUSED, RoutedPayouts
 from tests.payouts.routing.stalling import StalledJob
 from tests.payouts.test_states import send_webhook
+from tests.support.client import Site
 
 FIRST, SECOND = "providera", "providerb"
 

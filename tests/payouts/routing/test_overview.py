@@ -8,7 +8,7 @@ from manilla.routing.outcomes import Outcomes
 from manilla.routing.overview import BankReport, RailReport, overview
 from manilla.services import Services
 from tests.payouts.routing.routed import GTBANK, RoutedPayouts
-from tests.provider_simulator import forget_outcomes
+from tests.support.provider_simulator import forget_outcomes
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 

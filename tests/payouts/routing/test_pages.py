@@ -3,8 +3,8 @@
 from playwright.async_api import Browser
 
 from tests.checkout.page_checks import accessibility_violations, overflow
-from tests.client import Site
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
+from tests.support.client import Site
 from tests.web.signed_in_user import administrator, member
 
 

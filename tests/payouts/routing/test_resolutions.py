@@ -9,9 +9,9 @@ from manilla.ledger.scope import Tenant
 from manilla.ledger.statement import StatementFilter
 from manilla.reconciliation import balances
 from manilla.resolutions import resolutions
-from tests.client import Site
 from tests.payouts.routing.routed import REFUSED, RoutedPayouts
 from tests.payouts.test_states import send_webhook
+from tests.support.client import Site
 from tests.web.signed_in_user import member
 
 FIRST, SECOND = "providera", "providerb"

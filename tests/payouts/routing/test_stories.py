@@ -16,14 +16,14 @@ from manilla.kit.jobs.runner import Runner
 from manilla.providers import inbox
 from manilla.services import Services
 from manilla.settings import Settings
-from tests.client import Site, new_merchant
 from tests.payouts.observer import PayoutObserver
 from tests.payouts.payout_merchant import PayoutMerchant, method
 from tests.payouts.routing import stalling
 from tests.payouts.routing.routed import RoutedPayouts
 from tests.payouts.routing.stories import RoutedStory
-from tests.provider_simulator import ProviderSimulator
-from tests.rows import first_short
+from tests.support.client import Site, new_merchant
+from tests.support.provider_simulator import ProviderSimulator
+from tests.support.rows import first_short
 
 STORIES = int(os.environ.get("MANILLA_STORIES", "16"))
 FIRST = int(os.environ.get("MANILLA_STORIES_FIRST", "0"))

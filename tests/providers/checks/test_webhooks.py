@@ -7,7 +7,7 @@ from manilla.providers.checks import references
 from manilla.providers.checks.account import check_account
 from manilla.providers.rails import open_client
 from manilla.services import Services
-from tests.provider_simulator import ProviderSimulator
+from tests.support.provider_simulator import ProviderSimulator
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from manilla.providers.port import (
 from tests.providers.flutterwave.conftest import adapter_of
 from tests.providers.samples import CHARGE, REFUND, TRANSFER
 from tests.providers.simulated import SimulatorSetup, final_transfer
-from tests.waiting import until
+from tests.support.waiting import until
 
 KEYS = FlutterwaveAccount()
 TEST_KEY = "FLWSECK_TEST-simulated-X"

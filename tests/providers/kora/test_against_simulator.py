@@ -30,7 +30,7 @@ from manilla.providers.port import (
 from tests.providers import samples
 from tests.providers.adapters import Adapters
 from tests.providers.simulated import SimulatorSetup, final_transfer
-from tests.waiting import until
+from tests.support.waiting import until
 
 KEY = "sk_live_simulated"
 

@@ -38,7 +38,7 @@ from tests.providers.monnify.conftest import build
 from tests.providers.samples import CHARGE, REFUND
 from tests.providers.simulated import SimulatorSetup
 from tests.providers.test_against_simulator import final_state, transfer
-from tests.waiting import until
+from tests.support.waiting import until
 
 NAMES = ("api_key", "secret_key", "contract_code", "source_account_number")
 

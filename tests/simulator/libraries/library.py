@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.certificates import Certificate
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.certificates import Certificate
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 FOLDER = Path(__file__).parent
 # Maps the hosts in the libraries' URLs to the simulator's dialects.

@@ -16,7 +16,7 @@ from manilla.kit.database.reader import PRIMARY_POSITION, STANDBY_STATE
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import SUPERUSER, Cluster
 from manilla.kit.embedded.process import Supervisor
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 class StandbyServer:

@@ -18,10 +18,10 @@ from typing import Any, Self
 from manilla.cli.instance import Running, write_running
 from manilla.kit.embedded.postgres import find_binaries
 from manilla.settings import Settings
-from tests import template
-from tests.client import Site
-from tests.command import manilla
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support import template
+from tests.support.client import Site
+from tests.support.command import manilla
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 MANILLA = [sys.executable, "-m", "manilla"]
 

@@ -1,4 +1,4 @@
-"""Finds or installs a browser for the page tests: `python -m tests.browser`.
+"""Finds or installs a browser for the page tests: `python -m tests.support.browser`.
 
 When run as root, it installs Debian's headless Chromium, which needs only a third of the CPU time.
 Otherwise it uses the system's Chromium, or the Chromium that Playwright downloads. If there is no
@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tests import packages
+from tests.support import packages
 
 WITHOUT_WINDOW = "chromium-headless-shell"
 NAMES = (WITHOUT_WINDOW, "chromium", "chromium-browser", "google-chrome")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from manilla.cli import main
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 _processes = multiprocessing.get_context("forkserver")
 # Preload two modules that Typer otherwise imports in every command, which takes 0.12 s.

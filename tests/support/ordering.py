@@ -1,9 +1,9 @@
 """The order of the test modules: longest first, or shuffled. The tests of a module stay together.
 
 `durations.json` has the wall-clock and CPU seconds that each module took when they were last
-recorded (`python -m tests.ordering FILE`, with a report from `pytest --junitxml`). A wrong or
-missing entry makes the test run only slightly slower. `make test` names the modules whose CPU time
-has grown since.
+recorded (`python -m tests.support.ordering FILE`, with a report from `pytest --junitxml`). A wrong
+or missing entry makes the test run only slightly slower. `make test` names the modules whose CPU
+time has grown since.
 """
 
 import json
@@ -17,9 +17,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests import cpu_time
+from tests.support import cpu_time
 
-DURATIONS = Path(__file__).parent / "durations.json"
+DURATIONS = Path(__file__).parents[1] / "durations.json"
 RECORDED_SECONDS_MIN = 0.5
 GROWTH_MAX = 1.2  # compared with the recorded CPU time
 GROWN_SECONDS_MIN = 0.5  # ignores smaller differences, which are chance

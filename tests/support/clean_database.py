@@ -8,7 +8,7 @@ import asyncpg
 
 from manilla.kit.embedded import postgres
 from manilla.kit.embedded.postgres import Cluster
-from tests.invariants import ALL
+from tests.support.invariants import ALL
 
 # Stores a copy of the rows that migrations insert, so that each test module can restore them.
 _KEEP = "CREATE TEMPORARY TABLE initial_{table} AS TABLE {table}"

@@ -22,8 +22,8 @@ from manilla.methods import catalogue
 from manilla.providers import credentials
 from manilla.providers.kinds import KINDS
 from manilla.services import Services
-from tests import kinds
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support import kinds
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 
 class ProviderSimulator:

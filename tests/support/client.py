@@ -15,8 +15,8 @@ from manilla.kit.environment import Environment
 from manilla.merchants import merchants
 from manilla.merchants.credentials import NewCredentials
 from manilla.merchants.merchants import MerchantStatus, NewMerchant
-from tests.signing import sign
-from tests.timeouts import TIMEOUT_SECONDS
+from tests.support.signing import sign
+from tests.support.timeouts import TIMEOUT_SECONDS
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from tests import limits
+from tests.support import limits
 
 
 class _Moved:

@@ -13,10 +13,10 @@ from manilla.kit.embedded.postgres import Cluster
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.wiring import open_services
-from tests import template
-from tests.client import Site
 from tests.conftest import serving
-from tests.instance import free_port
+from tests.support import template
+from tests.support.client import Site
+from tests.support.instance import free_port
 
 
 async def database(
