@@ -4,7 +4,6 @@ import asyncio
 
 import asyncpg
 import pytest
-from tools.table_growth import GROWING
 
 from manilla.kit import crypto
 from manilla.kit.database.connections import Database
