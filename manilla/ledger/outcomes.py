@@ -19,7 +19,7 @@ _UNLIMITED = frozenset(kinds_with(PostingFlag.UNLIMITED))
 NO_NOTICE: Mapping[str, str] = {}
 
 
-class Step(msgspec.Struct, frozen=True):
+class TimelineStep(msgspec.Struct, frozen=True):
     """The outcome's event in the timeline."""
 
     event: str
@@ -44,13 +44,13 @@ class ChangedRow(msgspec.Struct, frozen=True):
     columns: Mapping[str, Any]
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     merchant_id: int
     trx_id: str  # the transaction of the timeline and of the notification
     environment: Environment
     currency: str
     rows: Sequence[ChangedRow]
-    step: Step
+    step: TimelineStep
     postings: Sequence[Posting] = ()
     notice: Mapping[str, str] = NO_NOTICE  # see `outbox.notice`
     ended_jobs: Sequence[EndedJob] = ()
@@ -78,7 +78,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-async def apply(connection: Connection, outcome: Outcome) -> bool:
+async def apply(connection: Connection, outcome: TransactionOutcome) -> bool:
     """Writes the outcome. The caller must have locked the rows.
 
     Returns False, and changes nothing, if the wallet would exceed its maximum balance.

@@ -77,6 +77,14 @@ MERCHANT = """
       FROM merchant"""
 
 
+def receipt_terms_of(merchant_id: str) -> str:
+    """Returns the SQL that selects a name, and whether the customers get receipts by email.
+
+    `merchant_id` is an SQL expression.
+    """
+    return f"SELECT name, sends_receipts FROM merchant WHERE id = {merchant_id} LIMIT 1"
+
+
 async def merchant(db: Database | Connection, merchant_id: int) -> MerchantRow | None:
     return await db.row(MerchantRow, MERCHANT + " WHERE id = $1", merchant_id)
 

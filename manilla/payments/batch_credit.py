@@ -14,6 +14,7 @@ from manilla.kit.database.connections import BY_KEY, Database
 from manilla.kit.database.rows import struct_of
 from manilla.kit.money import Money
 from manilla.ledger import outcomes
+from manilla.merchants import queries as merchants
 from manilla.payments import postings, states, store
 from manilla.payments.payment import Charge, Payment, PaymentStatus
 from manilla.providers.port import ChargeState, ReportedChargeStatus
@@ -38,8 +39,7 @@ _FIND = f"""
            SELECT {store.PAYMENT_COLUMNS} FROM payment
             WHERE merchant_id = wanted.merchant AND trx_id = wanted.id
             LIMIT 1) AS p
-     CROSS JOIN LATERAL (
-           SELECT name, sends_receipts FROM merchant WHERE id = wanted.merchant LIMIT 1) AS m"""
+     CROSS JOIN LATERAL ({merchants.receipt_terms_of("wanted.merchant")}) AS m"""
 
 
 class CreditedPayments:

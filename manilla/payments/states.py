@@ -16,7 +16,7 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import outcomes, timeline, trx_ids
-from manilla.ledger.outcomes import EndedJob, Outcome, Step
+from manilla.ledger.outcomes import EndedJob, TimelineStep, TransactionOutcome
 from manilla.ledger.posting import Posting
 from manilla.payments import notices, postings, store, wrong_amounts
 from manilla.payments.declines import decline_of
@@ -380,7 +380,7 @@ def credit_outcome(
     charge: Charge | None,
     merchant_name: str,
     fees: Sequence[Posting] = (),
-) -> Outcome:
+) -> TransactionOutcome:
     """`charge` is as it is after the credit. `fees`: the provider's fee, if it is posted too."""
     detail = f"charge {charge.reference}" if charge else "sandbox"
     return msgspec.structs.replace(
@@ -396,17 +396,17 @@ def _outcome(
     detail: str | None,
     merchant_name: str,
     charge: Charge | None = None,
-) -> Outcome:
+) -> TransactionOutcome:
     rows = [store.changed_payment(after)]
     if charge is not None:
         rows.append(store.changed_charge(charge))
-    return Outcome(
+    return TransactionOutcome(
         merchant_id=after.merchant_id,
         trx_id=after.trx_id,
         environment=after.environment,
         currency=after.currency,
         rows=rows,
-        step=Step(event, before.status, after.status, detail),
+        step=TimelineStep(event, before.status, after.status, detail),
         notice=notices.payment_notice(after, merchant_name),
         ended_jobs=[EndedJob(kind, after.trx_id) for kind in (EXPIRE, COMPLETE_IN_SANDBOX)],
     )

@@ -15,7 +15,7 @@ from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import outcomes, timeline
-from manilla.ledger.outcomes import EndedJob, Outcome, Step
+from manilla.ledger.outcomes import EndedJob, TimelineStep, TransactionOutcome
 from manilla.ledger.posting import Posting
 from manilla.payouts import attempts, notices, postings, store
 from manilla.payouts.initiate import COMPLETE_IN_SANDBOX, SEND
@@ -234,15 +234,15 @@ def after_event(before: Payout, status: PayoutStatus, event: TransferResult) -> 
 
 def outcome_of(
     before: Payout, after: Payout, event: TransferResult, moved: Sequence[Posting]
-) -> Outcome:
-    return Outcome(
+) -> TransactionOutcome:
+    return TransactionOutcome(
         merchant_id=after.merchant_id,
         trx_id=after.trx_id,
         environment=after.environment,
         currency=after.currency,
         rows=[store.changed_row(after)],
         postings=moved,
-        step=Step(event.event, before.status, after.status, detail_of(event)),
+        step=TimelineStep(event.event, before.status, after.status, detail_of(event)),
         notice=notices.notice(after),
         ended_jobs=[EndedJob(kind, after.trx_id) for kind in (SEND, COMPLETE_IN_SANDBOX)],
     )

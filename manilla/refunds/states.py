@@ -14,7 +14,7 @@ from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
 from manilla.ledger import outcomes
-from manilla.ledger.outcomes import ChangedRow, EndedJob, Outcome, Step
+from manilla.ledger.outcomes import ChangedRow, EndedJob, TimelineStep, TransactionOutcome
 from manilla.payments import notices, wrong_amounts
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
@@ -154,19 +154,19 @@ def outcome_of(
     detail: str,
     refunded_minor: int,
     notice: Mapping[str, str],
-) -> Outcome:
+) -> TransactionOutcome:
     """Returns what changes the payment: the refund was started, completed or failed."""
     event = f"return_{what}" if refund.is_of_customer_credit else f"refund_{what}"
     facts = {"refund": refund.trx_id, "amount": str(refund.amount), "reason": refund.reason}
     refunded_minor = payment.refunded_minor + refunded_minor
     after = msgspec.structs.replace(payment, refunded_minor=refunded_minor)
-    return Outcome(
+    return TransactionOutcome(
         merchant_id=payment.merchant_id,
         trx_id=payment.trx_id,
         environment=payment.environment,
         currency=refund.currency,
         rows=[payments.changed_payment(after)],
-        step=Step(
+        step=TimelineStep(
             *(event, payment.status, payment.status),
             *(f"{refund.trx_id}, {refund.amount}: {detail}", facts),
         ),
