@@ -62,7 +62,7 @@ async def _cancel_within(connection: Connection, batch: Batch, payout: Payout, j
         return True
     event = TransferResult(TransferEvent.REJECTED, Source.MERCHANT, RefusalCode.PAYOUT_FAILED, WHY)
     key = payout.merchant_id, payout.trx_id
-    if not await states.settle_within(connection, *key, event, holder=job):
+    if not await states.apply_result_within(connection, *key, event, holder=job):
         return False
     await store.take_back(connection, batch, payout.trx_id, REMARK)
     return True

@@ -283,7 +283,7 @@ class Checkout:
             if await states.decline_in_sandbox(self._db, *key, error_code):
                 await self._wait_in_sandbox(payment)
                 return
-        await states.settle_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
+        await states.end_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
 
     async def mail_receipt(self, trx_id: str, address: str) -> None:
         """Emails a receipt to an address that the customer entered.

@@ -92,7 +92,7 @@ class UnknownPayment(Exception):
     """No payment has this id. If the id came from our own data, this is a bug."""
 
 
-async def settle_in_sandbox(
+async def end_in_sandbox(
     db: Database,
     merchant_id: int,
     trx_id: str,

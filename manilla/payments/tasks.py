@@ -61,7 +61,7 @@ class PaymentTasks:
             await states.expire(self._db, job.merchant_id, job.subject)
             return
         event = PaymentEvent.PAID if code is None else PaymentEvent.DECLINED
-        await states.settle_in_sandbox(self._db, job.merchant_id, job.subject, event, code)
+        await states.end_in_sandbox(self._db, job.merchant_id, job.subject, event, code)
 
     async def _was_declined(self, payment: Payment) -> bool:
         """Whether the customer's last attempt was declined, and the customer did not try again."""

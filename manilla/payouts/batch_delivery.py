@@ -1,7 +1,7 @@
 """Completes delivered payouts in batches, with one SQL statement per batch.
 
 Most payouts end this way. The stored function `payouts_undisputed` leaves out a payout that is
-disputed or has changed. `states.settle` then processes that payout in a separate transaction.
+disputed or has changed. `states.apply_result` then processes that payout in a separate transaction.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class DeliveredPayouts:
         )
 
     async def complete(self, payout: Payout, event: TransferResult) -> bool:
-        """Completes the payout. Returns False if the payout needs `states.settle` instead."""
+        """Completes the payout. Returns False if the payout needs `states.apply_result` instead."""
         if event.event is not TransferEvent.DELIVERED or not payout.is_open or payout.is_sandbox:
             return False
         # A crash during the SQL statement leaves nothing, like a crash before it.

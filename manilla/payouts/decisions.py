@@ -218,7 +218,7 @@ async def _end(db: Database, payout: Payout, job: Job, event: TransferResult) ->
         # A worker that stalled, and whose lease has ended, may have marked the payout as sent in a
         # transaction that was not yet committed when this decision was checked.
         await _check_not_just_sent(connection, payout)
-        if not await states.settle_within(connection, merchant_id, trx_id, event, holder=job):
+        if not await states.apply_result_within(connection, merchant_id, trx_id, event, holder=job):
             raise NotToDecide("The payout has changed in the meantime: check its status.")
         resolution = f"payout rejected: {event.guidance or event.source_text}"
         for kind in STUCK:
@@ -287,7 +287,9 @@ async def _decide(
         raise NotToDecide("The provider decides the outcome of this payout.")
     _check_pending(payout)
     async with db.transaction() as connection:
-        if not await states.settle_within(connection, payout.merchant_id, payout.trx_id, event):
+        if not await states.apply_result_within(
+            connection, payout.merchant_id, payout.trx_id, event
+        ):
             # Another administrator may have decided on the payout a moment earlier.
             current = await find(connection, payout.trx_id)
             raise NotToDecide(f"The payout is {current.status} already.")

@@ -79,7 +79,7 @@ def fits(payout: Payout, said: TransferStatus) -> bool:
 
 
 @tracing.as_step("settle")
-async def settle(
+async def apply_result(
     db: Database,
     merchant_id: int,
     trx_id: str,
@@ -100,14 +100,14 @@ async def settle(
     """
     async with db.transaction() as connection:
         key = merchant_id, trx_id
-        if not await settle_within(connection, *key, event, holder=holder, provider=provider):
+        if not await apply_result_within(connection, *key, event, holder=holder, provider=provider):
             return False
         crash.point("before_payout_commit")
     crash.point("after_payout_commit")
     return True
 
 
-async def settle_within(
+async def apply_result_within(
     connection: Connection,
     merchant_id: int,
     trx_id: str,
@@ -116,7 +116,7 @@ async def settle_within(
     holder: Job | None = None,
     provider: str | None = None,
 ) -> bool:
-    """Applies the event to a payout, like `settle`, but within the caller's transaction."""
+    """Applies the event to a payout, like `apply_result`, but within the caller's transaction."""
     payout = await store.payout(connection, merchant_id, trx_id, lock=True)
     assert payout is not None
     if provider not in (None, payout.provider):
@@ -125,7 +125,7 @@ async def settle_within(
         return False
     event = await _judged(connection, payout, event)
     status = NEXT.get((payout.status, event.event))
-    if payout.is_open and await _is_doubtful(connection, payout, event):
+    if payout.is_open and await _keep_open_if_doubtful(connection, payout, event):
         return False
     if status is not None:
         metrics.payouts_decided.labels(event.event).inc()
@@ -143,10 +143,12 @@ async def settle_within(
     return status is not None
 
 
-async def _is_doubtful(connection: Connection, payout: Payout, event: TransferResult) -> bool:
-    """Whether a rail may have paid the payout although the event reports a failure.
+async def _keep_open_if_doubtful(
+    connection: Connection, payout: Payout, event: TransferResult
+) -> bool:
+    """Keeps the payout open if a rail may have paid it although the event reports a failure.
 
-    A doubtful payout stays open, on the rail that may have it.
+    The payout stays on the rail that may have it, or is given to that rail.
     """
     said = await reports.claims_about(connection, WebhookSubject.TRANSFER, payout)
     if against := doubts.find(event, said):

@@ -123,7 +123,7 @@ class PayoutTasks:
             event = TransferResult(
                 TransferEvent.FAILED, Source.SANDBOX, RefusalCode.GATEWAY_PAYOUT_FAILED, guidance
             )
-        await self.settle(payout, event)
+        await self.apply_result(payout, event)
         return None
 
     async def report_large(self, job: Job) -> None:
@@ -215,7 +215,7 @@ class PayoutTasks:
             wait = self.machine.wait(payout, ON_HOLD, HELD_SECONDS)
         if wait is not None:
             return await self._apply(payout, wait, job)
-        if await self.settle(payout, event):
+        if await self.apply_result(payout, event):
             return RunEnd.DELETED  # in the transaction that changed the payout
         # The failure is doubtful, or the payout has moved or ended in the meantime.
         return SCHEDULE.first_seconds if payout.is_open else None
@@ -227,7 +227,7 @@ class PayoutTasks:
         if await self._move(payout, answer, job, was_sent=True):
             return 0
         if isinstance(answer, Refused):
-            await self.settle(payout, rejection(answer), holder=job)
+            await self.apply_result(payout, rejection(answer), holder=job)
             # If a signed webhook contradicts the rejection, the provider is queried now.
             # If this worker has lost the job, the worker that now holds it continues.
             return 0
@@ -258,18 +258,18 @@ class PayoutTasks:
     async def complete(self, payout: Payout, event: TransferResult) -> bool:
         """Completes a delivered payout together with others, and deletes its job.
 
-        Returns False if the payout needs `settle` instead.
+        Returns False if the payout needs `apply_result` instead.
         """
         is_completed = await self._delivered.complete(payout, event)
         if is_completed:
             self._record_result(payout, event)
         return is_completed
 
-    async def settle(
+    async def apply_result(
         self, payout: Payout, event: TransferResult, *, holder: Job | None = None
     ) -> bool:
         key = payout.merchant_id, payout.trx_id
-        is_changed = await states.settle(
+        is_changed = await states.apply_result(
             self._db, *key, event, holder=holder, provider=payout.provider
         )
         if is_changed:

@@ -239,7 +239,7 @@ async def _compare_transfers(db: Database, rails: Rails, provider: str) -> tuple
             event = TransferResult(
                 EVENTS[state.status], Source.RECONCILIATION, RefusalCode.GATEWAY_PAYOUT_FAILED
             )
-            await states.settle(db, payout.merchant_id, payout.trx_id, event)
+            await states.apply_result(db, payout.merchant_id, payout.trx_id, event)
         else:
             await store.save_late_fee(db, payout, state.fee)
             detail = states.contradiction(payout, state.status)

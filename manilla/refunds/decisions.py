@@ -174,7 +174,9 @@ async def _end(
     holder: Job | None = None,
     only_unsent: bool = False,
 ) -> Refund:
-    is_decided = await states.settle(db, refund, event, holder=holder, only_unsent=only_unsent)
+    is_decided = await states.apply_result(
+        db, refund, event, holder=holder, only_unsent=only_unsent
+    )
     current = await find(db, refund.trx_id)
     if is_decided:
         return current

@@ -40,7 +40,7 @@ CONTRADICTED_BY = {
 
 
 @tracing.as_step("settle")
-async def settle(
+async def apply_result(
     db: Database,
     refund: Refund,
     event: TransferResult,

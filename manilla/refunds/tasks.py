@@ -108,7 +108,7 @@ class RefundTasks:
         wait = await self.machine.report_other_amounts(refund, state, job)
         if wait is not None:
             return await self._apply(refund, wait, job)
-        is_changed = await states.settle(self._db, refund, event_of(state))
+        is_changed = await states.apply_result(self._db, refund, event_of(state))
         # An open refund's failure may be doubtful, or the refund has ended in the meantime.
         return SCHEDULE.first_seconds if refund.is_open and not is_changed else None
 
@@ -121,7 +121,7 @@ class RefundTasks:
                 await self._leave_to_administrator(refund, guidance)
                 await sending.unmark(self._db, REFUNDS, job)
             case Refused():
-                await states.settle(self._db, refund, rejection(answer), holder=job)
+                await states.apply_result(self._db, refund, rejection(answer), holder=job)
             case Unknown():
                 await sending.unmark(self._db, REFUNDS, job)
                 return SCHEDULE.first_seconds
@@ -134,7 +134,7 @@ class RefundTasks:
         if refund.scenario is Scenario.FAILED:
             guidance = "The sandbox was instructed to fail this refund."
             event = TransferResult(TransferEvent.FAILED, Source.SANDBOX, guidance=guidance)
-        await states.settle(self._db, refund, event)
+        await states.apply_result(self._db, refund, event)
         return None
 
     async def _report_overdue(self, refund: Refund, answer: ProviderAnswer) -> None:

@@ -129,7 +129,7 @@ async def _reverse(connection: Connection, case: Case) -> None:
         RefusalCode.GATEWAY_PAYOUT_FAILED,
         circumstance=f", case {case.id}",
     )
-    if not await states.settle_within(connection, case.merchant_id, case.reference, event):
+    if not await states.apply_result_within(connection, case.merchant_id, case.reference, event):
         raise CaseRefused("The payout is no longer completed.")
 
 

@@ -108,7 +108,7 @@ async def test_a_crash_in_the_middle_refunds_no_row_twice(
     batch_id = await confirmed(payer, [1000] * 3)
     await pay_step(payer, batch_id)
     await _stop(payer, batch_id)
-    settle, calls = states.settle_within, 0
+    settle, calls = states.apply_result_within, 0
 
     async def crash_at_second(*given: Any, **more: Any) -> bool:
         nonlocal calls
@@ -119,7 +119,7 @@ async def test_a_crash_in_the_middle_refunds_no_row_twice(
         return is_changed
 
     with monkeypatch.context() as patched:
-        patched.setattr(states, "settle_within", crash_at_second)
+        patched.setattr(states, "apply_result_within", crash_at_second)
         with pytest.raises(RuntimeError):
             await pay_step(payer, batch_id)
     assert await payer.balance() == FUNDS - 200_000

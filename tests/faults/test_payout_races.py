@@ -120,7 +120,9 @@ async def _send_webhook(payer: PayoutMerchant, trx_id: str, event: TransferResul
     """Sends a webhook like a provider, which sends it again if the server is overloaded."""
     while True:
         with contextlib.suppress(Unavailable):
-            return await states.settle(payer.services.db, payer.merchant.new.id, trx_id, event)
+            return await states.apply_result(
+                payer.services.db, payer.merchant.new.id, trx_id, event
+            )
 
 
 async def test_24_concurrent_debits_and_refunds_sum_exactly(payer: PayoutMerchant) -> None:

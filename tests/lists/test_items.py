@@ -57,7 +57,7 @@ async def _make_payments(payer: PayoutMerchant) -> None:
         await steps.complete(services, merchant, paid)
     for code, event in FAILURES.items():
         trx_id = await steps.new_payment(merchant, "pending")
-        await states.settle_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
+        await states.end_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
     await steps.new_payment(merchant, "pending")
 
 

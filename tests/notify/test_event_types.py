@@ -28,7 +28,7 @@ async def test_a_refund_has_events_of_its_start_and_its_result(shop: EndpointMer
     trx_id = await shop.deliveries.finish_payment(ipn_url=NO_IPN)
     for outcome in (TransferEvent.DELIVERED, TransferEvent.REJECTED):
         refund = await initiate.start(db, trx_id, "100", "returned")
-        await states.settle(db, refund, TransferResult(outcome, Source.SANDBOX))
+        await states.apply_result(db, refund, TransferResult(outcome, Source.SANDBOX))
     types = [each for each, _ in await _types(shop, trx_id)]
     assert types == [
         *("payment.success", "refund.pending", "refund.completed"),

@@ -161,7 +161,7 @@ async def test_the_result_of_a_refund_is_a_step_of_the_trace(
     refund = await initiate.start(db, started.trx_id, None, "Returned goods")
     refused = TransferResult(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
     with tracing.export("tests", collector.url), tracing.begin("job refund", PARENT):
-        assert await states.settle(db, refund, refused)
+        assert await states.apply_result(db, refund, refused)
     [job], [settle] = collector.named("job refund"), collector.named("settle")
     assert settle.parent_id == job.span_id
 

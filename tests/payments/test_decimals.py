@@ -53,7 +53,7 @@ async def test_refund_amounts_have_all_decimals(merchant: Merchant, services: Se
     trx_id = await steps.new_payment(merchant)
     await steps.complete(services, merchant, trx_id)
     refund = await initiate.start(services.db, trx_id, "1", "One book returned")
-    await states.settle(
+    await states.apply_result(
         services.db, refund, TransferResult(TransferEvent.DELIVERED, Source.STATUS_QUERY)
     )
     _, body = await _notified(services.db, merchant, trx_id)

@@ -308,7 +308,7 @@ async def stored_notifications(
 async def settle(
     services: Services, merchant: Merchant, trx_id: str, event: PaymentEvent, code: PaymentErrorCode
 ) -> None:
-    await states.settle_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
+    await states.end_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
 
 
 async def test_a_legacy_success_notification_has_the_legacy_fields(

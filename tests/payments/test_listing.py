@@ -248,7 +248,7 @@ async def test_refunds_are_listed_and_a_payment_shows_its_full_history(
     await steps.complete(services, merchant, trx_id)
     refund = await initiate.start(db, trx_id, "10", "not wanted")
     refused = TransferResult(TransferEvent.FAILED, Source.PROVIDER, guidance="refused")
-    await states.settle(db, refund, refused)
+    await states.apply_result(db, refund, refused)
     second = await initiate.start(db, trx_id, "20", "not wanted")
     tenant = Tenant(merchant.new.id, merchant.environment)
 

@@ -48,7 +48,7 @@ async def settle(
     code: PaymentErrorCode | None,
 ) -> None:
     """Settles a payment with the outcome that a customer chooses on the sandbox checkout."""
-    await states.settle_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
+    await states.end_in_sandbox(services.db, merchant.new.id, trx_id, event, code)
 
 
 def moment(text: str) -> datetime:

@@ -53,7 +53,7 @@ async def test_finance_users_get_an_email_about_a_failed_or_returned_payout(
     trx_id = await payer.pay_out("a")
     settled = TransferResult(event, Source.PROVIDER, guidance="The account is closed.")
     for _ in range(2):
-        await states.settle(payer.services.db, payer.merchant.new.id, trx_id, settled)
+        await states.apply_result(payer.services.db, payer.merchant.new.id, trx_id, settled)
     [letter] = await letters_to(payer.services.db, payer.services.letters, finance)
     assert letter.subject == f"Payout of ₦1,000.00 {words}"
     assert (trx_id in letter.text, "The account is closed." in letter.text) == (True, True)
@@ -66,7 +66,7 @@ async def test_a_sandbox_payout_causes_no_email(sandbox_payer: PayoutMerchant) -
     trx_id = await sandbox_payer.pay_out("a")
     failed = TransferResult(TransferEvent.FAILED, Source.SANDBOX)
     merchant_id = sandbox_payer.merchant.new.id
-    assert await states.settle(sandbox_payer.services.db, merchant_id, trx_id, failed)
+    assert await states.apply_result(sandbox_payer.services.db, merchant_id, trx_id, failed)
     assert await _subjects(sandbox_payer, owner) == []
 
 
@@ -156,7 +156,7 @@ async def test_developers_get_an_email_about_a_notification_endpoint_that_fails(
         deliveries = Deliveries(services, merchant, receiver, delivery, settings.migration_url)
         trx_id = await payer.pay_out("a", ipn_url=receiver.url)
         delivered = TransferResult(TransferEvent.DELIVERED, Source.PROVIDER)
-        await states.settle(services.db, merchant.new.id, trx_id, delivered)
+        await states.apply_result(services.db, merchant.new.id, trx_id, delivered)
         for _ in range(2):
             await deliveries.deliver()
             assert await _subjects(payer, developer) == []

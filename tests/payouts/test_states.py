@@ -349,7 +349,7 @@ async def test_the_result_deletes_the_waiting_job_in_the_same_transaction(
 
 async def _settle_as(services: Services, payer: PayoutMerchant, trx_id: str, event: str) -> bool:
     said = TransferResult(TransferEvent(event), Source.STATUS_QUERY)
-    return await states.settle(services.db, payer.merchant.new.id, trx_id, said)
+    return await states.apply_result(services.db, payer.merchant.new.id, trx_id, said)
 
 
 async def test_returned_without_a_known_delivery_is_a_failure(

@@ -175,7 +175,7 @@ async def test_a_webhook_during_the_decision_stops_a_rejection(
 ) -> None:
     refund = await left(shop)
     await settle(shop, refund, "failed")
-    settled = states.settle
+    settled = states.apply_result
 
     async def then_it_pays(*arguments: Any, **more: Any) -> bool:
         data = {"reference": refund.trx_id, "amount": 1000, "currency": "NGN", "status": "success"}
@@ -183,7 +183,7 @@ async def test_a_webhook_during_the_decision_stops_a_rejection(
         assert (await webhooks.send(shop.merchant.site, "providera", document)).status == 200
         return await settled(*arguments, **more)
 
-    monkeypatch.setattr(states, "settle", then_it_pays)
+    monkeypatch.setattr(states, "apply_result", then_it_pays)
     with pytest.raises(Refusal, match="signed webhook"):
         await decide(shop, decisions.reject, refund)
     await is_unchanged(shop, refund)

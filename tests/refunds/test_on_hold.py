@@ -137,7 +137,7 @@ async def test_an_administrator_cannot_reject_a_sent_refund(shop: Shop) -> None:
     await shop.change(DISABLE)
     with pytest.raises(Refusal, match="The provider decides its outcome"):
         await decisions.reject(shop.services.db, shop.services.rails, refund.trx_id, "no")
-    assert not await states.settle(shop.services.db, refund, REFUSED, only_unsent=True)
+    assert not await states.apply_result(shop.services.db, refund, REFUSED, only_unsent=True)
     assert await shop.balance() == 0
 
 

@@ -77,7 +77,7 @@ async def test_a_webhook_that_arrives_while_its_refund_is_completed_opens_a_case
 ) -> None:
     refund, db = await _refund(shop), shop.services.db
     async with _delayed_posting(db, refund) as other:
-        completing = asyncio.create_task(states.settle(db, refund, PAID))
+        completing = asyncio.create_task(states.apply_result(db, refund, PAID))
         await _until_waiting(db)
         await _says(shop, refund, ReportedRefundStatus.FAILED)
         await other.execute("ROLLBACK")
@@ -118,9 +118,9 @@ async def test_a_webhook_that_contradicts_a_final_refund_opens_a_case_although_t
     final = ReportedRefundStatus.PAID if is_paid else ReportedRefundStatus.FAILED
     opposite = ReportedRefundStatus.FAILED if is_paid else ReportedRefundStatus.PAID
     event = event_of(RefundState(final))
-    assert await states.settle(db, refund, event)
+    assert await states.apply_result(db, refund, event)
     await _says(shop, refund, opposite)
-    assert not await states.settle(db, refund, event)
+    assert not await states.apply_result(db, refund, event)
     [detail] = await _contradictions(shop, refund)
     assert detail.startswith(f"The refund is {status}; a signed webhook says {opposite}.")
 
@@ -136,7 +136,7 @@ async def test_a_webhook_of_a_charge_that_arrives_while_a_refund_is_completed_ke
     assert refund.charge_reference is not None
     about_charge = WebhookEvent(WebhookSubject.CHARGE_REFUNDS, refund.charge_reference, None, None)
     async with _delayed_posting(db, refund) as other:
-        completing = asyncio.create_task(states.settle(db, refund, PAID))
+        completing = asyncio.create_task(states.apply_result(db, refund, PAID))
         await _until_waiting(db)
         await WebhookInbox(db).store("providera", about_charge, b"{}")
         await other.execute("ROLLBACK")
@@ -149,7 +149,7 @@ async def test_a_contradicting_webhook_opens_a_case_although_the_query_finds_no_
     shop: Shop,
 ) -> None:
     refund, db = await _refund(shop), shop.services.db
-    assert await states.settle(db, refund, PAID)
+    assert await states.apply_result(db, refund, PAID)
     await _says(shop, refund, ReportedRefundStatus.FAILED)
     await shop.simulator.run_job_now(SEND, refund.trx_id)  # the provider says that it is pending
     [detail] = await _contradictions(shop, refund)

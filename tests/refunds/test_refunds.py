@@ -184,12 +184,12 @@ async def test_a_worker_stalled_past_its_lease_neither_sends_nor_returns_a_refun
     await db.execute("UPDATE job SET leased_until = now() WHERE subject = $1", refund.trx_id)
     [taken_over] = await claims.claim(db, {SEND: 1})
     assert await sending.mark(db, REFUNDS, [Mark(stalled, None, "providera")]) == [False]
-    assert not await states.settle(db, refund, REFUSED, holder=stalled)
+    assert not await states.apply_result(db, refund, REFUSED, holder=stalled)
     assert await sending.mark(db, REFUNDS, [Mark(taken_over, None, "providera")]) == [True]
     again = await sending.mark(db, REFUNDS, [Mark(taken_over, None, "providera")])
     assert again == [False], "a refund that was already marked cannot be marked again"
     assert await shop.balance() == 0
-    assert await states.settle(db, refund, REFUSED, holder=taken_over)
+    assert await states.apply_result(db, refund, REFUSED, holder=taken_over)
     assert await shop.balance() == 100_000
 
 
@@ -198,10 +198,10 @@ async def test_a_rejection_that_a_webhook_contradicts_returns_nothing(
     shop: Shop, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The provider pays the refund, but its response rejects the request."""
-    settle = states.settle
+    settle = states.apply_result
 
     async def it_pays(*arguments: Any, **more: Any) -> bool:
-        monkeypatch.setattr(states, "settle", settle)
+        monkeypatch.setattr(states, "apply_result", settle)
         await _says(shop, refund, "success")
         return await settle(*arguments, **more)
 
@@ -214,7 +214,7 @@ async def test_a_rejection_that_a_webhook_contradicts_returns_nothing(
     if order == "webhook first":
         await _says(shop, refund, "success")
     else:
-        monkeypatch.setattr(states, "settle", it_pays)
+        monkeypatch.setattr(states, "apply_result", it_pays)
     await shop.simulator.run_jobs()
     assert (await _now(shop, refund)).status is RefundStatus.PENDING
     assert await shop.balance() == 0

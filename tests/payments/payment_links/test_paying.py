@@ -174,7 +174,7 @@ async def test_a_late_sandbox_payment_through_a_used_link_is_not_credited(
     second = await start(shop, link)
     for each in (second, late):
         paid = states.PaymentEvent.PAID
-        await states.settle_in_sandbox(shop.services.db, merchant_id, each.trx_id, paid)
+        await states.end_in_sandbox(shop.services.db, merchant_id, each.trx_id, paid)
     assert await statuses(shop, late, second) == [PaymentStatus.FAILED, PaymentStatus.SUCCESS]
     assert (await current(shop, link)).paid_minor == AMOUNT_MINOR
 

@@ -55,11 +55,11 @@ class StallingTasks(PayoutTasks):
         await _at(BEFORE_SETTLE)
         return await super().complete(payout, event)
 
-    async def settle(
+    async def apply_result(
         self, payout: Payout, event: TransferResult, *, holder: Job | None = None
     ) -> bool:
         await _at(BEFORE_SETTLE)
-        return await super().settle(payout, event, holder=holder)
+        return await super().apply_result(payout, event, holder=holder)
 
 
 class _StallingSend:

@@ -27,7 +27,7 @@ async def test_a_webhook_of_a_left_rail_opens_a_case_although_the_payout_is_bein
     await WebhookInbox(db).store("providera", paid_too, b"{}")
     event = event_of(TransferState(TransferStatus.DELIVERED, payout.amount))
     if how == "alone" or not await DeliveredPayouts(db).complete(payout, event):
-        assert await states.settle(
+        assert await states.apply_result(
             *(db, payout.merchant_id, trx_id, event), provider=payout.provider
         )
     assert (await routed.payer.payout(trx_id)).status is PayoutStatus.COMPLETED

@@ -115,7 +115,7 @@ Scenario = Callable[[Scene], Awaitable[bool]]
 async def _ended_meanwhile(scene: Scene) -> bool:
     trx_id, stalled = await scene.rejected()
     event = TransferResult(TransferEvent.FAILED, Source.STATUS_QUERY)
-    await states.settle(scene.db, stalled.job.merchant_id, trx_id, event)
+    await states.apply_result(scene.db, stalled.job.merchant_id, trx_id, event)
     # The status change has also ended the job. Restore the job, to simulate a broken fence.
     await scene.give_job_back(stalled)
     return not await scene.would_move(stalled)
@@ -311,12 +311,12 @@ def _always(value: bool | None) -> Any:
 
 
 def _settle_on_any_rail(patch: pytest.MonkeyPatch) -> None:
-    settle_within = states.settle_within
+    apply_within = states.apply_result_within
 
     async def settle(*arguments: Any, provider: str | None = None, **more: Any) -> bool:
-        return await settle_within(*arguments, **more)
+        return await apply_within(*arguments, **more)
 
-    patch.setattr(states, "settle_within", settle)
+    patch.setattr(states, "apply_result_within", settle)
 
 
 REMOVALS: dict[str, Removal] = {
