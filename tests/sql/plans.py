@@ -22,7 +22,7 @@ SETTINGS = {
     # Use generic plans from the start, as PostgreSQL does later on long-lived connections.
     "plan_cache_mode": "force_generic_plan",
 }
-LOGGED = re.compile(r"ms  plan:\n((?:\t.*\n)+)")
+LOGGED = re.compile(rb"\[(\d+)\].*ms  plan:\n((?:\t.*\n)+)")  # the session, and the plan
 
 
 class Scan(msgspec.Struct, frozen=True):
@@ -66,22 +66,30 @@ class PlanLog:
 
     def scans(self, since: int) -> list[Scan]:
         return [
-            scan for plan in self._plans(since) for scan in _scans(plan["Plan"], plan["Query Text"])
+            scan
+            for position, _, plan in self._plans()
+            if position >= since
+            for scan in _scans(plan["Plan"], plan["Query Text"])
         ]
 
     def batches(self, since: int) -> list[Batch]:
         """Returns the executions of SQL statements that use tables for the items of a batch."""
-        plans = [(plan["Query Text"], list(_nodes(plan["Plan"]))) for plan in self._plans(since)]
-        return [
-            _batch(query, nodes)
-            for query, nodes in plans
-            if any("Relation Name" in node for node in nodes) and any(map(_is_batch, nodes[1:]))
-        ]
+        batches, known = [], set()
+        for position, session, plan in self._plans():
+            query, nodes = plan["Query Text"], list(_nodes(plan["Plan"]))
+            # A session's first execution also reads the catalog, for the plans of triggers.
+            is_first = (session, query) not in known
+            known.add((session, query))
+            if position < since or is_first or not any(map(_is_batch, nodes[1:])):
+                continue
+            if any("Relation Name" in node for node in nodes):
+                batches.append(_batch(query, nodes))
+        return batches
 
-    def _plans(self, since: int) -> list[dict[str, Any]]:
-        with self._file.open("rb") as log:
-            log.seek(since)
-            return [json.loads(text) for text in LOGGED.findall(log.read().decode())]
+    def _plans(self) -> Iterator[tuple[int, bytes, dict[str, Any]]]:
+        """Yields the position, session and plan of each logged statement."""
+        for logged in LOGGED.finditer(self._file.read_bytes()):
+            yield logged.start(), logged[1], json.loads(logged[2])
 
 
 def _batch(query: str, nodes: Sequence[dict[str, Any]]) -> Batch:

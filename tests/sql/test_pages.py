@@ -96,8 +96,7 @@ async def test_a_batch_uses_few_pages_for_each_item_in_any_state_of_statistics(
     on, log = await database_in(cluster, settings, state)
     async with business(on) as shop, receiving() as receiver:
         await shop.add_endpoint(receiver.url)
-        for _ in range(3):
-            await _live(shop)  # The sessions keep the plans that they make now.
+        await _live(shop)  # The sessions keep the plans that they make now.
         owner = await asyncpg.connect(on.migration_url)
         try:
             await _add_history(owner, rows + 1, str(shop.payer.merchant.new.id))
