@@ -1,6 +1,7 @@
 """Migrates a database to this version of the code: tables, functions, grants and statistics."""
 
 import hashlib
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from manilla.posting_kinds import PostingFlag, PostingKind, kinds_with
 from manilla.sql import archive, epochs, rights, runner, statistics
 
 FOLDER = Path(str(resources.files("manilla.sql")))
+_FUNCTION_NAME = re.compile(r"CREATE OR REPLACE FUNCTION (\w+)")
 
 # SQL timeout that is long enough to wait for another process that replaces the functions.
 FUNCTIONS_SECONDS = 600
@@ -47,10 +49,10 @@ async def upgrade(owner_url: str, application_url: str) -> None:
 
 
 async def check_ready(url: str) -> None:
-    """Raises NotMigrated if the database is too old for this version, or lacks a posting kind.
+    """Raises NotMigrated if the database is too old for this version.
 
-    Accepts newer databases. Consecutive versions can run at the same time, so that an upgrade
-    needs no downtime.
+    It also raises it if a posting kind or a stored function is missing. Accepts newer databases.
+    Consecutive versions can run at the same time, so that an upgrade needs no downtime.
     """
     async with session(url, statement_seconds=_start_seconds()) as connection:
         revision = None
@@ -58,7 +60,7 @@ async def check_ready(url: str) -> None:
             revision = await connection.fetchval("SELECT version_num FROM alembic_version")
         if revision is None or revision < newest_revision():
             raise NotMigrated
-        if not await _has_posting_kinds(connection):
+        if not await _has_posting_kinds(connection) or not await _has_functions(connection):
             raise NotMigrated
 
 
@@ -79,6 +81,15 @@ async def _has_posting_kinds(connection: Any) -> bool:
         return False
     stored = await connection.fetch("SELECT kind FROM posting_kind")
     return {row["kind"] for row in stored} >= set(PostingKind)
+
+
+async def _has_functions(connection: Any) -> bool:
+    stored = await connection.fetch(
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+    )
+    # A newer version may have dropped functions that only our previous version calls.
+    needed = set(_FUNCTION_NAME.findall("".join(_functions(previous=False))))
+    return {row["proname"] for row in stored} >= needed
 
 
 def _posting_kinds() -> list[tuple[str, bool]]:
@@ -112,9 +123,11 @@ async def _replace_functions(connection: Any, role: str) -> None:
     await connection.execute("UPDATE function_set SET digest = $1", _digest(role))
 
 
-def _functions() -> list[str]:
+def _functions(*, previous: bool = True) -> list[str]:
+    """`previous`: whether to return the functions that only the previous version calls, too."""
     files = sorted((FOLDER / "functions").glob("*.sql"))
-    return [*(file.read_text() for file in files), *archive.functions()]
+    wanted = (file for file in files if previous or not file.name.startswith("previous_"))
+    return [*(file.read_text() for file in wanted), *archive.functions()]
 
 
 def _digest(role: str) -> str:

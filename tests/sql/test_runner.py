@@ -86,6 +86,18 @@ async def test_a_database_that_is_being_migrated_is_not_ready(on: Settings, owne
     await migrate.check_ready(on.database_url)
 
 
+async def test_a_database_without_a_stored_function_is_not_ready(on: Settings, owner: Any) -> None:
+    """The previous version has the same tables and posting kinds."""
+    await migrate.upgrade(on.migration_url, on.database_url)
+    await owner.execute(
+        "DROP FUNCTION outcomes_apply; UPDATE function_set SET digest = 'of the previous version'"
+    )
+    with pytest.raises(migrate.NotMigrated):
+        await migrate.check_ready(on.database_url)
+    await migrate.upgrade(on.migration_url, on.database_url)
+    await migrate.check_ready(on.database_url)
+
+
 async def test_a_changed_limit_of_a_posting_kind_is_migrated(
     on: Settings, owner: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
