@@ -135,10 +135,10 @@ async def _change(
     # If an administrator paid a refund that was also sent, keep the job that queries the provider.
     is_watched = is_paid and by_administrator and refund.sent_at
     job = EndedJob(SEND, refund.trx_id, only_unchanged=True)
-    changed = {"status": status, "detail": detail}
+    row = ChangedRow("refund", refund.trx_id, {"status": status, "detail": detail})
     outcome = msgspec.structs.replace(
         outcome,
-        rows=[*outcome.rows, ChangedRow("refund", refund.trx_id, changed)],
+        rows=[row] if is_paid else [*outcome.rows, row],
         postings=[moved],
         ended_jobs=[] if is_watched else [job],
     )

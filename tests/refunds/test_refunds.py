@@ -76,6 +76,14 @@ async def test_a_full_refund_is_sent_through_the_provider(shop: Shop, method: st
     assert await shop.status(started) == "success"
 
 
+async def test_a_completed_refund_does_not_change_its_payment_again(shop: Shop) -> None:
+    """Merchants see `updated_at`. The refund has changed the payment when it was started."""
+    refund = await _refund(shop, started := await _paid(shop))
+    payment = await shop.payment(started)
+    await _until(shop, refund, RefundStatus.COMPLETED)
+    assert await shop.payment(started) == payment
+
+
 async def test_partial_refunds_add_up_to_at_most_the_whole(shop: Shop) -> None:
     started = await _paid(shop)
     for part in ("400", "599.99", None):
