@@ -64,6 +64,16 @@ def find_bag_classes() -> Iterator[str]:
                 yield f"{path}:{node.lineno}: class {node.name} holds only the services"
 
 
+def find_awaiting_asserts() -> Iterator[str]:
+    """Finds calls in `assert` statements, which `python -O` does not execute."""
+    for path, tree in _modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert) and any(
+                isinstance(part, ast.Await) for part in ast.walk(node.test)
+            ):
+                yield f"{path}:{node.lineno} awaits in an assert: `python -O` would skip the call"
+
+
 def find_circles() -> Iterator[str]:
     """Finds packages that import each other, directly or indirectly."""
     imports = package_imports()
@@ -150,6 +160,7 @@ def _imports_reader(tree: ast.Module) -> bool:
 
 CHECKS: tuple[Callable[[], Iterator[str]], ...] = (
     count_modules,
+    find_awaiting_asserts,
     find_families,
     find_repeated_class_names,
     find_bag_classes,

@@ -436,7 +436,8 @@ async def _fail(
     after = msgspec.structs.replace(payment, status=status, error_code=error_code)
     merchant_name = await notices.find_merchant_name(connection, payment)
     outcome = _outcome(payment, after, event, error_code, merchant_name)
-    assert await outcomes.apply(connection, outcome), "a failed payment moves no money"
+    is_written = await outcomes.apply(connection, outcome)
+    assert is_written, "a failed payment moves no money"
     if payment.received_minor is not None:
         await wrong_amounts.return_credit(connection, after)
     return True

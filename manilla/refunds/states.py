@@ -142,7 +142,8 @@ async def _change(
         postings=[moved],
         ended_jobs=[] if is_watched else [job],
     )
-    assert await outcomes.apply(connection, outcome), "a return may exceed the maximum balance"
+    is_written = await outcomes.apply(connection, outcome)
+    assert is_written, "a returned refund may exceed the wallet's maximum balance"
     if by_administrator:
         await record(connection, "refund.confirm" if is_paid else "refund.reject", refund, detail)
 

@@ -88,6 +88,10 @@ def test_clean_tree_has_no_violation(tree: Path) -> None:
             {"manilla/kit/circle.py": "from manilla.payouts import sending\n"},
             "manilla.payouts imports itself",
         ),
+        (
+            {"manilla/kit/texts.py": "async def pay(): assert await send()\n"},
+            "manilla/kit/texts.py:1 awaits in an assert",
+        ),
         ({"manilla/kit/texts.py": "def searched(): ...\n"}, "searched is named by a participle"),
         ({"manilla/kit/texts.py": "async def sent(): ...\n"}, "sent is named by a participle"),
         (
