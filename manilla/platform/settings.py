@@ -89,8 +89,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=86_400,
-            description="Seconds until a sandbox transaction completes automatically; "
-            "four times as long, and at least 15 seconds, after checkout was closed.",
+            description="Seconds until a sandbox transaction completes automatically. "
+            "After checkout was closed, it takes four times as long, and at least 15 seconds.",
         ),
     ] = 5
     withdrawals_enabled: Annotated[
@@ -276,7 +276,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=30,
             le=3_650,
-            description="How long the documents of a dossier are kept after its merchant was "
+            description="How long verification documents are kept after their merchant was "
             "rejected or disabled.",
         ),
     ] = 1_825
