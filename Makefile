@@ -36,7 +36,7 @@ run: installed-run ## run Manilla on this machine (PORT=8000 DATA=.manilla)
 
 setup: installed-dev ## install everything that developing needs
 
-test: installed-dev ## the checks, and a test of every rule; minutes (TESTS=tests)
+test: installed-dev ## the checks and the fast tests; minutes (TESTS=tests)
 	@$(RUN) tests.support.browser
 	@$(RUN) tools.suite $(TESTS)
 
