@@ -129,7 +129,7 @@ def test_the_stored_kind_contains_the_part() -> None:
 
 
 def test_no_statement_decides_by_the_beginning_of_a_kind() -> None:
-    """A new kind whose name begins like another would be taken for it."""
+    """A new kind whose name starts with another kind's name would be mistaken for that kind."""
     files = [*Path("manilla").rglob("*.py"), *Path("manilla/sql/functions").glob("*.sql")]
     found = [f"{file}: {each}" for file in files for each in BY_BEGINNING.findall(file.read_text())]
     assert found == []

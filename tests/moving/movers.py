@@ -48,7 +48,7 @@ async def _do_nothing(_step: Step, _seconds: float) -> None:
 
 
 class Mover:
-    """Moves the merchant between two cells, and acts for it in the cell that it names."""
+    """Moves the merchant between two cells, and sends its requests to the chosen cell."""
 
     def __init__(
         self,
@@ -179,9 +179,10 @@ class Mover:
 async def two_cells(
     cluster: Cluster, settings: Settings, second: Cluster | None = None
 ) -> AsyncIterator[Mover]:
-    """Runs two cells with the same provider accounts, and a merchant with 10,000.00 in lagos.
+    """Runs the cells lagos and abuja with the same provider accounts, and a merchant in lagos.
 
-    `second`: the server of abuja, or None if both cells are on one server.
+    The merchant has 10,000.00. `second`: the database server of abuja, or None if both cells are on
+    one server.
     """
     async with contextlib.AsyncExitStack() as stack:
         pair = await stack.enter_async_context(running_pair(cluster, settings, "moving", second))

@@ -1,4 +1,4 @@
-"""Rows of moved merchants disturb no other merchant, in neither cell."""
+"""The copied rows of a moved merchant affect no other merchant, in either cell."""
 
 from datetime import timedelta
 

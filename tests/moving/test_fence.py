@@ -1,4 +1,4 @@
-"""The database itself keeps the first cell from acting after the fence, and the second before."""
+"""The database rejects changes by the first cell after the fence, and by the second before it."""
 
 from typing import Any
 

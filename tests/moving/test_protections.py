@@ -1,4 +1,4 @@
-"""What protects a merchant, and what it has set, moves with it."""
+"""A merchant's protections and settings move with it."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""A command that has lost its lock does nothing after another command has gone on."""
+"""A command that has lost its lock does nothing after another command has continued the move."""
 
 import asyncio
 

@@ -82,7 +82,7 @@ def test_each_service_has_few_rights_limits_and_a_health_check(document: Any) ->
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert service["deploy"]["resources"]["limits"].keys() >= {"memory", "pids"}, name
-        # The image of the API has a health check, and the migration ends.
+        # The API's image already has a health check. The migration runs once, so it has none.
         assert ("healthcheck" in service) is (name != "api"), name
         if name not in OURS:
             assert re.fullmatch(r"[1-9]\d*:\d+", service["user"]), name

@@ -1,4 +1,4 @@
-"""The recipes for recovery: no transfer is doubled if the database lacks the last transactions.
+"""Recovery: no transfer is sent twice, even if the database lacks the last transactions.
 
 The tests run the commands of `docs/operating/recovery.md`.
 """

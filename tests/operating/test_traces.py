@@ -169,7 +169,7 @@ async def test_the_result_of_a_refund_is_a_step_of_the_trace(
 async def test_the_span_of_a_password_reset_does_not_contain_the_email_address(
     services: Services, collector: Collector
 ) -> None:
-    """The subject of this job is the address of the user, or of a stranger."""
+    """The job's subject contains the email address that somebody entered in the form."""
     job = Job(0, JobKind.RESET, "dashboard:ada@example.com", attempts=1, failures=0, fence=0)
     work = ResetTasks(services.db, services.keyring).job_handlers()[job.kind]
     with tracing.export("tests", collector.url):

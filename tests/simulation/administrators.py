@@ -143,7 +143,7 @@ class AdministratorSteps:
             await user.post(f"/approvals/{number}/{action}", {"reason": "Simulated"})
 
     async def decide(self, back: int, is_paid: bool) -> None:
-        """Decides a manual payout, or a refund that an administrator must pay."""
+        """Decides on a manual payout, or on a refund that an administrator must pay."""
         waiting = [each for each in self.world.model.operations.values() if _waits(each)]
         if waiting:
             chosen = waiting[-1 - back % len(waiting)]

@@ -380,7 +380,7 @@ def _net(operation: Operation, status: str) -> int:
 
 
 def _truth(seen: Observation) -> dict[tuple[Kind, str], set[str]]:
-    """Maps each transaction to the statuses of its objects in all providers' records."""
+    """Maps each transaction to the statuses of its charges and transfers at the providers."""
     found: dict[tuple[Kind, str], set[str]] = defaultdict(set)
     for kind, objects in ((Kind.PAYOUT, seen.transfers), (Kind.REFUND, seen.refunds)):
         for each in objects:

@@ -24,7 +24,7 @@ from tests.support.client import Reply
 from tests.support.invariants import ALL
 from tests.support.kinds import BY_RAIL
 
-OURS = "TXN"  # The references that Manilla creates start with this text.
+OURS = "TXN"  # prefix of the references that Manilla creates
 EVENTS = "/api/v1/events?limit=100"
 # The ledger's name of a refund's final status at the provider.
 IN_LEDGER = {"success": "completed", "failed": "failed"}

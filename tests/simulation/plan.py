@@ -23,7 +23,8 @@ Choices = dict[str, Sequence[Any]]
 
 AMOUNT = range(100_00, 5_000_00)
 METHOD = [*RAILS, "auto", "auto", "auto", "manual"]
-# Delivered; fails later; cannot be resolved; settled by a later step; provider lacks the money.
+# The simulator's test accounts, in this order: delivered; failed later; not found by the lookup;
+# pending until a later step decides (twice); the provider's balance is too low.
 ACCOUNT = ["0123456789"] * 8 + [
     "0000000001",
     "0000000002",

@@ -187,8 +187,8 @@ class QuietMoment(Observer):
     async def _is_at_provider(self, refund: Any) -> bool:
         """Looks a refund up at the provider, as an administrator does.
 
-        The charge can have several refunds with the same amount. The provider has this one if it
-        lists more of them than have been paid.
+        A charge can have several refunds of the same amount. The provider has this refund if it
+        lists more refunds of this amount than Manilla has recorded as completed.
         """
         [rail] = [rail for rail, kind in BY_RAIL.items() if kind.provider == refund["provider"]]
         wanted = refund["charge_reference"], refund["amount_minor"]

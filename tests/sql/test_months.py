@@ -71,7 +71,7 @@ async def test_existing_rows_become_the_first_partition_without_a_copy(
 
 
 async def _insert_as_running_version(on: Settings, at: datetime) -> None:
-    """Inserts a row before the new version grants its privileges."""
+    """Inserts a row as the previous version, which runs until the new privileges are granted."""
     application = await asyncpg.connect(on.database_url)
     try:
         await _insert(application, at)

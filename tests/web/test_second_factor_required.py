@@ -194,7 +194,7 @@ async def test_a_console_session_without_it_can_only_enroll(
 async def test_a_removed_second_factor_is_noticed_at_the_next_request(
     services: Services, production: Site
 ) -> None:
-    """The flag in the session no longer counts, no matter how the second factor was removed."""
+    """The session's flag for a verified second factor is ignored after the factor's removal."""
     visitor = await administrator(services, production, new_email())
     await visitor.enroll(services)
     await visitor.step_up(services)

@@ -10,7 +10,7 @@ RECORDED_SECONDS = 60.0
 
 
 def find_differences(followed: Sequence[Notice], listed: Sequence[Notice]) -> Iterator[str]:
-    """The events that a merchant has followed are the whole list: none missing, none repeated."""
+    """Compares the events that a merchant has followed with the whole list of events."""
     if followed == listed:
         return
     ids = [event.id for event in followed]

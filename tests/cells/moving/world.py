@@ -60,7 +60,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class CellWorld(MerchantWorld):
-    """The first merchant lives in the first cell, and is moved. Each cell has one that stays."""
+    """The first merchant starts in the first cell and is moved. Each cell has one that stays."""
 
     proxy: RunningProxy
 

@@ -1,4 +1,4 @@
-"""A payout that was moved to another rail, while the rail that it left reports that it pays too."""
+"""A payout was moved to another rail, and the previous rail reports that it pays too."""
 
 import pytest
 
