@@ -171,7 +171,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             method="GET",
             path="/api/v1/payout/bank-list",
             summary="List bank codes",
-            description="Lists the bank codes of provider B, or of the rail `method_code`.",
+            description="Lists the bank codes of provider B, or of the method `method_code`.",
             right=None,
             answers=(BankList,),
             use_case=bank_list,

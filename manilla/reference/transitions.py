@@ -80,7 +80,7 @@ SANDBOX_ACCOUNTS = {
     sandbox.INVALID: "The payout is rejected with 422 `invalid_beneficiary`.",
     sandbox.STAYS_PENDING: "The payout stays pending.",
     sandbox.PROVIDER_POOR: "The payout is rejected with 422 `provider_insufficient_balance`.",
-    sandbox.OTHER_NAME: "The payout is delivered. In a bulk file, the account has another name.",
+    sandbox.OTHER_NAME: "The payout is delivered. In a payout file, the names differ.",
 }
 
 _AMOUNTS = {

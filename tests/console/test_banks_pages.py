@@ -62,14 +62,14 @@ async def test_an_administrator_maps_and_unmaps_a_code(
     form = (await visitor.get(f"{AT}?code=X%2F1%3F%26")).body.decode()
     assert "Name at the provider" in form
     mapped = await visitor.post(AT, {"code": "X/1?&", "bank": "50211"})
-    assert "now means Kuda Microfinance Bank" in await visitor.follow(mapped)
+    assert "now mapped to Kuda Microfinance Bank" in await visitor.follow(mapped)
     await outdate(services)
     await services.watch.ensure_fresh()
     assert services.registry.code_at(PROVIDER, BY_CODE["50211"]) == "X/1?&"
     entry = (await audit.latest(services.db, "bank.map"))[f"provider:{PROVIDER}"]
     assert (entry.detail["after"], entry.actor_id) == ("50211", visitor.person_id)
     unmapped = await visitor.post(AT, {"code": "X/1?&", "bank": "none"})
-    assert "now means no bank" in await visitor.follow(unmapped)
+    assert "now mapped to no bank" in await visitor.follow(unmapped)
 
 
 async def test_a_mapping_that_cannot_be_is_rejected_with_the_reason(visitor: SignedInUser) -> None:
@@ -102,5 +102,5 @@ async def test_the_form_is_accessible_on_phone_and_desktop(
     await field.fill("fsdh")
     await field.press("Enter")
     await page.get_by_role("button", name="Save").click()
-    await page.get_by_text("now means FSDH Merchant Bank").wait_for()
+    await page.get_by_text("now mapped to FSDH Merchant Bank").wait_for()
     await context.close()

@@ -61,7 +61,7 @@ async def change(request: PageRequest) -> PageResponse:
         about = await _about(request)
         return request.form_with_errors("provider_banks.html", refusal, **about)
     means = BY_CODE[mapped.bank].name if mapped.bank else "no bank"
-    return request.redirect(f"/banks/{provider}", done=f"The code {code} now means {means}.")
+    return request.redirect(f"/banks/{provider}", done=f"The code {code} is now mapped to {means}.")
 
 
 async def _about(request: PageRequest) -> dict[str, Any]:
