@@ -109,8 +109,8 @@ def _find_unproven_move(
     if home == claimed_by:
         return None
     return (
-        f"{claimed_by} reports the merchant {merchant_id}, whose number is {origin.name}'s, but"
-        f" {origin.name} has not moved this merchant there. If the merchant was moved, run"
+        f"{claimed_by} reports the merchant {merchant_id}. This number is in the range of"
+        f" {origin.name}, which has not moved the merchant there. If the merchant was moved, run"
         f" `manilla cell locate {merchant_id} {claimed_by}` in {origin.name}."
     )
 

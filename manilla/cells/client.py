@@ -56,11 +56,11 @@ class CellClient:
                 lambda after: self.get(cell, f"{ROUTES_PATH}?after={after}", CellReport)
             )
         except EndlessReport:
-            raise CellUnreadable(f"{cell.name} sent a report that does not end.") from None
+            raise CellUnreadable(f"{cell.name} sent a report without an end.") from None
         expected = (cell.name, cell.first_merchant, cell.last_merchant)
         if expected != (report.name, report.first_merchant, report.last_merchant):
             raise CellUnreadable(
-                f"{cell.name} has another name or range than this cell has for it."
+                f"{cell.name} reports a name or range that this cell does not have for it."
             )
         return report
 
@@ -93,8 +93,8 @@ class CellClient:
         token = await registry.token_for(self._db, self._keyring, cell.name)
         if token is None:
             raise CellUnreadable(
-                f"{cell.name} cannot be read without a token: run `manilla cell token` there, and"
-                f" `manilla cell set {cell.name} --token -` here."
+                f"{cell.name} cannot be queried without a token: run `manilla cell token` there,"
+                f" and `manilla cell set {cell.name} --token -` here."
             )
         reply = await self._call(
             *(cell, "GET", path, {"Authorization": f"Bearer {token}"}), body_max=BODY_BYTES_MAX

@@ -65,7 +65,7 @@ SEALED = SealedColumn("cell", "token_sealed", ("name",), lambda row: token_conte
 
 
 async def list_cells(db: Database | Connection) -> list[KnownCell]:
-    """Returns all cells, in the order of their ranges."""
+    """Returns all cells, sorted by their ranges of merchant numbers."""
     return await db.rows(KnownCell, f"{_CELL} ORDER BY first_merchant")
 
 
@@ -99,7 +99,7 @@ async def create(db: Database, name: str, first: int, last: int) -> KnownCell:
         outside = await queries.first_outside(connection, first, last)
         if outside is not None:
             raise BadCell(f"Merchant {outside} exists, but the range does not include its number.")
-        # A trigger confines the numbers of new merchants to the range.
+        # A trigger rejects new merchants with a number outside the range.
         await connection.execute(
             "INSERT INTO cell (name, first_merchant, last_merchant, is_this)"
             " VALUES ($1, $2, $3, true)",
@@ -196,7 +196,7 @@ def hash_token(token: str) -> bytes:
 
 
 async def moves(db: Database | Connection) -> dict[int, str]:
-    """Maps moved merchants to their cells. All others live in the cell of their number."""
+    """Maps moved merchants to their cells. Other merchants live in the cell of their number."""
     rows = await db.rows(MovedMerchant, f"SELECT {columns(MovedMerchant)} FROM moved_merchant")
     return {row.merchant_id: row.cell for row in rows}
 

@@ -206,7 +206,7 @@ async def test_a_cell_with_another_range_is_not_read(pair: CellPair) -> None:
     await registry.add(db, "kano", pair.abuja.base_url, 3_000_000, 4_000_000)
     await registry.change(db, keyring, "kano", token=token)
     text = await pair.lagos.commands.refused("map", "--for", "nginx")
-    assert "another name or range" in text or "does not accept the token" in text
+    assert "reports a name or range" in text or "does not accept the token" in text
 
 
 @pytest.mark.parametrize("key", ["stolen abuja\nother", "stolen abuja;\ninclude", "#", "a;b", ""])

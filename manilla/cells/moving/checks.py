@@ -264,7 +264,7 @@ async def _merchant_problems(
     if waiting:
         yield (
             f"Changes that wait for a second administrator: {waiting}. `manilla approval list`"
-            " shows them: approve or refuse each of them, and then repeat the move."
+            " shows them: approve or reject each of them, then run the move again."
         )
 
 

@@ -86,7 +86,7 @@ async def _check_in_target(target: Database, move: StoredMove) -> None:
         raise IsTakenBack
     if row["activated_at"] is not None and Step(move.step) not in STEPS[_DISCONNECTED:]:
         raise CannotMove(
-            f"{move.to_cell} acts for the merchant since {row['activated_at']:%Y-%m-%d %H:%M:%S},"
+            f"{move.to_cell} has served the merchant since {row['activated_at']:%Y-%m-%d %H:%M:%S},"
             f" but this cell's database only knows its step {move.step}. It was recovered to an"
             " earlier moment, so the move cannot continue. Run `manilla cell depart`."
         )

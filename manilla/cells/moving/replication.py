@@ -183,7 +183,7 @@ async def wait_for_changes(
 
 
 async def _check(source: Database, target: Database, merchant_id: int, errors: int) -> None:
-    """Raises an error if the copy cannot continue. PostgreSQL repeats what failed."""
+    """Raises an error if the copy cannot continue. PostgreSQL retries a copy that failed."""
     if await _errors(target, merchant_id) >= errors + ERRORS_MAX:
         raise CopyFailed
     # While the first cell's database fails over, the second cell waits for it.
@@ -192,11 +192,11 @@ async def _check(source: Database, target: Database, merchant_id: int, errors: i
 
 
 async def _check_slots(source: Database, target: Database, merchant_id: int) -> None:
-    """PostgreSQL retries for ever, and counts no error, if the new primary lacks a slot."""
+    """Raises an error if the new primary lacks a slot: PostgreSQL would retry without end."""
     wanted = await _slots(target, merchant_id)
     found = await _names(
         source,
-        # The system's identifier follows a table's slot.
+        # The name of a table's slot ends with the server's system identifier.
         r"SELECT regexp_replace(slot_name, '^(pg_\d+_sync_\d+_)\d+$', '\1') AS name"
         " FROM pg_replication_slots"
         " WHERE database = current_database() AND invalidation_reason IS NULL",

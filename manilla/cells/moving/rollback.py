@@ -28,9 +28,8 @@ async def _abort(cells: Cells, move: StoredMove) -> None:
     current = await find_open(source, merchant_id)
     if current is None or current.id != move.id:
         raise fence.Overtaken
-    await store_in_target(
-        target, move
-    )  # so that a command that was overtaken does not store it later
+    # Store the move in the second cell now, so that an overtaken command cannot store it later.
+    await store_in_target(target, move)
     async with target.transaction() as connection:
         # The lock waits for an activation that has not been committed.
         row = await connection.record(

@@ -148,7 +148,7 @@ class StepRunner:
         await replication.wait_for_changes(self._source, self._target, self._merchant_id, marker)
 
     async def _digest(self, last_id: int = HIGHEST_ID) -> None:
-        """Computes the content of the links of the arrived postings, as far as they are new.
+        """Computes the new chain links of the postings that have arrived.
 
         `last_id`: an id up to which all postings have arrived. After the activation, the second
         cell has no fence, and the links are stored already.
