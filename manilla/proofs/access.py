@@ -4,7 +4,7 @@ from manilla.kit.database.connector import SEARCH_PATH
 from manilla.ledger.invariants import Invariant
 from manilla.sql.rights import FIXED, RIGHTS
 
-# These settings of a role or a database are no findings. All other settings are.
+# A role or a database may have these settings. Any other setting is reported as a finding.
 HARMLESS = (
     f"search_path={SEARCH_PATH}$",
     "(statement|lock|transaction|idle_in_transaction_session|idle_session)_timeout=",

@@ -81,7 +81,7 @@ COMPLETENESS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "arrivals_are_in_the_audit_log",
-        "Each link of postings that arrived with a merchant has the audit entry of the move.",
+        "Each chain link that arrived with a moved merchant has the move's audit entry.",
         """
         SELECT c.number, c.merchant_id, c.first_id, c.last_id, c.postings, c.linked_at
           FROM posting_chain c
@@ -274,7 +274,7 @@ UNKNOWN_OUTCOMES = Listing(
 
 PEOPLE = Listing(
     "people",
-    "People who could act, with their roles",
+    "Users who had access, with their roles",
     """
     SELECT p.id, p.realm::text, p.email, p.name, p.status,
            coalesce(p.console_role, m.role) AS role, m.merchant_id, m.approves_from,
@@ -284,7 +284,7 @@ PEOPLE = Listing(
 )
 API_KEYS = Listing(
     "api_keys",
-    "API keys that could act, with their rights",
+    "API keys that had access, with their rights",
     """
     SELECT merchant_id, environment::text, 'main key ' || generation AS key,
            ARRAY['payments', 'payouts', 'refunds', 'read'] AS rights, '{}'::text[] AS networks,
@@ -325,7 +325,7 @@ APPROVED_PAYOUTS = Listing(
 )
 ARRIVALS = Listing(
     "arrivals",
-    "Merchants that arrived from another cell, with the links of their postings",
+    "Merchants moved here from another cell, with the chain links of their postings",
     """
     SELECT id AS audit_id, at, merchant_id, detail ->> 'from_cell' AS from_cell,
            detail ->> 'move' AS move, detail ->> 'first_link' AS first_link,

@@ -62,7 +62,7 @@ async def check_with_archive(url: str, archive: Path) -> Finding:
     verified = await verify.run(url, [], None, archive)
     return Finding(
         "archive_and_chain_are_unchanged",
-        "Archived and current postings are those of the hash chain, and give all balances.",
+        "Archived and current postings match the hash chain, and add up to all balances.",
         sum(verified.counts.values()),
         [dataclasses.asdict(each) for each in verified.findings[: invariants.EXAMPLES_MAX]],
     )

@@ -43,7 +43,7 @@ VERIFIED = {
     ),
     "content": (
         PackSection.CHAIN,
-        "The postings and entries of each link have its digest.",
+        "The postings and entries of each link match its digest.",
         _ROWS,
     ),
     "archive": (

@@ -631,8 +631,8 @@ def verify_contents(
             result.find(
                 "content",
                 subject,
-                f"Link {link.number} has the digest of other contents, so a posting or an entry "
-                "was changed.",
+                f"The digest of link {link.number} does not match, so a posting or an entry was "
+                "changed.",
             )
         first_posting, first_entry = after_postings, after_entries
 

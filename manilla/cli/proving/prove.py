@@ -207,16 +207,16 @@ def _report(collected: Pack) -> Iterator[str]:
     yield "# Proof of the ledger"
     yield ""
     yield (
-        f"All {len(collected.checks)} checks found nothing."
+        f"All {len(collected.checks)} checks passed."
         if not broken
-        else f"**{len(broken)} of {len(collected.checks)} checks found something.**"
+        else f"**{len(broken)} of {len(collected.checks)} checks found problems.**"
     )
     yield ""
     yield "Keep the values of `chain_head` and `audit_head` outside of this installation."
     if not (collected.facts["expected"] and collected.facts["expected_audit_head"]):
         yield (
-            "**This run does not find a chain that was cut or made again, because the heads of an "
-            "earlier pack are missing (`--expect`, `--audit-kept`).**"
+            "**This run cannot detect a chain that was truncated or recreated, because it does not "
+            "have the heads of an earlier pack (`--expect`, `--audit-kept`).**"
         )
     yield "Run `python verify.py DATABASE_URL` to recompute balances and chain without Manilla."
     yield ""
