@@ -40,7 +40,7 @@ PAY = JobKind.BULK_PAYOUTS
 ROWS_AT_ONCE = 200
 ASKED_MAX = 20  # maximum number of approval requests for the same payout reference
 NOT_CHOSEN = "Not paid: only the rows above this one were selected."
-ALTERED = "Not paid: the rows of this file are not as they were confirmed."
+ALTERED = "Not paid: the rows of this file no longer match what was confirmed."
 STOPPED = "Not paid: {} stopped the file."
 REFUSED = "Not paid: {} rejected the request."
 EXPIRED = "Not paid: nobody approved the request in time."
@@ -75,7 +75,9 @@ class NamesNotChecked(Refusal):
 
 class BatchAltered(Refusal):
     status, code = 409, "BATCH_ALTERED"
-    message = "The rows are not as they were confirmed. Nothing was paid: upload the file again."
+    message = (
+        "The rows no longer match what was confirmed. Nothing was paid: upload the file again."
+    )
 
 
 class BatchNotWaiting(Refusal):
@@ -290,7 +292,7 @@ async def is_as_confirmed(db: Database | Connection, batch: Batch) -> bool:
 
 
 async def reject_altered(db: Database, batch: Batch) -> None:
-    """Rejects the rows without a payout, because they are not as they were confirmed."""
+    """Rejects the rows without a payout, because they no longer match what was confirmed."""
     async with db.transaction() as connection:
         await coverage.available(connection, batch, lock=True)
         batch = await transitions.lock(connection, batch)

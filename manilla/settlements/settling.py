@@ -63,7 +63,7 @@ NAME_CHANGED = "The bank now reports another account name: {}. Set the settlemen
 IS_OPEN = "A settlement is under way."
 REFERENCE_USED = "Another payout has the reference of this settlement."
 CHANGED = "The balance or the settlement account has changed. Review the settlement again."
-NOT_AS_SET = "The settlement account is not as it was set. Set the settlement account again."
+NOT_AS_SET = "The settlement account no longer matches what was set. Set the account again."
 NOT_APPROVED = "Nobody approved the settlement."
 
 
