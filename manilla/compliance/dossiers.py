@@ -81,12 +81,12 @@ class DossierEvent(msgspec.Struct, frozen=True):
 
 class DossierClosed(Refusal):
     status, code = 409, "DOSSIER_CLOSED"
-    message = "The dossier cannot be changed while it is under review or after its approval."
+    message = "The verification cannot be changed while it is under review or after its approval."
 
 
 class DossierMoved(Refusal):
     status, code = 409, "DECIDED_MEANWHILE"
-    message = "The dossier's state has changed in the meantime. Review the dossier again."
+    message = "The verification's state has changed in the meantime. Review it again."
 
 
 class DossierIncomplete(Refusal):
@@ -156,7 +156,8 @@ async def move(
 ) -> None:
     """Changes a locked dossier's state, and adds the change to its history."""
     if state not in NEXT[dossier.state]:
-        raise DossierMoved(f"The dossier is now {dossier.state.replace('_', ' ')}. Check it again.")
+        state_now = dossier.state.replace("_", " ")
+        raise DossierMoved(f"The verification is now {state_now}. Check it again.")
     await connection.execute(
         "UPDATE dossier SET state = $2, updated_at = now() WHERE merchant_id = $1",
         *(dossier.merchant_id, state),

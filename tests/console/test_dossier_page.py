@@ -137,7 +137,7 @@ async def test_kyc_is_decided_after_its_merchant_by_the_other_decision(
     await officer.post(_at(pending, "/status"), decision)
     kyc = {"state": verdict, "was": earlier, "note": "Checked at the registry."}
     page = await officer.follow(await officer.post(_at(pending, "/dossier/decide"), kyc))
-    assert ("The dossier is now" in page) == (verdict == earlier)
+    assert ("The verification is now" in page) == (verdict == earlier)
     level = "verified" if verdict == "approved" else "unverified"
     assert await _now(pending) == (earlier, level, verdict)
 
