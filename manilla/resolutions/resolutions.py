@@ -18,7 +18,7 @@ from manilla.providers.port import RefusalCode
 from manilla.resolutions import clearing_adjustment
 from manilla.transfers.events import Source, TransferEvent, TransferResult
 
-VANISHED_NOTE = "The problem has vanished."
+VANISHED_NOTE = "The problem no longer exists."
 _NOTHING = {CaseAction.NOTHING: "You have reviewed the case, and no money needs to be moved."}
 
 
@@ -141,7 +141,7 @@ async def close_vanished(
     cases.check_open(case)
     if case.vanished_at is None:
         raise CaseRefused(
-            f"The problem of case {case_id} has not vanished: resolve it with a note instead."
+            f"The problem of case {case_id} still exists: resolve it with a note instead."
         )
     return await resolve(
         *(db, case_id, VANISHED_NOTE, CaseAction.NOTHING), merchant_id=case.merchant_id

@@ -324,7 +324,7 @@ async def test_a_case_whose_difference_is_gone_is_closed_by_one_command(
     [listed] = await operator.commands(("case", "list"))
     [case] = [each for each in listed if each["reference"] == "providerb:NGN"]
     words = ("case", "close", str(case["id"]))
-    assert "has not vanished" in (await operator.refused(words))[0]
+    assert "still exists" in (await operator.refused(words))[0]
     assert operator.control("b/balance", {"available": held})
     manilla("reconcile", "--data", str(operator.instance.folder))
     [closed] = await operator.commands(words)

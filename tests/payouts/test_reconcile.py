@@ -294,7 +294,7 @@ async def test_a_case_whose_difference_is_gone_says_so_and_closes_in_one_step(
     await payer.simulator.control("a/balance", {"available": 1})
     await confirmed(services)
     [case] = await differences(services)
-    with pytest.raises(CaseRefused, match="has not vanished"):
+    with pytest.raises(CaseRefused, match="still exists"):
         await resolutions.close_vanished(services.db, case.id)
     await payer.simulator.control("a/balance", {"available": 100_000_000})
     for _ in range(2):
