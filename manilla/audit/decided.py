@@ -35,7 +35,7 @@ class DecidedRows(msgspec.Struct, frozen=True):
 
     @property
     def is_unchanged(self) -> str:
-        """An SQL condition: the row is the one that the newest audit entry describes."""
+        """Returns the SQL condition that the row matches its newest audit entry."""
         return f"""coalesce((
                SELECT a.detail ->> '{DESTINATION}' = {self.digest} FROM public.audit a
                 WHERE a.subject = '{self.subject}:' || t.id AND a.merchant_id = t.merchant_id

@@ -30,7 +30,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
     start_statement_seconds: int = 10  # the limit for SQL statements when a process starts
     reconcile_statement_seconds: int = 20
     # The limit for a whole transaction of an API process or a worker. PostgreSQL ends the session.
-    # No other limit applies if a process stalls while it sends a statement of an open transaction.
+    # Without this limit, nothing ends a transaction whose process stalls while it sends SQL.
     transaction_seconds: int = 30
     # The server has this additional time to enforce its limit. A slower server counts as hanging.
     statement_grace_seconds: float = 1

@@ -326,7 +326,7 @@ class ChargeService:
 
     async def ask_about_all(self, payment: Payment) -> None:
         if payment.is_sandbox:
-            return  # sandbox charges have no provider
+            return  # no provider is called for sandbox charges
         for charge in await store.charges(self._db, payment.merchant_id, payment.trx_id):
             if charge.is_undecided:
                 await self.ask(charge)

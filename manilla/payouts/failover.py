@@ -33,8 +33,8 @@ class Failover:
     ) -> bool:
         """Moves the payout to another rail. Returns False if the payout stays on its rail.
 
-        `answer` must be the response to the first transfer request, unless none was sent. Takes a
-        place of the other rail's provider. If an unsent payout gets none, raises `ProviderBusy`. A
+        `answer` must be the response to the first transfer request, unless none was sent. Holds a
+        slot of the other rail's provider. If an unsent payout gets none, raises `ProviderBusy`. A
         rejected payout cannot wait: it would be returned to the merchant's wallet.
         """
         if isinstance(answer, Refused) and answer.code in ABOUT_THE_BENEFICIARY:

@@ -170,7 +170,7 @@ class Accepted(msgspec.Struct, frozen=True):
     query_seconds: float  # the time until the first status query
 
 
-# The payouts are locked before the jobs, as when a payout ends: PostgreSQL runs a part that nothing
+# The payouts are locked before the jobs, as when a payout ends: PostgreSQL runs a CTE that nothing
 # refers to (`later`) after the main statement.
 _ACCEPT = f"""
     WITH later AS ({claims.putting_off(first=4 + len(REPORTED_COLUMNS))})

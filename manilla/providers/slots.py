@@ -23,9 +23,9 @@ class _Calls(msgspec.Struct):
 
 
 class ProviderSlots:
-    """Divides the places of one kind of job among the providers.
+    """Divides the slots of one kind of job among the providers.
 
-    A provider that responds can use three quarters of the places, and a stalled one a quarter.
+    A provider that responds can use three quarters of the slots, and a stalled one a quarter.
     Only urgent calls to a stalled provider can use the other half.
     """
 
@@ -40,11 +40,11 @@ class ProviderSlots:
 
     @asynccontextmanager
     async def hold(self, provider: str, *, is_urgent: bool = False) -> AsyncIterator[bool]:
-        """Holds a place for a call to the provider. Yields False if the provider has none left.
+        """Holds a slot for a call to the provider. Yields False if the provider has none left.
 
-        Waits briefly for a provider that responds. The job of a provider without a place must be
-        put off by `busy_seconds`. `is_urgent`: the job cannot be put off, so it also gets a place
-        of a stalled provider.
+        Waits briefly for a provider that responds. Without a slot, the job must be delayed by
+        `busy_seconds`. `is_urgent`: the job cannot be delayed, so it also gets a slot if the
+        provider is stalled.
         """
         calls = self._calls[provider]
         is_stalled = not is_urgent and self._is_stalled(calls)
@@ -60,7 +60,7 @@ class ProviderSlots:
             calls.places.release()
 
     def busy_seconds(self, provider: str, seconds_min: float = BUSY_SECONDS_MIN) -> float:
-        """Returns how long to put off a job of a provider that cannot be called now.
+        """Returns how long to delay a job of a provider that cannot be called now.
 
         The jobs come back one after another, and not all at once: claiming thousands of jobs again
         and again would delay the jobs of other providers.

@@ -17,8 +17,8 @@ LINE_KINDS: Mapping[PostingKind, LineKind] = {
 # Recent postings are copied again, because a posting may commit later than its timestamp.
 OVERLAP = timedelta(hours=1)
 
-# The time of the first and of the last copied movement. With the currency, the index returns both
-# without reading the provider's movements. $1: the provider.
+# The times of the first and the last copied movement. The subquery names the currency, so that an
+# index finds both times without reading all movements of the provider. $1: the provider.
 _COPIED = """
     SELECT min(m.first) AS first, max(m.last) AS last
       FROM (SELECT DISTINCT currency FROM statement_day WHERE provider = $1) AS c

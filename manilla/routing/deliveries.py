@@ -159,7 +159,7 @@ _SLOTS = ", ".join(f"sum(durations[{n + 1}])::bigint" for n in range(len(BOUNDS_
 
 
 async def outcomes_since(db: Database, age: timedelta) -> dict[RailBank, Outcomes]:
-    """Returns the total payout counts for each rail and bank."""
+    """Returns how many payouts were delivered and failed since then, for each rail and bank."""
     records = await db.records(
         f"""
         SELECT provider, bank, sum(delivered)::bigint AS delivered, sum(failed)::bigint AS failed,

@@ -79,7 +79,7 @@ class Router:
     ) -> PayoutRoute:
         """Returns a rail that can send the payout, and the account that this rail resolved.
 
-        Skips a rail for whose provider `hold_place` has no place. If no other rail can send the
+        Skips a rail whose provider has no free slot (`hold_place`). If no other rail can send the
         payout, raises `ProviderBusy`.
         """
         try:

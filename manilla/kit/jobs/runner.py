@@ -111,7 +111,7 @@ class Runner:
             for job in claimed:
                 self._start(job)
             found += len(claimed)
-            # An equal share of the places for each merchant can leave some of them free.
+            # If each merchant gets an equal share of the free slots, some slots can remain free.
             has_more |= 2 * len(claimed) >= limit
             if last is not None:
                 turn = last

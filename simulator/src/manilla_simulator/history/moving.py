@@ -1,7 +1,8 @@
 """Moves the timestamps of the history's rows into the past. No other code does so.
 
-Each subject has clock steps. A timestamp between a step's `real` time and the next step moves back
-by as much as the step's clock was behind, which keeps the order of a subject's timestamps. The
+The history is created within minutes, with a clock that is set step by step. `ClockStep` stores for
+each subject, such as a payment, the `real` time from which its clock was behind by an amount. Each
+timestamp moves back by the amount of its step, which keeps the order of a subject's timestamps. The
 ledger is append-only, so the tables' owner must disable the trigger within the transaction; nobody
 else ever sees the ledger without it. A second call changes nothing, because moved timestamps are
 older than any step.
