@@ -144,7 +144,7 @@ class PaymentInitiation:
         taken = await self._intake.take(new, item, ticket)
         if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
             limit = Money(currency, item.day_limit_minor)
-            _exceed(f"Your payments of today would exceed your limit of {limit} a day.")
+            _exceed(f"Today's payments would exceed your daily limit of {limit}.")
         answer = _accepted(taken).answer
         return Replayed(answer) if answer is not None else session
 

@@ -170,7 +170,7 @@ class PayoutInitiation:
         if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
             limit = Money(new.currency, item.day_limit_minor)
             raise refusals.PayoutFailed(
-                f"Your payouts of today would exceed your limit of {limit} a day."
+                f"Today's payouts would exceed your daily limit of {limit}."
             )
         return _accepted(taken)
 

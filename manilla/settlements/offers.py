@@ -23,7 +23,7 @@ from manilla.settlements.plans import SettlementPlan
 NO_ACCOUNT = "Set a settlement account first."
 NO_METHOD = "The payout method of the settlement account no longer exists."
 NOTHING = "The balance minus the reserve is too small for a settlement."
-DAY_LIMIT = "Your payouts today have reached your limit of {} a day."
+DAY_LIMIT = "Today's payouts have reached your daily limit of {}."
 
 
 class NotSettled(Refusal):

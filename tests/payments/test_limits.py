@@ -57,7 +57,7 @@ async def test_failed_payments_do_not_count_toward_the_day(
     async with setting(services, DAY, "NGN:2000"):
         first = await _ask(live, 1500)
         text = _reason(await _ask(live, 501))
-        assert text == "Your payments of today would exceed your limit of ₦2,000.00 a day."
+        assert text == "Today's payments would exceed your daily limit of ₦2,000.00."
         await services.checkout.cancel(first.json["payment_url"].split("/checkout/")[1][:33])
         assert (await _ask(live, 2000)).status == 200
         _reason(await _ask(live, 1))

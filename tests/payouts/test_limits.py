@@ -36,7 +36,7 @@ async def test_payouts_of_a_day_stay_within_the_limit(payer: PayoutMerchant) -> 
         rejected = await payer.pay_out(MANUAL, payout_amount=1000)
         assert (await payer.ask(payout_amount=1500)).status == 200
         text = _reason(await payer.ask(payout_amount=100))
-        assert text == "Your payouts of today would exceed your limit of ₦2,500.00 a day."
+        assert text == "Today's payouts would exceed your daily limit of ₦2,500.00."
         await decisions.reject(payer.services.db, payer.services.rails, rejected, "Not today.")
         assert (await payer.ask(payout_amount=1000)).status == 200
         _reason(await payer.ask(payout_amount=100))

@@ -258,7 +258,7 @@ async def test_a_settlement_stays_within_the_limit_of_the_day(settler: Settler) 
         await settler.work()
         await settler.work()
         assert len(await settler.payouts()) == 2
-        with pytest.raises(NotSettled, match=r"limit of ₦4,000\.00 a day"):
+        with pytest.raises(NotSettled, match=r"daily limit of ₦4,000\.00"):
             await settler.settle_now()
     assert (await settler.expect()).state == "paid"
 
