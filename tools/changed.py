@@ -2,7 +2,7 @@
 
 Code has changed if it differs from the commit BASE (default: HEAD), committed or not. If a test
 file has changed, its tests run. If a package has changed, the test folders that TESTS lists for it
-run, by default the folder with the package's name. `make test` runs all tests.
+run, by default the folder with the package's name. `make test` runs the tests of all packages.
 """
 
 import subprocess

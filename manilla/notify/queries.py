@@ -165,8 +165,9 @@ STORED = f"""
 def end_of_jobs(*after: str) -> str:
     """Returns the end of an SQL statement that starts with `STORED`.
 
-    Deletes the jobs whose last message was delivered, unless they have another message by now. The
-    parts `after` lock the messages before the jobs, as code does that schedules a message again.
+    Deletes the jobs whose last message was delivered, unless they have another message by now.
+    `after` names the parts of the statement that lock the messages. The jobs are locked after them,
+    in the same order as in the code that reschedules a message.
     """
     jobs = deletion(1 + len(AttemptResult.__struct_fields__), after=after)
     return f", ended AS ({jobs}) SELECT {_KEY} FROM ended"

@@ -81,7 +81,7 @@ COMPLETENESS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "arrivals_are_in_the_audit_log",
-        "Each chain link that arrived with a moved merchant has the move's audit entry.",
+        "Each chain link that came with a moved merchant belongs to an audited move.",
         """
         SELECT c.number, c.merchant_id, c.first_id, c.last_id, c.postings, c.linked_at
           FROM posting_chain c
@@ -220,7 +220,7 @@ EXCUSES: tuple[Invariant, ...] = (
 )
 MERCHANTS_ELSEWHERE = Listing(
     "merchants_elsewhere",
-    "Merchants that live in another cell, whose rows here are a copy that no rule checks",
+    "Merchants that live in another cell. Their rows here are a copy, which no rule checks",
     "SELECT merchant_id, state, cell, since FROM merchant_fence WHERE lives_elsewhere(merchant_id)",
 )
 

@@ -1,4 +1,4 @@
-"""A transfer that a worker was sending when its job was taken is not sent again too early."""
+"""A transfer that a worker is sending when its merchant moves is not sent again too early."""
 
 import asyncio
 

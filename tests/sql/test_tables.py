@@ -1,4 +1,4 @@
-"""The tables of each type of transaction are complete in the lists of types and tables."""
+"""Each type of transaction is complete in `transaction_types.py` and `sql/tables.py`."""
 
 import pytest
 

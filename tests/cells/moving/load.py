@@ -41,7 +41,7 @@ class LoadSteps(MerchantSteps):
     tries = 2400  # A move that was killed can be continued much later.
 
     def repeatable(self) -> list[str]:
-        """Leaves out the requests that other lanes are sending at the moment."""
+        """Leaves out the requests that are being sent in parallel at the moment."""
         return [key for key in self.shop.requests if key not in self.shop.unknown]
 
 
