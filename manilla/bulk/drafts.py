@@ -55,7 +55,7 @@ class RowNotFound(Refusal):
 
 
 class Drafting(msgspec.Struct, frozen=True):
-    """The context in which the rows of a merchant's payout file are checked."""
+    """What is needed to check the rows of a merchant's payout file."""
 
     db: Database
     previews: PayoutPreviews

@@ -135,7 +135,7 @@ async def change(
     base_url: str | None = None,
     token: str | None = None,
 ) -> KnownCell:
-    """Changes another cell's URL, or the token with which this cell reads it."""
+    """Changes another cell's URL, or the token that this cell uses to query it."""
     url = None if base_url is None else _checked_url(base_url)
     sealed = None if token is None else keyring.seal(token.encode(), token_context(name))
     async with db.transaction() as connection:
@@ -165,7 +165,7 @@ async def remove(db: Database, name: str) -> None:
 
 
 async def issue_token(db: Database, name: str) -> str:
-    """Returns a new token with which the other cell can read this one. It replaces the old one."""
+    """Returns a new token that the other cell uses to query this one. It replaces the old token."""
     token = ids.new_key("cell_")
     async with db.transaction() as connection:
         await _other(connection, name)
@@ -177,7 +177,7 @@ async def issue_token(db: Database, name: str) -> str:
 
 
 async def reader(db: Database, token: str) -> str | None:
-    """Returns the name of the cell that may read this cell with the token."""
+    """Returns the name of the cell that may query this cell with the token."""
     name: str | None = await db.value(
         "SELECT name FROM cell WHERE reads_with_hash = $1", hash_token(token)
     )
@@ -185,7 +185,7 @@ async def reader(db: Database, token: str) -> str | None:
 
 
 async def token_for(db: Database, keyring: Keyring, name: str) -> str | None:
-    """Returns the token with which this cell reads the other cell, or None if it has none."""
+    """Returns the token that this cell uses to query the other cell, or None if it has none."""
     sealed: bytes | None = await db.value("SELECT token_sealed FROM cell WHERE name = $1", name)
     return None if sealed is None else keyring.open(sealed, token_context(name)).decode()
 

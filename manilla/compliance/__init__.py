@@ -1,1 +1,1 @@
-"""Dossiers: the information that merchants submit for approval, and the operator's decisions."""
+"""Business verification: what merchants submit for approval, and the operator's decisions."""

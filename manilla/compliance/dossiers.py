@@ -1,4 +1,4 @@
-"""Dossiers: a merchant completes and submits a dossier, and an administrator decides on it."""
+"""A dossier is a merchant's business verification. An administrator approves or rejects it."""
 
 from collections.abc import Mapping
 from datetime import datetime

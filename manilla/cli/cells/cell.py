@@ -64,7 +64,7 @@ async def set_(
     url: Annotated[str | None, typer.Option(metavar="URL", help="The cell's base URL.")] = None,
     token: Token = None,
 ) -> None:
-    """Change another cell's URL, or the token with which this cell reads it."""
+    """Change another cell's URL, or the token that this cell uses to query it."""
     secret = None if token is None else secret_input.read_secret("--token", token)
     cell = await registry.change(tools.db, tools.keyring, name, base_url=url, token=secret)
     tools.print_fields(_described(cell, tools))
@@ -72,7 +72,7 @@ async def set_(
 
 @command(app)
 async def token(tools: Tools, name: CellName) -> None:
-    """Issue a token with which another cell can read this one. It is shown only once."""
+    """Issue a token that another cell uses to query this one. The token is shown only once."""
     new = await registry.issue_token(tools.db, name)
     tools.print_text(new, {"name": name, "token": new})
 

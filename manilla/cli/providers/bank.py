@@ -79,7 +79,7 @@ def map_(
 
 @command(app)
 async def unmap(tools: Tools, provider: ProviderName, code: OwnCode) -> None:
-    """Record that a provider's own bank code belongs to no known bank."""
+    """Mark a provider's own bank code as matching no known bank."""
     await _change(tools, provider, code, None)
 
 

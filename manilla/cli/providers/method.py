@@ -58,9 +58,10 @@ def _add_deposit_set(app: typer.Typer) -> None:
     ) -> None:
         """Change a payment method. Omitted options stay unchanged. Takes effect within a second.
 
-        If several gateways offer the same payment type, the provider's fee decides between them.
+        If several gateways offer the same way to pay, checkout uses the provider's fee to choose
+        one.
 
-        In production mode, a second administrator must approve changes of fees and limits. Once a
+        In production mode, a second administrator must approve changes to fees and limits. Once a
         provider is configured, activating a method and changing its position need approval too.
         """
         wanted = MethodUpdate(
@@ -94,7 +95,7 @@ def _add_withdraw_set(app: typer.Typer) -> None:
     ) -> None:
         """Change a method. Omitted options stay unchanged. Takes effect within a second.
 
-        In production mode, a second administrator must approve changes of fees and limits. Once a
+        In production mode, a second administrator must approve changes to fees and limits. Once a
         provider is configured, activating a method and changing its position need approval too.
         """
         wanted = MethodUpdate(

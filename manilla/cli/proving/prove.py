@@ -88,7 +88,7 @@ def prove(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Write a pack of files for an auditor. Exits with 1 if a check finds something.
+    """Write a pack of files for an auditor. Exits with 1 if a check finds a problem.
 
     The command only reads, in one snapshot of the database. If MANILLA_DATABASE_READ_URL is set,
     the command reads from the standby, after the standby has replayed all confirmed commits.
