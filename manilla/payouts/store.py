@@ -188,7 +188,7 @@ _ACCEPT = f"""
 async def accept(db: Database, accepted: Sequence[Accepted]) -> list[None]:
     """Saves the references and fees that providers returned when they accepted payouts.
 
-    Puts off the payouts' jobs in the same transaction.
+    Delays the payouts' jobs in the same transaction.
     """
     keys = claims.keys([each.job for each in accepted])
     await db.records_by_key(

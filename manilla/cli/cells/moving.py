@@ -55,7 +55,7 @@ async def move(
         bool,
         typer.Option(
             "--invite",
-            help="Invite the members whose email address has another account in the other cell.",
+            help="Invite members whose email address belongs to another account in the other cell.",
         ),
     ] = False,
     target_database: TargetDatabase = None,
