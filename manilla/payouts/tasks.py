@@ -184,6 +184,7 @@ class PayoutTasks:
                 return await self._after_rejection(payout, answer, job)
             case ProviderAccepted(state):
                 assert isinstance(state, TransferState)
+                await reports.report_needed_action(self._db, payout, state)
                 # Saves the response, and puts off the job until the first status query.
                 await self._accept.submit(Accepted(job, state, SCHEDULE.first_seconds))
                 return RunEnd.PUT_OFF

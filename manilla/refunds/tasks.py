@@ -90,6 +90,7 @@ class RefundTasks:
                 assert isinstance(state, RefundState)
                 if state.provider_reference is not None:
                     await store.save_provider_reference(self._db, refund, state.provider_reference)
+                await reports.report_needed_action(self._db, refund, state)
                 return SCHEDULE.first_seconds
             case AlreadyEnded():
                 await states.report_contradicting_webhook(self._db, refund)

@@ -267,7 +267,6 @@ class TransferMachine:
             case Done(state) if state.status in EVENTS:
                 return FinalStatus(state)
             case Done(state):
-                await reports.report_needed_action(self._db, transfer, state)
                 return ProviderAccepted(state)
         return self.wait(transfer, answer)
 
