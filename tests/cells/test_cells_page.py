@@ -129,7 +129,7 @@ async def test_a_cell_that_does_not_respond_is_shown_as_such(
     await registry.add(db, "kano", f"http://127.0.0.1:{free_port()}", *KANO)
     try:
         await pair.look()
-        assert "kano cannot be read without a token" in await _text(administrator_in_lagos)
+        assert "kano cannot be queried without a token" in await _text(administrator_in_lagos)
         await registry.change(db, pair.lagos.services.keyring, "kano", token="cell_x")
         text = await _text(administrator_in_lagos)
         assert "kano does not respond at http://127.0.0.1:" in text
