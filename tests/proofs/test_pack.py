@@ -148,7 +148,9 @@ async def test_an_anchored_head_stays_in_the_chain(prover: Prover, story: Ledger
     kept = ("--expect", earlier["chain_head"], "--audit-kept", earlier["audit_head"])
     proved = await prover.run(*kept)
     assert (proved.code, proved.printed["broken"]) == (0, [])
-    assert "does not have the heads of an earlier pack" not in (proved.out / "report.md").read_text()
+    assert (
+        "does not have the heads of an earlier pack" not in (proved.out / "report.md").read_text()
+    )
     assert proved.printed["chain_head"] != earlier["chain_head"]
     proved = await prover.run("--expect", f"1:{'0' * 64}")
     assert (proved.code, proved.printed["broken"]) == (1, ["recomputed_anchor"])
