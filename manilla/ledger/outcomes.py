@@ -11,12 +11,12 @@ import msgspec
 
 from manilla.kit.database.connections import Connection, KeptConnection
 from manilla.kit.environment import Environment
-from manilla.ledger.posting import Posting
+from manilla.ledger.posting import Posting, in_arrays
 from manilla.ledger.timeline import NO_FACTS
 from manilla.posting_kinds import PostingFlag, kinds_with
 
 _UNLIMITED = frozenset(kinds_with(PostingFlag.UNLIMITED))
-NO_NOTICE: Mapping[str, str] = {}
+NOTHING: Mapping[str, Any] = {}
 
 
 class TimelineStep(msgspec.Struct, frozen=True):
@@ -52,30 +52,39 @@ class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     rows: Sequence[ChangedRow]
     step: TimelineStep
     postings: Sequence[Posting] = ()
-    notice: Mapping[str, str] = NO_NOTICE  # see `outbox.notice`
+    notice: Mapping[str, str] = NOTHING  # see `outbox.notice`
     ended_jobs: Sequence[EndedJob] = ()
+    # Further columns of the item, for the SQL function that decides whether it is disputed.
+    further: Mapping[str, Any] = NOTHING
 
     def item(self, number: int) -> dict[str, Any]:
-        """Returns the outcome as an item of the SQL function `outcomes_apply`."""
+        """Returns the outcome, without its postings, as an item of `outcomes_apply`."""
         return {
             "item": number,
             "merchant_id": self.merchant_id,
             "trx_id": self.trx_id,
             "environment": self.environment,
             "currency": self.currency,
-            "moves_wallet": any(each.wallet.minor for each in self.postings),
             "credit_minor": sum(map(_credit_minor, self.postings)),
-            "postings": [_posting(each) for each in self.postings],
             "step": self.step.event,
             "from_status": self.step.before,
             "to_status": self.step.after,
             "detail": self.step.detail,
             "facts": dict(self.step.facts),
             "jobs": self.ended_jobs,
-            **{row.table: row.columns for row in self.rows},
             **{f"{row.table}_key": row.key for row in self.rows},
+            **{
+                f"{row.table}_{name}": row.columns[name]
+                for row in self.rows
+                for name in row.columns
+            },
             **self.notice,
+            **self.further,
         }
+
+
+# The postings' items and their arrays follow the items.
+_APPLY = "outcomes_apply($1::jsonb, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12"
 
 
 async def apply(connection: Connection, outcome: TransactionOutcome) -> bool:
@@ -83,23 +92,21 @@ async def apply(connection: Connection, outcome: TransactionOutcome) -> bool:
 
     Returns False, and changes nothing, if the wallet would exceed its maximum balance.
     """
-    written = await connection.value(
-        "SELECT outcomes_apply($1::jsonb, ARRAY[0], NULL)", _encode([outcome.item(0)])
-    )
+    written = await connection.value(f"SELECT {_APPLY}, ARRAY[0], NULL)", *_parameters([outcome]))
     return bool(written)
 
 
 async def apply_undisputed(
-    connection: KeptConnection, items: Sequence[Mapping[str, Any]], undisputed: str
+    connection: KeptConnection, items: Sequence[TransactionOutcome], undisputed: str
 ) -> set[int]:
-    """Writes, in one SQL statement, the items that nothing disputes. Returns their numbers.
+    """Writes, in one SQL statement, the outcomes that nothing disputes. Returns their numbers.
 
     `undisputed` is an SQL function that locks the rows of the items in $1, and returns the numbers
     to write and the fences of their jobs.
     """
     [record] = await connection.records(
-        f"SELECT outcomes_apply($1::jsonb, u.numbers, u.fences) FROM {undisputed}($1::jsonb) AS u",
-        _encode(items),
+        f"SELECT {_APPLY}, u.numbers, u.fences) FROM {undisputed}($1::jsonb) AS u",
+        *_parameters(items),
     )
     return set(record[0])
 
@@ -109,16 +116,8 @@ def _credit_minor(posting: Posting) -> int:
     return 0 if posting.kind in _UNLIMITED else max(0, posting.wallet.minor)
 
 
-def _posting(posting: Posting) -> dict[str, Any]:
-    return {
-        "trx_id": posting.trx_id,
-        "kind": posting.stored_kind,
-        "currency": posting.wallet.currency,
-        "reason": posting.reason,
-        "wallet_minor": posting.wallet.minor,
-        "lines": posting.lines,
-    }
-
-
-def _encode(items: Sequence[Mapping[str, Any]]) -> str:
-    return msgspec.json.encode(items).decode()
+def _parameters(items: Sequence[TransactionOutcome]) -> list[Any]:
+    encoded = msgspec.json.encode([each.item(number) for number, each in enumerate(items)])
+    numbers = [number for number, each in enumerate(items) for _ in each.postings]
+    postings = [posting for each in items for posting in each.postings]
+    return [encoded.decode(), numbers, *in_arrays(postings)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -175,10 +176,15 @@ POST = """
 
 async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[Posted]:
     """Posts all postings in one SQL statement, and returns their results in the same order."""
-    rows = await db.rows(
-        _PostedRow,
-        POST,
-        list(range(len(postings))),
+    rows = await db.rows(_PostedRow, POST, list(range(len(postings))), *in_arrays(postings))
+    rows.sort(key=lambda row: row.item)
+    assert len(rows) == len(postings)
+    return [Posted(PostingOutcome(row.outcome), row.balance_minor) for row in rows]
+
+
+def in_arrays(postings: Sequence[Posting]) -> list[list[Any]]:
+    """Returns the postings as parameters of an SQL function, from `p_merchant_ids` on."""
+    return [
         [posting.merchant_id for posting in postings],
         [posting.trx_id for posting in postings],
         [posting.stored_kind for posting in postings],
@@ -189,7 +195,4 @@ async def post(db: Database | Connection, postings: Sequence[Posting]) -> list[P
         [number for number, posting in enumerate(postings, 1) for _ in posting.lines],
         [line.account for posting in postings for line in posting.lines],
         [line.minor for posting in postings for line in posting.lines],
-    )
-    rows.sort(key=lambda row: row.item)
-    assert len(rows) == len(postings)
-    return [Posted(PostingOutcome(row.outcome), row.balance_minor) for row in rows]
+    ]

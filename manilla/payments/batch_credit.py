@@ -14,6 +14,7 @@ from manilla.kit.database.connections import BY_KEY, Database
 from manilla.kit.database.rows import struct_of
 from manilla.kit.money import Money
 from manilla.ledger import outcomes
+from manilla.ledger.outcomes import TransactionOutcome
 from manilla.merchants import queries as merchants
 from manilla.payments import postings, states, store
 from manilla.payments.payment import Charge, Payment, PaymentStatus
@@ -63,16 +64,19 @@ class CreditedPayments:
 
     async def _credit(self, paid: Sequence[PaidCharge]) -> list[bool]:
         payments = await self._payments_of(paid)
-        items = [
-            _item(number, each, payment, merchant_name)
+        usual = {
+            number: _outcome(each, payment, merchant_name)
             for number, (each, (payment, merchant_name, sends_receipts)) in enumerate(
                 zip(paid, payments, strict=True)
             )
             if _is_usual(payment, each.charge, sends_receipts=sends_receipts)
-        ]
-        if not items:
+        }
+        if not usual:
             return [False] * len(paid)
-        credited = await outcomes.apply_undisputed(self._connection, items, "payments_undisputed")
+        written = await outcomes.apply_undisputed(
+            self._connection, list(usual.values()), "payments_undisputed"
+        )
+        credited = {number for place, number in enumerate(usual) if place in written}
         return [number in credited for number in range(len(paid))]
 
     async def _payments_of(self, paid: Sequence[PaidCharge]) -> list[tuple[Payment, str, bool]]:
@@ -98,7 +102,7 @@ def _is_usual(payment: Payment, charge: Charge, *, sends_receipts: bool) -> bool
     )
 
 
-def _item(number: int, paid: PaidCharge, payment: Payment, merchant_name: str) -> dict[str, object]:
+def _outcome(paid: PaidCharge, payment: Payment, merchant_name: str) -> TransactionOutcome:
     charge, state = paid.charge, paid.state
     outcome = states.credit_outcome(
         payment,
@@ -108,9 +112,12 @@ def _item(number: int, paid: PaidCharge, payment: Payment, merchant_name: str) -
         merchant_name,
         postings.provider_fee_postings(payment, charge, state.fee),
     )
-    item = outcome.item(number)
-    item["charge"] |= {"provider_reference": state.provider_reference}
-    item["amount"] = charge.amount.amount
-    item["seen"] = {name: getattr(payment, name) for name in _SEEN}
-    item["charge_seen"] = {name: getattr(charge, name) for name in _CHARGE_SEEN}
-    return item
+    return msgspec.structs.replace(
+        outcome,
+        further={
+            "charge_provider_reference": state.provider_reference,
+            "amount": charge.amount.amount,
+            "seen": {name: getattr(payment, name) for name in _SEEN},
+            "charge_seen": {name: getattr(charge, name) for name in _CHARGE_SEEN},
+        },
+    )

@@ -13,6 +13,7 @@ from manilla.kit import crash, tracing
 from manilla.kit.batch import RESULT_DELAY_SECONDS, Batcher
 from manilla.kit.database.connections import Database
 from manilla.ledger import outcomes
+from manilla.ledger.outcomes import TransactionOutcome
 from manilla.payouts import postings, states
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout, PayoutStatus
 from manilla.transfers.events import TransferEvent, TransferResult
@@ -49,18 +50,17 @@ class DeliveredPayouts:
         return is_completed
 
     async def _complete(self, delivered: Sequence[ReportedDelivery]) -> list[bool]:
-        items = [_item(*each) for each in enumerate(delivered)]
+        items = [_outcome(each) for each in delivered]
         written = await outcomes.apply_undisputed(self._connection, items, "payouts_undisputed")
         metrics.payouts_decided.labels(TransferEvent.DELIVERED).inc(len(written))
         return [number in written for number in range(len(delivered))]
 
 
-def _item(number: int, delivered: ReportedDelivery) -> dict[str, object]:
+def _outcome(delivered: ReportedDelivery) -> TransactionOutcome:
     payout, event = delivered.payout, delivered.event
     after = states.after_event(payout, PayoutStatus.COMPLETED, event)
-    outcome = states.outcome_of(payout, after, event, postings.delivery(after))
-    return {
-        **outcome.item(number),
-        "amount": payout.amount.amount,
-        "seen": {name: getattr(payout, name) for name in _SEEN},
-    }
+    seen = {name: getattr(payout, name) for name in _SEEN}
+    return msgspec.structs.replace(
+        states.outcome_of(payout, after, event, postings.delivery(after)),
+        further={"amount": payout.amount.amount, "seen": seen},
+    )

@@ -7,7 +7,7 @@ from manilla.kit.database.connector import SEARCH_PATH
 # They are called only by sessions with our search path.
 INLINED = {
     *("destination_of_payout", "destination_of_refund", "payout_destination"),
-    *("hold_of_merchant", "hold_of_outgoing"),
+    *("contradicting_webhooks", "hold_of_merchant", "hold_of_outgoing"),
 }
 
 

@@ -1,7 +1,8 @@
 -- Posts items like `ledger_post`. The caller has locked all wallets that change in an earlier
 -- statement, so this function sees what the previous holders of these locks have committed.
 CREATE OR REPLACE FUNCTION ledger_post_locked(
-    p_items           integer[],  -- the caller's number for each item, returned with its outcome
+    p_items           integer[],  -- the caller's number for each item, returned with its outcome;
+                                  -- null: the item is left out
     p_merchant_ids    bigint[],
     p_trx_ids         text[],
     p_kinds           text[],
@@ -64,6 +65,7 @@ BEGIN
                SELECT posting_kind.may_exceed_limit FROM posting_kind
                 WHERE posting_kind.kind = split_part(u.kind, ':', 1)
                 LIMIT 1) AS k ON true
+         WHERE p_items[u.place] IS NOT NULL
          ORDER BY u.place
     LOOP
         IF i.may_exceed_limit IS NULL THEN

@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION ledger_write(
     p_environments    text[],
     p_currencies      text[],
     p_reasons         text[],
-    p_wallets         tid[],     -- null: the item changes no wallet
+    p_wallets         tid[],     -- null: the item changes no wallet, or none of them does
     p_wallet_minors   bigint[],
     p_balances        bigint[],  -- the wallet's balance after the item
     p_line_items      integer[], -- the number of the line's item: its index in the arrays above
@@ -21,19 +21,21 @@ AS $$
 DECLARE
     updated bigint;
 BEGIN
-    -- Update by ctid, which cannot change while we hold the lock. A join by the key could be planned
-    -- as a scan of all wallets.
-    UPDATE wallet w
-       SET balance_minor = w.balance_minor + moved.minor
-      FROM (SELECT u.wallet, sum(u.minor)::bigint AS minor
-              FROM unnest(p_wallets, p_wallet_minors) AS u (wallet, minor)
-             WHERE u.wallet IS NOT NULL
-             GROUP BY u.wallet) AS moved
-     WHERE w.ctid = moved.wallet;
-    GET DIAGNOSTICS updated = ROW_COUNT;
-    IF updated <> (SELECT count(DISTINCT u.wallet) FROM unnest(p_wallets) AS u (wallet)) THEN
-        -- A wallet was created after the caller took its locks, and was then changed. Retry.
-        RAISE EXCEPTION 'A wallet changed without its lock.' USING ERRCODE = 'serialization_failure';
+    IF p_wallets IS NOT NULL THEN
+        -- Update by ctid, which cannot change while we hold the lock. A join by the key could be planned
+        -- as a scan of all wallets.
+        UPDATE wallet w
+           SET balance_minor = w.balance_minor + moved.minor
+          FROM (SELECT u.wallet, sum(u.minor)::bigint AS minor
+                  FROM unnest(p_wallets, p_wallet_minors) AS u (wallet, minor)
+                 WHERE u.wallet IS NOT NULL
+                 GROUP BY u.wallet) AS moved
+         WHERE w.ctid = moved.wallet;
+        GET DIAGNOSTICS updated = ROW_COUNT;
+        IF updated <> (SELECT count(DISTINCT u.wallet) FROM unnest(p_wallets) AS u (wallet)) THEN
+            -- A wallet was created after the caller took its locks, and was then changed. Retry.
+            RAISE EXCEPTION 'A wallet changed without its lock.' USING ERRCODE = 'serialization_failure';
+        END IF;
     END IF;
 
     INSERT INTO posting (merchant_id, id, environment, currency, kind, trx_id, reason)

@@ -5,9 +5,20 @@
 -- The caller holds the locks on the transactions' rows. All statements then lock wallets, in sorted
 -- order, so they cannot deadlock. All items change the same tables.
 CREATE OR REPLACE FUNCTION outcomes_apply(
-    p_items   jsonb,
-    p_numbers integer[],  -- the numbers of the items to write
-    p_fences  bigint[]    -- a job is deleted only if it still has this fence; null: in any case
+    p_items           jsonb,
+    p_posting_items   integer[],  -- the number of the posting's item
+    p_merchant_ids    bigint[],   -- the postings, like the parameters of `ledger_post_locked`
+    p_trx_ids         text[],
+    p_kinds           text[],
+    p_environments    text[],
+    p_currencies      text[],
+    p_reasons         text[],
+    p_wallet_minors   bigint[],
+    p_line_postings   integer[],  -- the number of the line's posting: its index in the arrays above
+    p_line_accounts   text[],
+    p_line_minors     bigint[],
+    p_numbers         integer[],  -- the numbers of the items to write
+    p_fences          bigint[]    -- a job is deleted only if it still has this fence; null: always
 ) RETURNS integer[]
 LANGUAGE plpgsql
 SET search_path = public, pg_temp
@@ -19,7 +30,9 @@ AS $$
 #variable_conflict use_column
 DECLARE
     balance_max constant bigint := 9000000000000000000;
-    numbers integer[];
+    numbers integer[] := p_numbers;
+    is_wallet_moved constant boolean := EXISTS (
+        SELECT FROM unnest(p_wallet_minors) AS u (minor) WHERE u.minor <> 0);
     -- The jobs that end.
     merchant_ids bigint[];
     kinds text[];
@@ -27,110 +40,109 @@ DECLARE
     only_unchanged boolean[];
     fences bigint[];
 BEGIN
-    PERFORM FROM (
-            SELECT DISTINCT g.merchant_id, g.environment, g.currency
-              FROM jsonb_to_recordset(p_items) AS g (
-                   item integer, merchant_id bigint, environment text, currency text,
-                   moves_wallet boolean)
-             WHERE g.moves_wallet AND g.item = ANY (p_numbers)
-             ORDER BY g.merchant_id, g.environment, g.currency) AS k
-      CROSS JOIN LATERAL (
-            SELECT FROM wallet w
-             WHERE w.merchant_id = k.merchant_id AND w.environment = k.environment
-               AND w.currency = k.currency
-               FOR NO KEY UPDATE) AS locked;
+    IF is_wallet_moved THEN
+        PERFORM FROM (
+                SELECT DISTINCT u.m, u.e, u.c
+                  FROM unnest(p_posting_items, p_merchant_ids, p_environments, p_currencies,
+                              p_wallet_minors) AS u (item, m, e, c, minor)
+                 WHERE u.minor <> 0 AND u.item = ANY (p_numbers)
+                 ORDER BY u.m, u.e, u.c) AS k
+          CROSS JOIN LATERAL (
+                SELECT FROM wallet w
+                 WHERE w.merchant_id = k.m AND w.environment = k.e AND w.currency = k.c
+                   FOR NO KEY UPDATE) AS locked;
 
-    -- This new statement sees what the previous holders of these locks have committed.
-    SELECT array_agg(g.item) INTO numbers
-      FROM (SELECT i.item, i.merchant_id, i.environment, i.currency, i.credit_minor,
-                   sum(i.credit_minor) OVER (
-                       PARTITION BY i.merchant_id, i.environment, i.currency) AS added
-              FROM jsonb_to_recordset(p_items) AS i (
-                   item integer, merchant_id bigint, environment text, currency text,
-                   credit_minor bigint)
-             WHERE i.item = ANY (p_numbers)) AS g
-      LEFT JOIN LATERAL (
-           SELECT wallet.balance_minor FROM wallet
-            WHERE wallet.merchant_id = g.merchant_id AND wallet.environment = g.environment
-              AND wallet.currency = g.currency
-            LIMIT 1) AS w ON true
-     WHERE g.credit_minor = 0 OR w.balance_minor + g.added <= balance_max;
-    IF numbers IS NULL THEN
+        -- This new statement sees what the previous holders of these locks have committed.
+        SELECT array_agg(g.item) INTO numbers
+          FROM (SELECT i.item, i.merchant_id, i.environment, i.currency, i.credit_minor,
+                       sum(i.credit_minor) OVER (
+                           PARTITION BY i.merchant_id, i.environment, i.currency) AS added
+                  FROM jsonb_to_recordset(p_items) AS i (
+                       item integer, merchant_id bigint, environment text, currency text,
+                       credit_minor bigint)
+                 WHERE i.item = ANY (p_numbers)) AS g
+          LEFT JOIN LATERAL (
+               SELECT wallet.balance_minor FROM wallet
+                WHERE wallet.merchant_id = g.merchant_id AND wallet.environment = g.environment
+                  AND wallet.currency = g.currency
+                LIMIT 1) AS w ON true
+         WHERE g.credit_minor = 0 OR w.balance_minor + g.added <= balance_max;
+    END IF;
+    IF cardinality(numbers) IS NULL OR cardinality(numbers) = 0 THEN
         RETURN '{}';
     END IF;
 
-    IF p_items -> 0 ? 'payout' THEN
+    IF p_items -> 0 ? 'payout_key' THEN
         UPDATE payout p
            SET (status, error_code, guidance, is_reversed, provider_fee_minor, bank_reference,
                 provider_reference, session_id, accepted_reference, updated_at)
-             = (r.status, r.error_code, r.guidance, r.is_reversed, r.provider_fee_minor,
-                r.bank_reference, r.provider_reference, r.session_id, NULL, now())
+             = (g.payout_status, g.payout_error_code, g.payout_guidance, g.payout_is_reversed,
+                g.payout_provider_fee_minor, g.payout_bank_reference, g.payout_provider_reference,
+                g.payout_session_id, NULL, now())
           FROM jsonb_to_recordset(p_items) AS g (
-               item integer, merchant_id bigint, payout_key text, payout jsonb)
-         CROSS JOIN LATERAL jsonb_populate_record(NULL::payout, g.payout) AS r
+               item integer, merchant_id bigint, payout_key text, payout_status text,
+               payout_error_code text, payout_guidance text, payout_is_reversed boolean,
+               payout_provider_fee_minor bigint, payout_bank_reference text,
+               payout_provider_reference text, payout_session_id text)
          WHERE g.item = ANY (numbers)
            AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = g.payout_key;
     END IF;
-    IF p_items -> 0 ? 'payment' THEN
+    IF p_items -> 0 ? 'payment_key' THEN
         UPDATE payment p
            SET (status, error_code, commission_trx_id, credited_charge, refunded_minor,
                 received_minor, updated_at)
-             = (r.status, r.error_code, r.commission_trx_id, r.credited_charge, r.refunded_minor,
-                r.received_minor, now())
+             = (g.payment_status, g.payment_error_code, g.payment_commission_trx_id,
+                g.payment_credited_charge, g.payment_refunded_minor, g.payment_received_minor,
+                now())
           FROM jsonb_to_recordset(p_items) AS g (
-               item integer, merchant_id bigint, payment_key text, payment jsonb)
-         CROSS JOIN LATERAL jsonb_populate_record(NULL::payment, g.payment) AS r
+               item integer, merchant_id bigint, payment_key text, payment_status text,
+               payment_error_code text, payment_commission_trx_id text,
+               payment_credited_charge text, payment_refunded_minor bigint,
+               payment_received_minor bigint)
          WHERE g.item = ANY (numbers)
            AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = g.payment_key;
     END IF;
-    IF p_items -> 0 ? 'charge' THEN
+    IF p_items -> 0 ? 'charge_key' THEN
         UPDATE charge c
            SET (status, paid_minor, credit_minor, reason, error_code, updated_at,
                 provider_reference)
-             = (r.status, r.paid_minor, r.credit_minor, r.reason, r.error_code, now(),
-                coalesce(r.provider_reference, c.provider_reference))
+             = (g.charge_status, g.charge_paid_minor, g.charge_credit_minor, g.charge_reason,
+                g.charge_error_code, now(),
+                coalesce(g.charge_provider_reference, c.provider_reference))
           FROM jsonb_to_recordset(p_items) AS g (
-               item integer, merchant_id bigint, charge_key text, charge jsonb)
-         CROSS JOIN LATERAL jsonb_populate_record(NULL::charge, g.charge) AS r
+               item integer, merchant_id bigint, charge_key text, charge_status text,
+               charge_paid_minor bigint, charge_credit_minor bigint, charge_reason text,
+               charge_error_code text, charge_provider_reference text)
          WHERE g.item = ANY (numbers)
            AND c.merchant_id = ANY (ARRAY[g.merchant_id]) AND c.reference = g.charge_key;
     END IF;
-    IF p_items -> 0 ? 'refund' THEN
+    IF p_items -> 0 ? 'refund_key' THEN
         UPDATE refund f
-           SET (status, detail, updated_at) = (r.status, r.detail, now())
+           SET (status, detail, updated_at) = (g.refund_status, g.refund_detail, now())
           FROM jsonb_to_recordset(p_items) AS g (
-               item integer, merchant_id bigint, refund_key text, refund jsonb)
-         CROSS JOIN LATERAL jsonb_populate_record(NULL::refund, g.refund) AS r
+               item integer, merchant_id bigint, refund_key text, refund_status text,
+               refund_detail text)
          WHERE g.item = ANY (numbers)
            AND f.merchant_id = ANY (ARRAY[g.merchant_id]) AND f.trx_id = g.refund_key;
     END IF;
 
-    PERFORM FROM (
-            SELECT array_agg(n.number) AS numbers, array_agg(n.merchant_id) AS merchant_ids,
-                   array_agg(n.trx_id) AS trx_ids, array_agg(n.kind) AS kinds,
-                   array_agg(n.environment) AS environments, array_agg(n.currency) AS currencies,
-                   array_agg(n.reason) AS reasons, array_agg(n.wallet_minor) AS wallet_minors,
-                   jsonb_agg(n.lines) AS lines
-              FROM (SELECT row_number() OVER ()::integer AS number, g.merchant_id, g.environment, p.*
-                      FROM jsonb_to_recordset(p_items) AS g (
-                           item integer, merchant_id bigint, environment text, postings jsonb)
-                     CROSS JOIN LATERAL jsonb_to_recordset(g.postings) AS p (
-                           trx_id text, kind text, currency text, reason text, wallet_minor bigint,
-                           lines jsonb)
-                     WHERE g.item = ANY (numbers)) AS n
-            HAVING count(*) > 0) AS p
-      CROSS JOIN LATERAL (
-            SELECT array_agg(e.place::integer) AS places, array_agg(line.account) AS accounts,
-                   array_agg(line.minor) AS minors
-              FROM jsonb_array_elements(p.lines) WITH ORDINALITY AS e (lines, place)
-             CROSS JOIN LATERAL jsonb_to_recordset(e.lines) AS line (account text, minor bigint)
-            ) AS l
-      CROSS JOIN LATERAL ledger_post_locked(
-            p.numbers, p.merchant_ids, p.trx_ids, p.kinds, p.environments, p.currencies, p.reasons,
-            p.wallet_minors, l.places, l.accounts, l.minors) AS posted
-      WHERE posted.outcome <> 'posted';
-    IF FOUND THEN
-        RAISE EXCEPTION 'A posting of a locked transaction was refused.';
+    IF is_wallet_moved THEN
+        PERFORM FROM ledger_post_locked(
+                ARRAY(SELECT CASE WHEN u.item = ANY (numbers) THEN u.item END
+                        FROM unnest(p_posting_items) AS u (item)),
+                p_merchant_ids, p_trx_ids, p_kinds, p_environments, p_currencies, p_reasons,
+                p_wallet_minors, p_line_postings, p_line_accounts, p_line_minors) AS posted
+          WHERE posted.outcome <> 'posted';
+        IF FOUND THEN
+            RAISE EXCEPTION 'A posting of a locked transaction was refused.';
+        END IF;
+    ELSE
+        -- The unique key of the postings prevents a second posting of the same kind.
+        PERFORM ledger_write(
+            ARRAY(SELECT CASE WHEN u.item = ANY (numbers) THEN nextval('posting_id_seq') END
+                    FROM unnest(p_posting_items) AS u (item)),
+            p_merchant_ids, p_trx_ids, p_kinds, p_environments, p_currencies, p_reasons, NULL,
+            p_wallet_minors, NULL, p_line_postings, p_line_accounts, p_line_minors);
     END IF;
 
     INSERT INTO timeline (merchant_id, trx_id, number, event, from_status, to_status, detail, facts)

@@ -46,6 +46,7 @@ BEGIN
             ORDER BY charge.reference  -- only the primary key has this order
             LIMIT 1) AS c
      WHERE to_jsonb(p) @> g.seen AND to_jsonb(c) @> g.charge_seen
-       AND NOT webhook_contradicts(g.merchant_id, c.reference, 'charge', c.provider, 'paid',
-                                   g.amount, g.currency);
+       AND NOT EXISTS (
+           SELECT FROM contradicting_webhooks(g.merchant_id, c.reference, 'charge', c.provider,
+                                              'paid', g.amount, g.currency));
 END $$;

@@ -42,6 +42,7 @@ BEGIN
               AND job.subject = g.trx_id
             LIMIT 1) AS j ON true
      WHERE to_jsonb(p) @> g.seen
-       AND NOT webhook_contradicts(g.merchant_id, g.trx_id, 'transfer', p.provider, 'delivered',
-                                   g.amount, g.currency);
+       AND NOT EXISTS (
+           SELECT FROM contradicting_webhooks(g.merchant_id, g.trx_id, 'transfer', p.provider,
+                                              'delivered', g.amount, g.currency));
 END $$;
