@@ -54,7 +54,7 @@ use Manilla\Models\WebhookEndpoint;
 final class Client
 {
     /** The client has the same version number as the platform. */
-    public const VERSION = '0.13.0';
+    public const VERSION = '0.14.0';
 
     private const LINKS = '/api/v1/payment-links';
     private const ENDPOINTS = '/api/v1/webhook-endpoints';
