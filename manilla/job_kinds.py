@@ -15,6 +15,9 @@ class JobKind(StrEnum):
     SETTLE = "settle"  # settle a merchant's balance
     RETURN = "charge.return"  # start the refund of a customer's surplus or partial payment
     REFUND = "refund"  # send a refund, or query its status
+    DISPUTE = "dispute"  # answer one dispute, query its status, and watch its deadline
+    # Query a provider for its disputes, or for one dispute, or open one in the sandbox.
+    DISPUTES = "disputes"
     NOTIFY = "notify"  # deliver a notification to the merchant's ipn_url
     ENDPOINT = "endpoint"  # deliver an event to a webhook endpoint
     RESEND = "endpoint.resend"  # resend events to a webhook endpoint

@@ -17,6 +17,8 @@ class PostingSource(StrEnum):
     CHARGE = "charge"
     PAYOUT = "payout"
     REFUND = "refund"
+    DISPUTE = "dispute"
+    CREDIT = "credit"  # the record of the credit that paid a debt
     CASE = "case"  # the reference of the case: of a payout, charge or refund
     ADMINISTRATOR = "administrator"
     ARCHIVE = "archive"
@@ -41,7 +43,7 @@ LOSS = PostingFlag.LOSS
 
 # The line of a provider's statement that shows the posting's change of a clearing account. A
 # `LineKind` has each of these values.
-StatementLineKind = Literal["charge", "transfer", "refund", "fee", "settlement", "other"]
+StatementLineKind = Literal["charge", "transfer", "refund", "dispute", "fee", "settlement", "other"]
 
 
 class PostingKind(StrEnum):
@@ -120,6 +122,31 @@ class PostingKind(StrEnum):
         None,
         WALLET | UNLIMITED | PUBLIC_REASON,
     )
+    # Money that is withheld from a wallet, released to it, or taken from it.
+    WITHHELD = (
+        "withheld",
+        PostingSource.DISPUTE,
+        "Disputed amount withheld or released",
+        "dispute",
+        WALLET | UNLIMITED,
+    )
+    DISPUTE_FEE = (
+        "dispute_fee",
+        PostingSource.DISPUTE,
+        "Dispute fee of the provider",
+        "dispute",
+        WALLET | UNLIMITED,
+    )
+    COMMISSION_RETURNED = (
+        "commission_returned",
+        PostingSource.DISPUTE,
+        "Commission of a disputed payment returned",
+        None,
+        WALLET | UNLIMITED,
+    )
+    # The database posts it after each credit of a wallet whose merchant owes money. Its part is the
+    # kind of the credit.
+    SHORT_PAID = ("short_paid", PostingSource.CREDIT, "Debt paid from a credit", None, WALLET)
     # A fee that a provider kept from a payment.
     PROVIDER_FEE = ("provider_fee", PostingSource.CHARGE, "Provider fee", "charge")
     SURPLUS = ("surplus", PostingSource.CHARGE, "Surplus received", "charge")

@@ -125,9 +125,25 @@ REFUND = TransactionType(
     searched=Searched(by_reference=False),
     events=("pending", "completed", "failed"),
 )
+DISPUTE = TransactionType(
+    name="dispute",
+    title="Disputes",
+    dashboard_path="~/disputes",
+    console_path="/disputes",
+    parent=PAYMENT,
+    parent_column="payment_trx_id",
+    is_open="t.status IN ('needs_response', 'submitted')",
+    has_provider=True,
+    parts=(Part("dispute_file"),),
+    searched=Searched(by_reference=False),
+    events=(
+        *("opened", "updated", "submitted", "won", "lost", "accepted", "deadline_missed"),
+        "reopened",
+    ),
+)
 
 # Lists and searches have this order.
-TYPES = (PAYMENT, PAYOUT, REFUND)
+TYPES = (PAYMENT, PAYOUT, REFUND, DISPUTE)
 BY_NAME = {each.name: each for each in TYPES}
 # Transactions that do not belong to another transaction.
 ROOTS = tuple(each for each in TYPES if each.parent is None)

@@ -41,6 +41,7 @@ ACCEPTED = {
         "removal": "replaces a trigger by one that does the same for many rows"
     },
     "0100_names_of_accounts": {"removal": "replaces a check by one that allows more values"},
+    "0101_disputes": {"removal": "replaces a check by one that allows more values"},
     "0091_amounts_received": {
         "backfill": "corrects values: the previous version writes wrong ones only in a rare case"
     },

@@ -186,7 +186,7 @@ def read_scenario(call: Call) -> Scenario | None:
     raw = call.headers.get(b"x-sandbox-scenario")
     if raw is None:
         return None
-    problem = "Expected `success`, `failed` or `pending`."
+    problem = "Expected `success`, `failed` or `pending`, or for a payment `disputed`."
     if not call.caller.is_sandbox:
         # If production ignored the header, a caller that expects a test could move real money.
         problem = "This header works in the sandbox only."

@@ -95,8 +95,15 @@ ADJUSTMENT = "adjustment"
 # Money from customers that is not credited to a wallet, such as a surplus or a partial payment.
 CUSTOMER_CREDIT = "customer_credit"
 BANK = "bank"
+# Money that was taken out of a wallet, and that is not decided yet, such as a disputed amount.
+WITHHELD = "withheld"
+# What merchants owe because a wallet could not cover a debit. Later credits pay it first.
+SHORT = "short"
 ACCOUNTS = frozenset(
-    (WALLET, COMMISSION, PAYOUT_FEE, IN_FLIGHT, SUSPENSE, ADJUSTMENT, CUSTOMER_CREDIT, BANK)
+    (
+        *(WALLET, COMMISSION, PAYOUT_FEE, IN_FLIGHT, SUSPENSE, ADJUSTMENT, CUSTOMER_CREDIT, BANK),
+        *(WITHHELD, SHORT),
+    )
 )
 
 

@@ -38,3 +38,4 @@ class Scenario(StrEnum):
     SUCCESS = "success"
     FAILED = "failed"
     PENDING = "pending"
+    DISPUTED = "disputed"  # a payment that succeeds, and is then disputed

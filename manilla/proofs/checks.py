@@ -45,6 +45,11 @@ def _exists(table: str, column: str) -> str:
 # The condition that a posting's record exists, for each source.
 _EXISTS: dict[str, str] = {
     **{each.name: _exists(each.table, each.column) for kind in TYPES for each in kind.ids},
+    # The part of a paid debt is the kind of the credit, with a dot instead of the colon.
+    PostingSource.CREDIT: f"""EXISTS (
+                    SELECT FROM posting s
+                     WHERE s.merchant_id = p.merchant_id AND s.trx_id = p.trx_id
+                       AND replace(s.kind, ':', '.') = {part_of("p.kind")})""",
     PostingSource.CASE: _exists("operator_case", "reference"),
     PostingSource.ARCHIVE: f"""{part_of("p.kind")} <> '' AND p.id <= (
                     SELECT coalesce(max(m.last_id), 0) FROM archive_month m)""",
@@ -73,8 +78,8 @@ def _has_record() -> str:
 COMPLETENESS: tuple[Invariant, ...] = (
     Invariant(
         "postings_have_their_transaction",
-        "Each posting belongs to a payment, charge, payout, refund or case. If an administrator "
-        "made the posting in production, it has an audit entry.",
+        "Each posting belongs to a payment, charge, payout, refund, dispute or case. If an "
+        "administrator made the posting in production, it has an audit entry.",
         f"""
         SELECT p.merchant_id, p.id, p.kind, p.trx_id, p.posted_at FROM posting p
          WHERE NOT {_has_record()}""",

@@ -17,6 +17,7 @@ JOBS = {
     WebhookSubject.TRANSFER: JobKind.TRANSFER,
     WebhookSubject.REFUND: JobKind.REFUND,
     WebhookSubject.CHARGE_REFUNDS: JobKind.REFUND,
+    WebhookSubject.DISPUTE: JobKind.DISPUTES,
 }
 
 # The minimum time between two status queries for a transaction, however many webhooks arrive.
@@ -42,6 +43,8 @@ _SUBJECTS = {
         "SELECT r.provider FROM refund r"
         " WHERE r.merchant_id = g.merchant_id AND r.trx_id = g.reference"
     ),
+    # The job asks the provider that sent the webhook, whether we know the dispute or not.
+    WebhookSubject.DISPUTE: "SELECT g.provider",
 }
 _SUBJECTS[WebhookSubject.CHARGE_REFUNDS] = _SUBJECTS[WebhookSubject.CHARGE]
 
@@ -51,7 +54,8 @@ _QUERIED = {
     WebhookSubject.CHARGE_REFUNDS: (
         "SELECT r.trx_id FROM refund r"
         " WHERE r.merchant_id = s.merchant_id AND r.charge_reference = s.reference"
-    )
+    ),
+    WebhookSubject.DISPUTE: "SELECT s.provider || ':' || s.reference",
 }
 
 

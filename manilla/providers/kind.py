@@ -23,6 +23,7 @@ from manilla.providers.port import (
     Answer,
     Channel,
     Direction,
+    DisputeDesk,
     LineKind,
     StatementPage,
 )
@@ -228,6 +229,8 @@ class AdapterContext(msgspec.Struct, frozen=True):
 
 class BaseAdapter:
     """An adapter for a provider that accepts our references unchanged and has no statements."""
+
+    disputes: DisputeDesk | None = None
 
     def __init__(
         self, context: AdapterContext, headers: Mapping[str, str], envelope: Envelope = read_flag

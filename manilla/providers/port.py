@@ -206,6 +206,7 @@ class LineKind(StrEnum):
     CHARGE = "charge"
     TRANSFER = "transfer"
     REFUND = "refund"
+    DISPUTE = "dispute"  # money that a dispute took or returned
     FEE = "fee"
     SETTLEMENT = "settlement"
     OTHER = "other"
@@ -239,6 +240,8 @@ class WebhookSubject(StrEnum):
     REFUND = "refund"
     # All refunds of a charge, identified by the charge's reference.
     CHARGE_REFUNDS = "charge_refunds"
+    # A dispute, identified by the provider's id of it. The webhook only raises a job.
+    DISPUTE = "dispute"
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -279,6 +282,80 @@ class Unreadable(msgspec.Struct, frozen=True):
     reason: str
 
 
+class ReportedDisputeStatus(StrEnum):
+    NEEDS_RESPONSE = "needs_response"
+    SUBMITTED = "submitted"
+    WON = "won"
+    LOST = "lost"
+    ACCEPTED = "accepted"
+    NOT_FOUND = "not_found"
+
+
+class DisputeState(msgspec.Struct, frozen=True, kw_only=True):
+    """A dispute as the provider reports it."""
+
+    provider_reference: str  # the provider's id of the dispute
+    status: ReportedDisputeStatus
+    charge_reference: str | None = None  # our reference of the disputed charge
+    charge_provider_reference: str | None = None  # the provider's, if it does not report ours
+    amount: Money | None = None  # the disputed amount (None only for NOT_FOUND)
+    stage: str = ""  # "new", "second", "pre-arbitration" and so on, as the provider says
+    category: str = ""
+    reason: str = ""
+    opened_at: datetime | None = None
+    respond_by: datetime | None = None
+    fee: Money | None = None
+    channel: Channel | None = None
+    is_international: bool = False
+
+
+class DisputePage(msgspec.Struct, frozen=True):
+    disputes: list[DisputeState]
+    next: str | None  # the start of the next page, or None on the last page
+
+
+class EvidenceField(msgspec.Struct, frozen=True):
+    """A value that the provider asks for when it is answered."""
+
+    name: str
+    title: str
+    is_required: bool = False
+
+
+class EvidenceFile(msgspec.Struct, frozen=True):
+    name: str
+    media_type: str
+    content: bytes
+
+
+class DisputeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    provider_reference: str
+    is_accepted: bool
+    # The amount that the merchant accepts: the full amount to accept, zero to contest.
+    amount: Money
+    text: str = ""
+    fields: Mapping[str, str] = {}
+    files: tuple[str, ...] = ()  # the provider's names of uploaded files
+
+
+class DisputeDesk(Protocol):
+    """Calls about disputes. Without them, people answer disputes at the provider."""
+
+    can_list: bool  # False: only webhooks or people report disputes
+
+    def evidence_fields(self, category: str) -> tuple[EvidenceField, ...]: ...
+
+    async def listed(
+        self, since: datetime, until: datetime, start: str | None = None
+    ) -> Answer[DisputePage]: ...
+
+    async def state(self, provider_reference: str) -> Answer[DisputeState]: ...
+
+    async def upload(self, provider_reference: str, file: EvidenceFile) -> Answer[str]: ...
+
+    async def answer(self, answer: DisputeAnswer) -> Answer[DisputeState]: ...
+
+
 Webhook = WebhookEvent | Forged | Unreadable
 Headers = Mapping[bytes, Sequence[bytes]]
 
@@ -287,6 +364,7 @@ class Adapter(Protocol):
     """Calls one provider with the credentials of one account."""
 
     provider: str  # the account's name
+    disputes: DisputeDesk | None  # None if disputes are answered by hand at the provider
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]: ...
 

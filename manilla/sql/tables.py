@@ -161,6 +161,15 @@ TABLES = (
             "customer_credit_minor",
         ),
     ),
+    # The merchant changes the evidence until it is submitted, and can remove files.
+    Table(
+        *("dispute", "disputes", KEEP, GROWS, REPLICATED, Archived("trx_id", "trx_id")),
+        fixed=(
+            *("merchant_id", "trx_id", "payment_trx_id", "environment", "currency"),
+            *("charge_reference", "provider", "provider_reference"),
+        ),
+    ),
+    Table("dispute_file", "disputes", ALL, GROWS, REPLICATED, Archived("trx_id", "number")),
     # Settlements.
     Table("settlement", "settlements", KEEP, GROWS, REPLICATED),
     Table(

@@ -28,6 +28,7 @@ class SortOrder(StrEnum):
     SMALLEST = "smallest"
     STATUS = "status"
     NAME = "name"
+    DEADLINE = "deadline"  # what ends first
 
 
 class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):

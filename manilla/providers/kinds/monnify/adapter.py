@@ -32,6 +32,8 @@ TOO_LITTLE = f"Monnify accepts amounts of at least {AMOUNT_MIN}."
 
 
 class Monnify:
+    disputes: port.DisputeDesk | None = None
+
     def __init__(self, context: AdapterContext) -> None:
         current = context.credentials
         secret_key = current.value("secret_key")

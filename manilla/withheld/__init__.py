@@ -1,0 +1,1 @@
+"""Money that is taken out of a wallet, and that is not decided yet."""
