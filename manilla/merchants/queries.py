@@ -67,6 +67,7 @@ class WalletRow(msgspec.Struct, frozen=True):
     currency: str
     balance_minor: int
     status: str
+    short_minor: int = 0  # what the merchant owes; credits pay it first
 
 
 MERCHANT = """

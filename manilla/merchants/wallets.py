@@ -46,6 +46,13 @@ class AlreadyAdjusted(Refusal):
     message = "This adjustment has already been made."
 
 
+class CoveredPostings(msgspec.Struct, frozen=True):
+    """Postings of which the wallet covers what it can. The rest is the merchant's debt."""
+
+    postings: list[Posting]
+    short_minor: int  # what was added to the debt
+
+
 class FundingResult(msgspec.Struct, frozen=True):
     trx_id: str
     balance: Money
@@ -145,6 +152,44 @@ async def _post(db: Database | Connection, order: Posting) -> FundingResult:
             balance={"before": balance - order.wallet, "after": balance},
         )
     return FundingResult(order.trx_id, balance)
+
+
+async def cover_or_owe(connection: Connection, postings: Sequence[Posting]) -> CoveredPostings:
+    """Splits what the wallet cannot cover into lines of the account `short`, as a debt.
+
+    The postings are about one wallet, and the caller posts them in the same transaction. Locks the
+    wallet, so that its balance does not change before that.
+    """
+    if all(each.wallet.minor >= 0 for each in postings):
+        return CoveredPostings(list(postings), 0)
+    first = postings[0]
+    balance_minor: int = await connection.value(
+        """
+        SELECT balance_minor FROM wallet
+         WHERE merchant_id = $1 AND environment = $2 AND currency = $3 FOR NO KEY UPDATE""",
+        *(first.merchant_id, first.environment, first.wallet.currency),
+    )
+    covered, short_minor = [], 0
+    for each in postings:
+        missing = max(0, -(balance_minor + each.wallet.minor))
+        balance_minor += each.wallet.minor + missing
+        short_minor += missing
+        covered.append(_with_debt(each, missing))
+    await connection.execute(
+        """
+        UPDATE wallet SET short_minor = short_minor + $4
+         WHERE merchant_id = $1 AND environment = $2 AND currency = $3""",
+        *(first.merchant_id, first.environment, first.wallet.currency, short_minor),
+    )
+    return CoveredPostings(covered, short_minor)
+
+
+def _with_debt(order: Posting, missing: int) -> Posting:
+    return msgspec.structs.replace(
+        order,
+        wallet=Money(order.wallet.currency, order.wallet.minor + missing),
+        lines=(*order.lines, *posting.nonzero(Line(posting.SHORT, -missing))),
+    )
 
 
 def _subject(merchant_id: int, environment: Environment, currency: str) -> str:

@@ -78,6 +78,7 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
     refunded_minor: int
     # The amount that the customer has paid, or None if no rule for wrong amounts was applied.
     received_minor: int | None = None
+    disputed_minor: int = 0  # what disputes hold or took, with the customer's commission
 
     @property
     def is_sandbox(self) -> bool:
@@ -85,9 +86,17 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def refundable(self) -> Money:
-        """The part of the amount that can still be refunded, without the commission."""
+        """The part of the amount that can still be refunded, without the commission.
+
+        A disputed amount cannot be refunded too.
+        """
         is_paid = self.status is PaymentStatus.SUCCESS
-        return Money(self.currency, self.amount_minor - self.refunded_minor if is_paid else 0)
+        rest = max(0, self.amount_minor - self.refunded_minor - self.disputed_minor)
+        return Money(self.currency, rest if is_paid else 0)
+
+    @property
+    def disputed(self) -> Money:
+        return Money(self.currency, self.disputed_minor)
 
     @property
     def amount(self) -> Money:

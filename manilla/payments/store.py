@@ -47,7 +47,7 @@ async def payment_about(db: Database, reference: str) -> Payment | None:
 # The columns that an outcome writes.
 _PAYMENT_OUTCOME = (
     *("status", "error_code", "commission_trx_id", "credited_charge", "refunded_minor"),
-    "received_minor",
+    *("received_minor", "disputed_minor"),
 )
 _CHARGE_OUTCOME = ("status", "paid_minor", "credit_minor", "reason", "error_code")
 

@@ -1,5 +1,6 @@
 """Platform settings, which administrators can change while Manilla runs."""
 
+from collections.abc import Callable
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
@@ -16,12 +17,14 @@ from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
 from manilla.kit.money import DECIMALS, Money
 from manilla.kit.texts import is_email
+from manilla.platform import dated
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 LIMIT_DIGITS_MAX = 12
 HOLIDAYS_MAX = 180
 
+HOLIDAYS = ("holidays", "bank_holidays")
 ADDRESSES = ("site_logo", "site_url")
 # Settings with an amount per currency.
 AMOUNTS = ("adjustment_limits", "large_payouts", "low_balances")
@@ -43,6 +46,13 @@ class CheckoutChoice(StrEnum):
 
     WAYS = "ways"  # checkout shows a single option for all gateways that offer the same way to pay
     GATEWAYS = "gateways"  # one entry for each gateway
+
+
+class CommissionRule(StrEnum):
+    """What happens to the commission of a payment whose dispute is lost or accepted."""
+
+    KEPT = "kept"
+    RETURNED = "returned"  # in proportion to the amount that was taken
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +137,51 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "Settlements due on these days are made on the next payout day.",
         ),
     ] = ""
+    bank_holidays: Annotated[
+        str,
+        Meta(
+            max_length=2_000,
+            description="Days that are not working days of providers and banks, in Africa/Lagos, "
+            "such as 2026-12-25. Add holidays when the government announces them.",
+        ),
+    ] = (
+        "2026-10-01,2026-12-25,2026-12-28,2027-01-01,2027-03-26,2027-03-29,2027-05-01,"
+        "2027-06-12,2027-10-01,2027-12-25,2027-12-26"
+    )
+    working_hours: Annotated[
+        Text,
+        Meta(description="The hours of a working day of providers, in Africa/Lagos, such as 8-17."),
+    ] = "8-17"
+    dispute_clocks: Annotated[
+        Text,
+        Meta(
+            description="How long merchants can answer a dispute if its provider reports no "
+            "deadline: PROVIDER[/CHANNEL][/international]:TIME[@DATE]. TIME is hours (16h) or "
+            "working hours (10wh). `*` is every other provider. The time holds for disputes that "
+            "are opened since DATE."
+        ),
+    ] = (
+        "*:16h,paystack:16h,flutterwave:48h,flutterwave:10wh@2026-09-13,"
+        "flutterwave/international:30wh@2026-09-13"
+    )
+    dispute_reminder_hours: Annotated[
+        Text,
+        Meta(description="How many hours before a dispute's deadline merchants get reminders."),
+    ] = "24,8,2"
+    dispute_commission: Annotated[
+        Text,
+        Meta(
+            description="Whether the commission of a payment is `kept` or `returned` to the "
+            "merchant after a lost or accepted dispute. A later rule has a date, such as "
+            "kept,returned@2027-01-01. It holds for payments that are created since then."
+        ),
+    ] = "kept"
+    dispute_review: Annotated[
+        bool,
+        Meta(
+            description="Whether an administrator reviews answers to disputes before they are sent."
+        ),
+    ] = False
     kyc_required: Annotated[
         bool, Meta(description="Whether a merchant needs verified KYC for payouts.")
     ] = False
@@ -375,8 +430,10 @@ def parse(key: str, text: str) -> Any:
         raise UnknownSetting(f"There is no setting {key!r}.")
     if key == "payout_days":
         return _parse_days(text)
-    if key == "holidays":
-        return _parse_holidays(text)
+    if key in HOLIDAYS:
+        return _parse_holidays(text, key)
+    if key in _FORMS and not _has_form(key, text):
+        raise BadSetting(f"{key} must have the form that its description shows.")
     if key in AMOUNTS or key in MERCHANT_LIMITS:
         limits = parse_limits(text, key)
         return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
@@ -403,13 +460,40 @@ def _parse_days(text: str) -> str:
     return ",".join(day for day in WEEKDAYS if day in days)
 
 
-def _parse_holidays(text: str) -> str:
+def _has_form(key: str, text: str) -> bool:
+    try:
+        return _FORMS[key](text)
+    except ValueError:
+        return False
+
+
+def _is_hours(text: str) -> bool:
+    found = dated.HOURS.fullmatch(text)
+    return found is not None and int(found[1]) < int(found[2])
+
+
+def _is_commission_rule(text: str) -> bool:
+    entries = dated.parse(text)
+    has_default = any(each.since is None for each in entries)
+    return has_default and all(not e.subject and e.value in set(CommissionRule) for e in entries)
+
+
+# Whether a text has the form of its setting.
+_FORMS: dict[str, Callable[[str], bool]] = {
+    "dispute_clocks": dated.is_clocks,
+    "dispute_commission": _is_commission_rule,
+    "dispute_reminder_hours": lambda text: all(0 < int(hour) <= 240 for hour in text.split(",")),
+    "working_hours": _is_hours,
+}
+
+
+def _parse_holidays(text: str, key: str) -> str:
     try:
         days = {date.fromisoformat(day.strip()) for day in text.split(",") if day.strip()}
     except ValueError:
-        raise BadSetting("holidays must be a list of days such as 2026-12-25.") from None
+        raise BadSetting(f"{key} must be a list of days such as 2026-12-25.") from None
     if len(days) > HOLIDAYS_MAX:
-        raise BadSetting(f"holidays can have at most {HOLIDAYS_MAX} days.")
+        raise BadSetting(f"{key} can have at most {HOLIDAYS_MAX} days.")
     return ",".join(day.isoformat() for day in sorted(days))
 
 

@@ -113,11 +113,14 @@ def refundable(payment: Payment, wanted: Money | None, refunded_before: int | No
             f"The payment is {payment.status}: only successful payments can be refunded."
         )
     rest = payment.refundable
+    beside = f" {payment.disputed} of it is disputed." if payment.disputed_minor else ""
+    if rest.minor == 0 and beside:
+        raise RefundRefused(f"Nothing of this payment can be refunded.{beside}")
     if rest.minor == 0:
         raise RefundRefused("The payment has already been refunded in full.")
     amount = rest if wanted is None else wanted
     if not 0 < amount.minor <= rest.minor:
-        raise RefundRefused(f"At most {rest} of this payment can be refunded.")
+        raise RefundRefused(f"At most {rest} of this payment can be refunded.{beside}")
     return amount
 
 

@@ -90,15 +90,15 @@ BEGIN
     IF p_items -> 0 ? 'payment_key' THEN
         UPDATE payment p
            SET (status, error_code, commission_trx_id, credited_charge, refunded_minor,
-                received_minor, updated_at)
+                received_minor, disputed_minor, updated_at)
              = (g.payment_status, g.payment_error_code, g.payment_commission_trx_id,
                 g.payment_credited_charge, g.payment_refunded_minor, g.payment_received_minor,
-                now())
+                g.payment_disputed_minor, now())
           FROM jsonb_to_recordset(p_items) AS g (
                item integer, merchant_id bigint, payment_key text, payment_status text,
                payment_error_code text, payment_commission_trx_id text,
                payment_credited_charge text, payment_refunded_minor bigint,
-               payment_received_minor bigint)
+               payment_received_minor bigint, payment_disputed_minor bigint)
          WHERE g.item = ANY (numbers)
            AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = g.payment_key;
     END IF;
@@ -124,6 +124,30 @@ BEGIN
                refund_detail text)
          WHERE g.item = ANY (numbers)
            AND f.merchant_id = ANY (ARRAY[g.merchant_id]) AND f.trx_id = g.refund_key;
+    END IF;
+
+    IF p_items -> 0 ? 'dispute_key' THEN
+        UPDATE dispute d
+           SET (amount_minor, status, stage, category, reason, respond_by, missed_at, reminders,
+                reported_at, outcome_at, withheld_minor, taken_minor, short_minor, fee_minor,
+                commission_minor, accepted_minor, answer, answer_detail, answered_at, updated_at)
+             = (g.dispute_amount_minor, g.dispute_status, g.dispute_stage, g.dispute_category,
+                g.dispute_reason, g.dispute_respond_by, g.dispute_missed_at, g.dispute_reminders,
+                g.dispute_reported_at, g.dispute_outcome_at, g.dispute_withheld_minor,
+                g.dispute_taken_minor, g.dispute_short_minor, g.dispute_fee_minor,
+                g.dispute_commission_minor, g.dispute_accepted_minor, g.dispute_answer,
+                g.dispute_answer_detail, g.dispute_answered_at, now())
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, dispute_key text, dispute_amount_minor bigint,
+               dispute_status text, dispute_stage text, dispute_category text, dispute_reason text,
+               dispute_respond_by timestamptz, dispute_missed_at timestamptz,
+               dispute_reminders integer, dispute_reported_at timestamptz,
+               dispute_outcome_at timestamptz, dispute_withheld_minor bigint,
+               dispute_taken_minor bigint, dispute_short_minor bigint, dispute_fee_minor bigint,
+               dispute_commission_minor bigint, dispute_accepted_minor bigint, dispute_answer text,
+               dispute_answer_detail text, dispute_answered_at timestamptz)
+         WHERE g.item = ANY (numbers)
+           AND d.merchant_id = ANY (ARRAY[g.merchant_id]) AND d.trx_id = g.dispute_key;
     END IF;
 
     IF is_wallet_moved THEN

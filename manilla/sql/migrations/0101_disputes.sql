@@ -58,6 +58,8 @@ CREATE TABLE dispute (
 CREATE INDEX dispute_payment ON dispute (merchant_id, payment_trx_id);
 CREATE INDEX dispute_reference ON dispute (merchant_id, environment, ref_trx);
 CREATE INDEX dispute_time ON dispute (trx_id COLLATE "C");  -- as payment_time
+CREATE INDEX dispute_open ON dispute (merchant_id, environment)
+    WHERE status IN ('needs_response', 'submitted');
 CREATE INDEX dispute_provider_reference ON dispute (provider_reference);
 
 CREATE TABLE dispute_file (
