@@ -28,6 +28,8 @@ class CaseKind(StrEnum):
     WALLET_FULL = "wallet_full"  # a credit would exceed the wallet's maximum balance
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook contradicts the provider's API
     UNKNOWN_REFERENCE = "unknown_reference"
+    # A provider reports a dispute that fits no payment, or is above what is left of the payment.
+    UNKNOWN_DISPUTE = "unknown_dispute"
     # A provider's report contradicts a final status. No money was moved.
     CONTRADICTION = "contradiction"
     # A provider statement and our ledger disagree about one transaction.

@@ -54,6 +54,7 @@ class AnswerState(StrEnum):
 
     @property
     def is_unsent(self) -> bool:
+        """Whether the provider certainly does not have the answer."""
         return self in (AnswerState.REVIEW, AnswerState.WAITING, AnswerState.BY_HAND)
 
 
@@ -186,8 +187,24 @@ class Dispute(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_due(self) -> bool:
         """Whether the deadline has passed without an answer."""
-        is_unanswered = self.status is DisputeStatus.NEEDS_RESPONSE
-        return is_unanswered and datetime.now(UTC) >= self.respond_by
+        return self.is_unanswered and datetime.now(UTC) >= self.respond_by
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the provider has no answer yet, because nobody has answered or sent it."""
+        is_unsent = self.answer is not None and self.answer.is_unsent
+        return self.status is DisputeStatus.NEEDS_RESPONSE or (
+            self.status is DisputeStatus.SUBMITTED and is_unsent
+        )
+
+    @property
+    def is_rejected(self) -> bool:
+        return self.answer is AnswerState.REJECTED
+
+    @property
+    def is_acceptance(self) -> bool:
+        """Whether the merchant's answer accepts the dispute, at least in part."""
+        return self.accepted_minor is not None
 
     @property
     def holding(self) -> Holding:

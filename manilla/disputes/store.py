@@ -49,13 +49,45 @@ async def by_provider_reference(
     )
 
 
-async def merchants_with(db: RowSource, provider: str, reference: str) -> list[int]:
-    """Returns the merchants that have a dispute with this id at the provider."""
+async def charges_of_dispute(db: RowSource, provider: str, reference: str) -> list[tuple[int, str]]:
+    """Returns the charges whose dispute has this id at the provider."""
     records = await db.records(
-        "SELECT merchant_id FROM dispute WHERE provider_reference = $2 AND provider = $1",
+        """
+        SELECT merchant_id, charge_reference FROM dispute
+         WHERE provider_reference = $2 AND provider = $1 AND charge_reference IS NOT NULL""",
         *(provider, reference),
     )
-    return [record["merchant_id"] for record in records]
+    return [tuple(record) for record in records]
+
+
+async def charges_of_provider(
+    db: RowSource, provider: str, reference: str
+) -> list[tuple[int, str]]:
+    """Returns the charges that have this reference of the provider."""
+    records = await db.records(
+        """
+        SELECT merchant_id, reference FROM charge
+         WHERE provider_reference = $2 AND provider = $1 LIMIT 2""",
+        *(provider, reference),
+    )
+    return [tuple(record) for record in records]
+
+
+async def insert(connection: Connection, new: Dispute) -> None:
+    """Adds a dispute. The caller has locked its payment, and has found no dispute with its key."""
+    await connection.execute(
+        """
+        INSERT INTO dispute (merchant_id, trx_id, payment_trx_id, environment, ref_trx,
+                             charge_reference, provider, provider_reference, currency,
+                             amount_minor, status, stage, category, reason, created_at,
+                             opened_at, respond_by, reported_at, updated_at, traceparent)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+                $19, $20)""",
+        *(new.merchant_id, new.trx_id, new.payment_trx_id, new.environment, new.ref_trx),
+        *(new.charge_reference, new.provider, new.provider_reference, new.currency),
+        *(new.amount_minor, new.status, new.stage, new.category, new.reason, new.created_at),
+        *(new.opened_at, new.respond_by, new.reported_at, new.updated_at, new.traceparent),
+    )
 
 
 async def files_of(db: RowSource, merchant_id: int, trx_id: str) -> list[DisputeFile]:
@@ -73,6 +105,7 @@ class RefundBeside(msgspec.Struct, frozen=True):
     status: str
     currency: str
     amount_minor: int
+    customer_credit_minor: int  # a returned surplus, which was not part of the price
     sent_at: datetime | None  # None if the refund was not sent to the provider yet
 
     @property
@@ -96,3 +129,16 @@ async def refunds_beside(
          ORDER BY trx_id""",
         *(dispute_.merchant_id, dispute_.payment_trx_id),
     )
+
+
+async def withheld(db: RowSource, tenant: Tenant) -> dict[str, Money]:
+    """Maps each currency to what open disputes withhold from the merchant's wallet."""
+    records = await db.records(
+        """
+        SELECT currency, sum(withheld_minor)::bigint AS minor FROM dispute
+         WHERE merchant_id = $1 AND environment = $2
+           AND status IN ('needs_response', 'submitted')
+         GROUP BY currency""",
+        *(tenant.merchant_id, tenant.environment),
+    )
+    return {each["currency"]: Money(each["currency"], each["minor"]) for each in records}

@@ -25,6 +25,8 @@ class MailKind(StrEnum):
     SETTLEMENT_ACCOUNT = "settlement_account"
     SETTLEMENT_SENT = "settlement_sent"
     SETTLEMENT_FAILED = "settlement_failed"
+    DISPUTE = "dispute"
+    DISPUTE_OPERATOR = "dispute_operator"
     ENDPOINT_FAILING = "endpoint_failing"
     ENDPOINT_DISABLED = "endpoint_disabled"
     APPROVAL_REQUESTED = "approval_requested"
@@ -182,6 +184,19 @@ RULES: dict[MailKind, MailRule] = {
         audience=Audience.MERCHANT,
         roles=FINANCE,
         facts=_facts("merchant amount reference reason"),
+    ),
+    MailKind.DISPUTE: MailRule(
+        title="A payment is disputed, or a dispute changes",
+        audience=Audience.MERCHANT,
+        roles=FINANCE,
+        facts=_facts("merchant what amount reference payment reason respond_by trx_id"),
+    ),
+    MailKind.DISPUTE_OPERATOR: MailRule(
+        title="A dispute needs an administrator, or its deadline is near",
+        audience=Audience.CONSOLE,
+        roles=OPERATIONS,
+        facts=_facts("what amount provider reference respond_by trx_id merchant"),
+        gathered_for=_BURST,
     ),
     MailKind.ENDPOINT_FAILING: MailRule(
         title="Your notification endpoint is failing",

@@ -1,0 +1,338 @@
+"""The states of a dispute, and the functions that change them.
+
+Each change runs in one transaction that locks the payment's row. Status, money, timeline and event
+are written together or not at all. A dispute that is found by a webhook and by polling at the same
+time is opened once, because the second transaction waits for the first.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from manilla.cases import cases
+from manilla.cases.cases import CaseKind
+from manilla.disputes import clocks, mails, postings, store
+from manilla.disputes.dispute import (
+    DISPUTE_IDS,
+    NEXT,
+    AnswerState,
+    Dispute,
+    DisputeEvent,
+    DisputeStatus,
+    holding_in,
+)
+from manilla.disputes.fields import EVENT, describe_notice
+from manilla.disputes.target import Target, find_target
+from manilla.job_kinds import JobKind
+from manilla.kit import crash, jobs, tracing
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.money import Money
+from manilla.ledger import outcomes
+from manilla.ledger.outcomes import ChangedRow, TimelineStep, TransactionOutcome
+from manilla.notify import outbox
+from manilla.notify.events.kinds import event_type_of
+from manilla.payments import store as payments
+from manilla.payments.payment import Payment
+from manilla.platform.settings import PlatformSettings
+from manilla.providers import accounts
+from manilla.providers.port import DisputeState, ReportedDisputeStatus
+
+_WRITTEN = (
+    *("amount_minor", "status", "stage", "category", "reason", "respond_by", "missed_at"),
+    *("reminders", "reported_at", "outcome_at", "withheld_minor", "taken_minor", "short_minor"),
+    *("fee_minor", "commission_minor", "accepted_minor", "answer", "answer_detail", "answered_at"),
+)
+_EVENTS = {
+    ReportedDisputeStatus.NEEDS_RESPONSE: DisputeEvent.REOPENED,
+    ReportedDisputeStatus.SUBMITTED: DisputeEvent.SUBMITTED,
+    ReportedDisputeStatus.WON: DisputeEvent.WON,
+    ReportedDisputeStatus.LOST: DisputeEvent.LOST,
+    ReportedDisputeStatus.ACCEPTED: DisputeEvent.ACCEPTED,
+}
+# A provider that still waits for an answer does not have it yet.
+_ON_ITS_WAY = frozenset(AnswerState) - {AnswerState.SENT, AnswerState.REJECTED}
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """The dispute after a report, or why the report fits no payment of ours."""
+
+    dispute: Dispute | None
+    problem: str = ""
+
+
+@tracing.as_step("dispute")
+async def report(
+    db: Database,
+    settings: PlatformSettings,
+    provider: str,
+    state: DisputeState,
+    *,
+    asked_at: datetime | None = None,
+    answered: AnswerState | None = None,
+) -> Reported:
+    """Opens or changes a dispute as its provider reports it.
+
+    `asked_at`: when the report was requested. A report that is older than the latest applied one
+    is ignored. `answered`: what the report says about the merchant's answer.
+
+    If the report fits no payment, a case is opened and no money moves.
+    """
+    asked_at = asked_at or datetime.now(UTC)
+    if state.status is ReportedDisputeStatus.NOT_FOUND:
+        return Reported(None, "The provider does not know the dispute.")
+    target = await find_target(db, provider, state)
+    async with db.transaction() as connection:
+        payment = await target.lock(connection)
+        problem = target.problem(payment, state)
+        if problem is not None or payment is None:
+            problem = problem or "No payment of ours was disputed."
+            await _open_case(connection, provider, state, payment, problem)
+            return Reported(None, problem)
+        if await _lives_elsewhere(connection, payment):
+            return Reported(None, "The merchant lives in another cell.")
+        key = payment.merchant_id, provider, state.provider_reference
+        found = await store.by_provider_reference(connection, *key)
+        kind = (await accounts.load(connection)).get(provider)
+        kind_name = provider if kind is None else kind.name
+        change = DisputeChange(connection, settings, kind_name, payment)
+        if found is None:
+            found = await _open(change, target, provider, state, asked_at)
+        after = await _apply(change, found, state, asked_at, answered)
+        crash.point("before_dispute_commit")
+    crash.point("after_dispute_commit")
+    return Reported(after)
+
+
+class DisputeChange:
+    """Changes the disputes of one payment, whose row the caller has locked."""
+
+    def __init__(
+        self, connection: Connection, settings: PlatformSettings, kind: str, payment: Payment
+    ) -> None:
+        self.connection = connection
+        self.settings = settings
+        self.kind = kind  # of the provider's account
+        self.payment = payment  # as the changes so far have left it
+
+    async def covered_minor(self, dispute: Dispute, amount_minor: int) -> int:
+        """Returns how much of the amount the payment covers beside refunds and other disputes."""
+        refunds = await store.refunds_beside(self.connection, dispute)
+        refunded = sum(each.amount_minor - each.customer_credit_minor for each in refunds)
+        others = self.payment.disputed_minor - dispute.holding.total
+        paid = self.payment.quote.customer_pays.minor
+        return max(0, min(amount_minor, paid - refunded - others))
+
+    async def settle(self, dispute: Dispute) -> Dispute:
+        """Returns the dispute with what it holds and has taken in its status."""
+        covered = await self.covered_minor(dispute, dispute.amount_minor)
+        holding = holding_in(dispute.status, covered, dispute.accepted_minor)
+        commission = postings.returned_commission_minor(self.settings, self.payment, holding.taken)
+        return msgspec.structs.replace(
+            dispute,
+            withheld_minor=holding.withheld,
+            taken_minor=holding.taken,
+            commission_minor=commission,
+        )
+
+    async def write(
+        self, before: Dispute, after: Dispute, event: DisputeEvent, detail: str
+    ) -> Dispute:
+        """Writes the new version of a dispute, with its postings, timeline, event and email."""
+        covered = await postings.between(self.connection, before, after)
+        short_minor = before.short_minor + covered.short_minor
+        if after.holding.total + after.fee_minor == 0:
+            short_minor = 0
+        after = msgspec.structs.replace(after, short_minor=short_minor)
+        disputed = self.payment.disputed_minor + after.holding.total - before.holding.total
+        self.payment = msgspec.structs.replace(self.payment, disputed_minor=disputed)
+        columns = {name: getattr(after, name) for name in _WRITTEN}
+        facts = {"dispute": after.trx_id, "amount": str(after.amount), "reason": after.reason}
+        outcome = TransactionOutcome(
+            merchant_id=after.merchant_id,
+            trx_id=after.payment_trx_id,
+            environment=after.environment,
+            currency=after.currency,
+            rows=[
+                payments.changed_payment(self.payment),
+                ChangedRow("dispute", after.trx_id, columns),
+            ],
+            step=TimelineStep(
+                *(f"dispute_{event}", self.payment.status, self.payment.status),
+                *(f"{after.trx_id}, {after.amount}: {detail}", facts),
+            ),
+            postings=covered.postings,
+            notice=await self._notice(after, event),
+        )
+        is_written = await outcomes.apply(self.connection, outcome)
+        assert is_written, "what returns to a wallet may exceed its maximum balance"
+        await mails.put(self.connection, after, event, detail)
+        if after.is_open:
+            await jobs.put(self.connection, after.merchant_id, JobKind.DISPUTE, after.trx_id)
+        return after
+
+    async def _notice(self, dispute: Dispute, event: DisputeEvent) -> Mapping[str, str]:
+        files = await store.files_of(self.connection, dispute.merchant_id, dispute.trx_id)
+        notice = describe_notice(dispute, files, event)
+        event_type = event_type_of(EVENT, event)
+        return outbox.notice(
+            dispute.merchant_id, "", notice, notice.event, event_type, dispute.status
+        )
+
+
+async def _open(
+    change: DisputeChange, target: Target, provider: str, state: DisputeState, asked_at: datetime
+) -> Dispute:
+    """Opens the dispute and withholds its amount, whatever its provider reports next."""
+    payment, amount = change.payment, state.amount
+    assert amount is not None
+    trx_id, created_at = DISPUTE_IDS.new_with_time(payment.merchant_id)
+    opened_at = state.opened_at or created_at
+    new = Dispute(
+        merchant_id=payment.merchant_id,
+        trx_id=trx_id,
+        payment_trx_id=payment.trx_id,
+        environment=payment.environment,
+        ref_trx=payment.ref_trx,
+        charge_reference=target.charge_reference,
+        provider=provider,
+        provider_reference=state.provider_reference,
+        currency=amount.currency,
+        amount_minor=amount.minor,
+        status=DisputeStatus.NEEDS_RESPONSE,
+        stage=state.stage,
+        category=state.category,
+        reason=state.reason,
+        created_at=created_at,
+        opened_at=opened_at,
+        respond_by=clocks.respond_by(change.settings, change.kind, state, opened_at),
+        reported_at=asked_at,
+        updated_at=created_at,
+        traceparent=tracing.current(),
+    )
+    await store.insert(change.connection, new)
+    after = await change.settle(new)
+    uncovered = Money(amount.currency, amount.minor - after.withheld_minor)
+    detail = f"opened at {provider}"
+    await _close_case(change.connection, 0, provider, state)
+    if uncovered.minor:
+        detail += f"; {uncovered} of it was refunded, disputed or never paid"
+        await _open_case(change.connection, provider, state, payment, f"Dispute {trx_id} {detail}.")
+    else:
+        await _close_case(change.connection, payment.merchant_id, provider, state)
+    return await change.write(new, after, DisputeEvent.OPENED, detail)
+
+
+async def _apply(
+    change: DisputeChange,
+    dispute: Dispute,
+    state: DisputeState,
+    asked_at: datetime,
+    answered: AnswerState | None,
+) -> Dispute:
+    """Applies a report to the dispute, unless a newer report has been applied."""
+    if asked_at < dispute.reported_at:
+        return dispute
+    event = event_of(dispute, state.status)
+    after = _described(change, dispute, state, event)
+    if answered is not None:
+        after = msgspec.structs.replace(after, answer=answered)
+    if event is not None:
+        after = moved(after, event)
+    after = _with_fee(await change.settle(after), state)
+    if after == dispute:
+        return dispute
+    after = msgspec.structs.replace(after, reported_at=asked_at)
+    detail = f"reported by {dispute.provider}"
+    return await change.write(dispute, after, event or DisputeEvent.UPDATED, detail)
+
+
+def event_of(dispute: Dispute, status: ReportedDisputeStatus) -> DisputeEvent | None:
+    """Returns what the reported status changes, or None if it changes nothing."""
+    is_on_its_way = dispute.status is DisputeStatus.SUBMITTED and dispute.answer in _ON_ITS_WAY
+    if status is ReportedDisputeStatus.NEEDS_RESPONSE and is_on_its_way:
+        return None
+    event = _EVENTS[status]
+    return event if (dispute.status, event) in NEXT else None
+
+
+def moved(dispute: Dispute, event: DisputeEvent) -> Dispute:
+    """Returns the dispute in the status after the event."""
+    status = NEXT[dispute.status, event]
+    changes: dict[str, Any] = {"status": status}
+    if event is DisputeEvent.REOPENED:
+        changes |= {"answer": None, "answer_detail": "", "answered_at": None}
+        changes |= {"accepted_minor": None, "outcome_at": None, "missed_at": None, "reminders": 0}
+    elif event in (DisputeEvent.WON, DisputeEvent.LOST, DisputeEvent.ACCEPTED):
+        changes |= {"outcome_at": datetime.now(UTC)}
+    elif event is DisputeEvent.SUBMITTED:
+        changes |= {"outcome_at": None}
+    return msgspec.structs.replace(dispute, **changes)
+
+
+def _described(
+    change: DisputeChange, dispute: Dispute, state: DisputeState, event: DisputeEvent | None
+) -> Dispute:
+    """Returns the dispute with what the provider reports about it, and with its new deadline."""
+    respond_by = state.respond_by or dispute.respond_by
+    if event is DisputeEvent.REOPENED and state.respond_by is None:
+        now = datetime.now(UTC)
+        respond_by = clocks.respond_by(change.settings, change.kind, state, now)
+    is_later = respond_by > dispute.respond_by
+    amount = state.amount
+    return msgspec.structs.replace(
+        dispute,
+        amount_minor=dispute.amount_minor if amount is None else amount.minor,
+        stage=state.stage or dispute.stage,
+        category=state.category or dispute.category,
+        reason=state.reason or dispute.reason,
+        respond_by=respond_by,
+        missed_at=None if is_later else dispute.missed_at,
+        reminders=0 if is_later else dispute.reminders,
+    )
+
+
+def _with_fee(dispute: Dispute, state: DisputeState) -> Dispute:
+    """Returns the dispute with the fee that its provider reports, once it has ended."""
+    fee = state.fee
+    if dispute.is_open or fee is None or fee.currency != dispute.currency or fee.minor < 0:
+        return dispute
+    return msgspec.structs.replace(dispute, fee_minor=fee.minor)
+
+
+async def _lives_elsewhere(connection: Connection, payment: Payment) -> bool:
+    return bool(await connection.value("SELECT lives_elsewhere($1)", payment.merchant_id))
+
+
+async def _open_case(
+    connection: Connection,
+    provider: str,
+    state: DisputeState,
+    payment: Payment | None,
+    detail: str,
+) -> None:
+    await cases.open_case(
+        connection,
+        CaseKind.UNKNOWN_DISPUTE,
+        _case_reference(provider, state.provider_reference),
+        detail,
+        merchant_id=0 if payment is None else payment.merchant_id,
+        environment=None if payment is None else payment.environment,
+        trx_id=None if payment is None else payment.trx_id,
+        amount=state.amount,
+        provider=provider,
+    )
+
+
+async def _close_case(
+    connection: Connection, merchant_id: int, provider: str, state: DisputeState
+) -> None:
+    """Closes the case of a dispute that did not fit its payment before, such as an unpaid one."""
+    reference = _case_reference(provider, state.provider_reference)
+    resolution = "The dispute belongs to a payment now."
+    await cases.close(connection, merchant_id, CaseKind.UNKNOWN_DISPUTE, reference, resolution)
+
+
+def _case_reference(provider: str, reference: str) -> str:
+    return f"{provider}:{reference}"

@@ -1,0 +1,75 @@
+"""Finds the payment that a reported dispute is about, and checks that the dispute fits it."""
+
+import msgspec
+
+from manilla.disputes import store
+from manilla.kit.database.connections import Connection, Database
+from manilla.ledger import trx_ids
+from manilla.payments import store as payments
+from manilla.payments.payment import SANDBOX, Charge, ChargeStatus, Payment, PaymentStatus
+from manilla.providers.port import DisputeState
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The payment and the charge that a dispute names. None if we have no such row."""
+
+    provider: str
+    merchant_id: int = 0
+    payment_trx_id: str = ""
+    charge: Charge | None = None
+
+    @property
+    def charge_reference(self) -> str | None:
+        return None if self.charge is None else self.charge.reference
+
+    async def lock(self, connection: Connection) -> Payment | None:
+        if not self.payment_trx_id:
+            return None
+        key = self.merchant_id, self.payment_trx_id
+        return await payments.payment(connection, *key, lock=True)
+
+    def problem(self, payment: Payment | None, state: DisputeState) -> str | None:
+        """Returns why the dispute does not fit its payment, or None if it fits."""
+        charge, amount = self.charge, state.amount
+        if payment is None or (charge is None) != (self.provider == SANDBOX):
+            return "The dispute names no charge of ours."
+        if amount is None or amount.minor <= 0:
+            return "The provider reports no disputed amount."
+        if amount.currency != payment.currency:
+            return f"The dispute is in {amount.currency}, and the payment in {payment.currency}."
+        if payment.status is not PaymentStatus.SUCCESS:
+            return f"The disputed payment is {payment.status}, so the merchant has no money of it."
+        return None if charge is None else self._problem_of(charge)
+
+    def _problem_of(self, charge: Charge) -> str | None:
+        if charge.provider != self.provider:
+            return f"The disputed charge was made at {charge.provider}, not at {self.provider}."
+        if charge.status not in (ChargeStatus.PAID, ChargeStatus.PART):
+            return f"The disputed charge is {charge.status}, so the merchant has no money of it."
+        return None
+
+
+async def find_target(db: Database, provider: str, state: DisputeState) -> Target:
+    if provider == SANDBOX:
+        merchant_id = trx_ids.merchant_of(state.charge_reference or "") or 0
+        return Target(provider, merchant_id, state.charge_reference or "")
+    charge = await _charge(db, provider, state)
+    if charge is None:
+        return Target(provider)
+    return Target(provider, charge.merchant_id, charge.trx_id, charge)
+
+
+async def _charge(db: Database, provider: str, state: DisputeState) -> Charge | None:
+    """Returns the disputed charge, or None if no charge, or more than one, can be meant."""
+    ours = state.charge_reference
+    if ours is not None:
+        merchant_id = trx_ids.merchant_of(ours.partition("-")[0])
+        return None if merchant_id is None else await payments.charge(db, merchant_id, ours)
+    known = await store.charges_of_dispute(db, provider, state.provider_reference)
+    theirs = state.charge_provider_reference
+    if not known and theirs is not None:
+        known = await store.charges_of_provider(db, provider, theirs)
+    if len(known) != 1:
+        return None
+    [(merchant_id, reference)] = known
+    return await payments.charge(db, merchant_id, reference)
