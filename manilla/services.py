@@ -11,6 +11,7 @@ from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver
 from manilla.cells.client import CellClient
 from manilla.cells.directory import CellDirectory
+from manilla.disputes.service import DisputeService
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
 from manilla.kit.crypto import Keyring
@@ -96,6 +97,10 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
             yield db
         finally:
             await db.close()
+
+    @property
+    def disputes(self) -> DisputeService:
+        return DisputeService(self.db, self.keyring, self.platform, self.rails)
 
     @property
     def failover(self) -> Failover:

@@ -14,6 +14,7 @@ from manilla.approvals import queries as approvals
 from manilla.bulk.names import NameTasks
 from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
+from manilla.disputes.tasks import POLL_SECONDS, DisputeTasks
 from manilla.kit import ratelimit, time_limits, tracing
 from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
@@ -77,6 +78,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
     ]
     return [
         *([] if services.is_development else production),
+        PeriodicTask("poll_disputes", POLL_SECONDS, _disputes(services).schedule),
         PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.delete_ended_windows(db)),
         PeriodicTask("forget_answers", 60, lambda: idempotency.delete_old_answers(db)),
         PeriodicTask("forget_credentials", 3600, lambda: merchants.delete_expired_credentials(db)),
@@ -144,6 +146,7 @@ def job_handlers(services: Services) -> dict[str, Work]:
     return {
         **PaymentTasks(services.db, services.charges).job_handlers(),
         **RefundTasks(services.db, services.rails, services.claims).job_handlers(),
+        **_disputes(services).job_handlers(),
         **PayoutTasks(
             services.db,
             services.platform,
@@ -173,6 +176,10 @@ def job_handlers(services: Services) -> dict[str, Work]:
         **services.settling.job_handlers(),
         **ResendTasks(services.db).job_handlers(),
     }
+
+
+def _disputes(services: Services) -> DisputeTasks:
+    return DisputeTasks(services.db, services.keyring, services.platform, services.rails)
 
 
 def _reconciliation(services: Services) -> BalanceTasks:

@@ -39,20 +39,22 @@ OWNERS = {table.name: table.owner for table in TABLES}
 # The package `cells` reads and copies the rows of a merchant that moves to another cell.
 SHARED = {
     "audit": TableUse("approvals people"),
-    "charge": TableUse("providers reconciliation"),
+    "charge": TableUse("disputes providers reconciliation"),
     "credential": TableUse("cli"),
     "deleted_notifications": TableUse("payments payouts"),
-    "entry": TableUse("cells console lookup payments payouts reconciliation refunds resolutions"),
+    "entry": TableUse(
+        "cells console disputes lookup payments payouts reconciliation refunds resolutions"
+    ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
-        "instance_metrics payments payouts reconciliation routing transfers",
+        "disputes instance_metrics payments payouts reconciliation routing transfers",
         writers="providers cells",
     ),
     "membership": TableUse("mail", writers="cells"),
     "merchant": TableUse("console mail people settlements"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
-    "payment": TableUse("approvals notify reconciliation"),
+    "payment": TableUse("approvals disputes notify reconciliation"),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
     "payout": TableUse(
@@ -61,18 +63,20 @@ SHARED = {
     ),
     "payout_attempt": TableUse("bulk providers transfers"),
     "person": TableUse("mail", writers="cells"),
-    "posting": TableUse("cells lookup payments payouts reconciliation refunds resolutions"),
+    "posting": TableUse(
+        "cells disputes lookup payments payouts reconciliation refunds resolutions"
+    ),
     "posting_chain_head": TableUse("ledger"),
     "provider_bank": TableUse("console"),
     "refund": TableUse(
-        "payments payouts providers reconciliation",
+        "disputes payments payouts providers reconciliation",
         writers="transfers",
     ),
     "reported_balance": TableUse("reconciliation"),
     "session": TableUse("", writers="cells"),
     "setting": TableUse("merchants"),
     "timeline": TableUse("payments payouts"),
-    "wallet": TableUse("bulk cells ledger lookup payouts"),
+    "wallet": TableUse("bulk cells disputes ledger lookup payouts"),
     "webhook": TableUse("console transfers"),
     "webhook_endpoint": TableUse("merchants"),
     "approval": TableUse("cells"),

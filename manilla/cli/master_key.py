@@ -9,6 +9,7 @@ from manilla.cells.moving import fence
 from manilla.cli.instance import Data, Tools, command
 from manilla.cli.output import Json, Output
 from manilla.compliance import documents
+from manilla.disputes import evidence
 from manilla.kit import crypto
 from manilla.mail import outbox
 from manilla.merchants import api_keys, credentials, merchants
@@ -29,6 +30,7 @@ PLACES = (
     outbox.SEALED,
     second_factor.SEALED,
     documents.SEALED,
+    evidence.SEALED,
     signing_keys.SEALED,
     registry.SEALED,
 )

@@ -3,9 +3,10 @@
 from typing import Any
 
 from manilla.compliance import documents, dossiers, reviews, sections
-from manilla.compliance.documents import BadDocument, DocumentPurpose
+from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.sections import DossierView, Section
 from manilla.dashboard import uploads
+from manilla.kit.documents import BYTES_MAX, BadDocument
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
 from manilla.people.roles import Permission
@@ -16,7 +17,7 @@ from manilla.web.serving.router import PageNotFound
 
 # This limit exceeds the document size limit, so that the page can report a document as too large.
 # If a request exceeds this limit, the server closes the connection without a message.
-UPLOAD_BYTES_MAX = 3 * documents.BYTES_MAX
+UPLOAD_BYTES_MAX = 3 * BYTES_MAX
 # The form fields of each section of the KYC dossier.
 FIELDS = {
     Section.BUSINESS: ("legal_form", "legal_name", "registration_number"),

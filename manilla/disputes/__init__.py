@@ -7,8 +7,8 @@ packages call:
   what ends first.
 - `service.DisputeService` (`services.disputes`): `get`, `accept`, `set_evidence`, `add_file`,
   `remove_file`, `read_file`, `submit`, `evidence_fields`. Each takes the merchant's `Tenant`.
-- `by_hand.record`: what an operator has seen at the provider. `by_hand.release`: the operator has
-  reviewed an answer, or has sent it by hand.
+- `manual.record`: what an operator has seen at the provider. `manual.release`: the operator has
+  reviewed an answer, or has sent it manually.
 - `states.report`: what a provider reports. All changes of a dispute's status go through `states`.
 - `store.dispute`, `store.files_of`, `store.refunds_beside`: records for pages.
 """

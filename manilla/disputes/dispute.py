@@ -48,14 +48,14 @@ class AnswerState(StrEnum):
     REVIEW = "review"  # an operator reviews it first
     WAITING = "waiting"  # a job sends it
     SENDING = "sending"  # the outcome of the request is not known yet
-    BY_HAND = "by_hand"  # an operator sends it at the provider
+    MANUAL = "manual"  # an operator sends it at the provider
     SENT = "sent"
     REJECTED = "rejected"  # the provider has rejected it; `answer_detail` has its words
 
     @property
     def is_unsent(self) -> bool:
         """Whether the provider certainly does not have the answer."""
-        return self in (AnswerState.REVIEW, AnswerState.WAITING, AnswerState.BY_HAND)
+        return self in (AnswerState.REVIEW, AnswerState.WAITING, AnswerState.MANUAL)
 
 
 OPEN = (DisputeStatus.NEEDS_RESPONSE, DisputeStatus.SUBMITTED)

@@ -31,7 +31,7 @@ class DisputeFilter(TransactionFilter, frozen=True, kw_only=True):
     is_missed: bool | None = None
     is_open: bool | None = None
     provider: str | None = None
-    answer: str | None = None  # where the answer is, such as `review` or `by_hand`
+    answer: str | None = None  # where the answer is, such as `review` or `manual`
     search: str | None = None  # id of a dispute or payment, or the provider's id of the dispute
 
 

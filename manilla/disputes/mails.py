@@ -8,6 +8,7 @@ from manilla.kit.database.connections import Connection
 from manilla.kit.display import money
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
+from manilla.merchants import queries
 
 WORDS = {
     DisputeEvent.OPENED: "it needs your answer",
@@ -19,7 +20,7 @@ WORDS = {
 }
 _NEED_AN_ANSWER = (DisputeEvent.OPENED, DisputeEvent.REOPENED)
 # The operator acts if an answer waits for it, or if the merchant does not answer in time.
-_BY_OPERATOR = (AnswerState.REVIEW, AnswerState.BY_HAND)
+_BY_OPERATOR = (AnswerState.REVIEW, AnswerState.MANUAL)
 
 
 async def put(
@@ -37,7 +38,7 @@ async def put(
         await _put_to_operator(connection, dispute, "the deadline has passed without an answer")
     elif event is DisputeEvent.SUBMITTED and dispute.answer in _BY_OPERATOR:
         is_review = dispute.answer is AnswerState.REVIEW
-        what = "review the answer" if is_review else "send the answer at the provider by hand"
+        what = "review the answer" if is_review else "send the answer at the provider manually"
         await _put_to_operator(connection, dispute, what)
 
 
@@ -68,7 +69,8 @@ async def _put_to_merchant(connection: Connection, dispute: Dispute, what: str) 
 
 
 async def _put_to_operator(connection: Connection, dispute: Dispute, what: str) -> None:
-    name = await connection.value("SELECT name FROM merchant WHERE id = $1", dispute.merchant_id)
+    merchant = await queries.merchant(connection, dispute.merchant_id)
+    assert merchant is not None
     facts = {
         "what": what,
         "amount": money(dispute.amount),
@@ -76,7 +78,7 @@ async def _put_to_operator(connection: Connection, dispute: Dispute, what: str) 
         "reference": dispute.provider_reference,
         "respond_by": _deadline(dispute),
         "trx_id": dispute.trx_id,
-        "merchant": name,
+        "merchant": merchant.name,
     }
     path = f"/console/disputes/{dispute.trx_id}"
     await outbox.put(connection, MailKind.DISPUTE_OPERATOR, facts, path=path)

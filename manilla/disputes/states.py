@@ -5,12 +5,14 @@ are written together or not at all. A dispute that is found by a webhook and by 
 time is opened once, because the second transaction waits for the first.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from manilla.audit import audit
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
 from manilla.disputes import clocks, mails, postings, store
@@ -24,7 +26,7 @@ from manilla.disputes.dispute import (
     holding_in,
 )
 from manilla.disputes.fields import EVENT, describe_notice
-from manilla.disputes.target import Target, find_target
+from manilla.disputes.target import DisputeTarget, find_target
 from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
@@ -71,11 +73,13 @@ async def report(
     *,
     asked_at: datetime | None = None,
     answered: AnswerState | None = None,
+    note: str | None = None,
 ) -> Reported:
     """Opens or changes a dispute as its provider reports it.
 
     `asked_at`: when the report was requested. A report that is older than the latest applied one
-    is ignored. `answered`: what the report says about the merchant's answer.
+    is ignored. `answered`: what the report says about the merchant's answer. `note`: the note of
+    an administrator who has looked the dispute up at the provider.
 
     If the report fits no payment, a case is opened and no money moves.
     """
@@ -94,12 +98,13 @@ async def report(
             return Reported(None, "The merchant lives in another cell.")
         key = payment.merchant_id, provider, state.provider_reference
         found = await store.by_provider_reference(connection, *key)
-        kind = (await accounts.load(connection)).get(provider)
-        kind_name = provider if kind is None else kind.name
-        change = DisputeChange(connection, settings, kind_name, payment)
+        kind = await _kind_of(connection, provider)
+        change = DisputeChange(connection, settings, kind, payment)
         if found is None:
             found = await _open(change, target, provider, state, asked_at)
         after = await _apply(change, found, state, asked_at, answered)
+        if note is not None:
+            await record(connection, "dispute.record", after, status=state.status, note=note)
         crash.point("before_dispute_commit")
     crash.point("after_dispute_commit")
     return Reported(after)
@@ -172,6 +177,17 @@ class DisputeChange:
             await jobs.put(self.connection, after.merchant_id, JobKind.DISPUTE, after.trx_id)
         return after
 
+    async def reject(self, dispute: Dispute, words: str) -> Dispute:
+        """Returns an answer to the merchant, with the words of who has rejected it."""
+        after = msgspec.structs.replace(
+            after_event(dispute, DisputeEvent.REOPENED),
+            answer=AnswerState.REJECTED,
+            answer_detail=words,
+            missed_at=dispute.missed_at,
+            reminders=dispute.reminders,
+        )
+        return await self.write(dispute, after, DisputeEvent.REOPENED, words)
+
     async def _notice(self, dispute: Dispute, event: DisputeEvent) -> Mapping[str, str]:
         files = await store.files_of(self.connection, dispute.merchant_id, dispute.trx_id)
         notice = describe_notice(dispute, files, event)
@@ -181,8 +197,33 @@ class DisputeChange:
         )
 
 
+@asynccontextmanager
+async def changing(
+    db: Database, settings: PlatformSettings, dispute: Dispute
+) -> AsyncIterator[tuple[DisputeChange, Dispute]]:
+    """Locks the dispute's payment, and yields the dispute as it is now."""
+    async with db.transaction() as connection:
+        key = dispute.merchant_id, dispute.payment_trx_id
+        payment = await payments.payment(connection, *key, lock=True)
+        current = await store.dispute(connection, dispute.merchant_id, dispute.trx_id)
+        assert payment is not None
+        assert current is not None
+        kind = await _kind_of(connection, dispute.provider)
+        yield DisputeChange(connection, settings, kind, payment), current
+
+
+async def _kind_of(connection: Connection, provider: str) -> str:
+    """Returns the kind of a provider's account. The sandbox is a kind of its own."""
+    kind = (await accounts.load(connection)).get(provider)
+    return provider if kind is None else kind.name
+
+
 async def _open(
-    change: DisputeChange, target: Target, provider: str, state: DisputeState, asked_at: datetime
+    change: DisputeChange,
+    target: DisputeTarget,
+    provider: str,
+    state: DisputeState,
+    asked_at: datetime,
 ) -> Dispute:
     """Opens the dispute and withholds its amount, whatever its provider reports next."""
     payment, amount = change.payment, state.amount
@@ -239,7 +280,7 @@ async def _apply(
     if answered is not None:
         after = msgspec.structs.replace(after, answer=answered)
     if event is not None:
-        after = moved(after, event)
+        after = after_event(after, event)
     after = _with_fee(await change.settle(after), state)
     if after == dispute:
         return dispute
@@ -257,7 +298,7 @@ def event_of(dispute: Dispute, status: ReportedDisputeStatus) -> DisputeEvent | 
     return event if (dispute.status, event) in NEXT else None
 
 
-def moved(dispute: Dispute, event: DisputeEvent) -> Dispute:
+def after_event(dispute: Dispute, event: DisputeEvent) -> Dispute:
     """Returns the dispute in the status after the event."""
     status = NEXT[dispute.status, event]
     changes: dict[str, Any] = {"status": status}
@@ -299,6 +340,19 @@ def _with_fee(dispute: Dispute, state: DisputeState) -> Dispute:
     if dispute.is_open or fee is None or fee.currency != dispute.currency or fee.minor < 0:
         return dispute
     return msgspec.structs.replace(dispute, fee_minor=fee.minor)
+
+
+async def record(connection: Connection, action: str, dispute: Dispute, **detail: Any) -> None:
+    """Writes the audit entry of an administrator's act, as the last call in its transaction."""
+    await audit.record(
+        connection,
+        action,
+        f"dispute:{dispute.trx_id}",
+        merchant_id=dispute.merchant_id,
+        payment=dispute.payment_trx_id,
+        amount=dispute.amount,
+        **detail,
+    )
 
 
 async def _lives_elsewhere(connection: Connection, payment: Payment) -> bool:

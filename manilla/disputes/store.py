@@ -1,15 +1,13 @@
 """SQL queries for disputes and their files."""
 
-from datetime import datetime
-
-import msgspec
-
-from manilla.disputes.dispute import Dispute, DisputeFile
+from manilla.disputes.dispute import DISPUTE_IDS, AnswerState, Dispute, DisputeFile
 from manilla.kit.database.connections import Connection, Database
-from manilla.kit.database.rows import Reads, RowSource, columns
+from manilla.kit.database.rows import RowSource, columns
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import TransactionNotFound
+from manilla.refunds import store as refunds
+from manilla.refunds.refund import Refund, RefundStatus
 
 DISPUTE_COLUMNS = columns(Dispute)
 _DISPUTE = f"SELECT {DISPUTE_COLUMNS} FROM dispute"
@@ -98,37 +96,13 @@ async def files_of(db: RowSource, merchant_id: int, trx_id: str) -> list[Dispute
     )
 
 
-class RefundBeside(msgspec.Struct, frozen=True):
-    """A refund of the disputed payment, which the person who answers must know."""
+async def refunds_beside(db: Database | Connection, dispute_: Dispute) -> list[Refund]:
+    """Returns the refunds of the disputed payment that did not fail, oldest first.
 
-    trx_id: str
-    status: str
-    currency: str
-    amount_minor: int
-    customer_credit_minor: int  # a returned surplus, which was not part of the price
-    sent_at: datetime | None  # None if the refund was not sent to the provider yet
-
-    @property
-    def amount(self) -> Money:
-        return Money(self.currency, self.amount_minor)
-
-    @property
-    def is_with_provider(self) -> bool:
-        return self.status == "pending" and self.sent_at is not None
-
-
-async def refunds_beside(
-    db: Reads | Database | Connection, dispute_: Dispute
-) -> list[RefundBeside]:
-    """Returns the refunds of the disputed payment that did not fail, oldest first."""
-    return await db.rows(
-        RefundBeside,
-        f"""
-        SELECT {columns(RefundBeside)} FROM refund
-         WHERE merchant_id = $1 AND payment_trx_id = $2 AND status <> 'failed'
-         ORDER BY trx_id""",
-        *(dispute_.merchant_id, dispute_.payment_trx_id),
-    )
+    The person who answers must know them. One with a `sent_at` is at the provider already.
+    """
+    refunds_ = await refunds.refunds_of(db, dispute_.merchant_id, dispute_.payment_trx_id)
+    return [each for each in refunds_ if each.status is not RefundStatus.FAILED]
 
 
 async def withheld(db: RowSource, tenant: Tenant) -> dict[str, Money]:
@@ -142,3 +116,28 @@ async def withheld(db: RowSource, tenant: Tenant) -> dict[str, Money]:
         *(tenant.merchant_id, tenant.environment),
     )
     return {each["currency"]: Money(each["currency"], each["minor"]) for each in records}
+
+
+async def by_id(db: RowSource, trx_id: str) -> Dispute:
+    """Returns a dispute of any merchant, for administrators."""
+    merchant_id = DISPUTE_IDS.owner_of(trx_id)
+    found = None if merchant_id is None else await dispute(db, merchant_id, trx_id)
+    if found is None:
+        raise TransactionNotFound(f"There is no dispute {trx_id}.")
+    return found
+
+
+async def set_answer(connection: Connection, changed: Dispute, answer: AnswerState) -> None:
+    """Writes where the answer is. The caller must have locked the payment's row."""
+    await connection.execute(
+        "UPDATE dispute SET answer = $3, updated_at = now() WHERE merchant_id = $1 AND trx_id = $2",
+        *(changed.merchant_id, changed.trx_id, answer),
+    )
+
+
+async def set_reminders(connection: Connection, changed: Dispute, reminders: int) -> None:
+    """Writes the number of reminders. The caller must have locked the payment's row."""
+    await connection.execute(
+        "UPDATE dispute SET reminders = $3 WHERE merchant_id = $1 AND trx_id = $2",
+        *(changed.merchant_id, changed.trx_id, reminders),
+    )

@@ -10,7 +10,7 @@ from manilla.payments.payment import SANDBOX, Charge, ChargeStatus, Payment, Pay
 from manilla.providers.port import DisputeState
 
 
-class Target(msgspec.Struct, frozen=True):
+class DisputeTarget(msgspec.Struct, frozen=True):
     """The payment and the charge that a dispute names. None if we have no such row."""
 
     provider: str
@@ -49,14 +49,14 @@ class Target(msgspec.Struct, frozen=True):
         return None
 
 
-async def find_target(db: Database, provider: str, state: DisputeState) -> Target:
+async def find_target(db: Database, provider: str, state: DisputeState) -> DisputeTarget:
     if provider == SANDBOX:
         merchant_id = trx_ids.merchant_of(state.charge_reference or "") or 0
-        return Target(provider, merchant_id, state.charge_reference or "")
+        return DisputeTarget(provider, merchant_id, state.charge_reference or "")
     charge = await _charge(db, provider, state)
     if charge is None:
-        return Target(provider)
-    return Target(provider, charge.merchant_id, charge.trx_id, charge)
+        return DisputeTarget(provider)
+    return DisputeTarget(provider, charge.merchant_id, charge.trx_id, charge)
 
 
 async def _charge(db: Database, provider: str, state: DisputeState) -> Charge | None:

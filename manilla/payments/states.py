@@ -11,6 +11,7 @@ import msgspec
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
+from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
@@ -18,6 +19,7 @@ from manilla.kit.money import Money
 from manilla.ledger import outcomes, timeline, trx_ids
 from manilla.ledger.outcomes import EndedJob, TimelineStep, TransactionOutcome
 from manilla.ledger.posting import Posting
+from manilla.ledger.transactions import Scenario
 from manilla.payments import notices, postings, store, wrong_amounts
 from manilla.payments.declines import decline_of
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX, EXPIRE
@@ -108,6 +110,8 @@ async def end_in_sandbox(
             charge = await _open_charge(connection, payment)
             if charge is not None or state_of(payment) is not PaymentState.DECLINED:
                 await _credit_in_sandbox(connection, payment, charge)
+            if payment.scenario is Scenario.DISPUTED:
+                await jobs.put(connection, merchant_id, JobKind.DISPUTES, trx_id)
 
 
 async def transfer_in_sandbox(

@@ -364,7 +364,7 @@ class Adapter(Protocol):
     """Calls one provider with the credentials of one account."""
 
     provider: str  # the account's name
-    disputes: DisputeDesk | None  # None if disputes are answered by hand at the provider
+    disputes: DisputeDesk | None  # None if disputes are answered manually at the provider
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]: ...
 

@@ -6,18 +6,16 @@ from hypothesis import given
 from manilla.cells.moving import fence
 from manilla.cli import master_key
 from manilla.compliance import documents
-from manilla.compliance.documents import (
+from manilla.compliance.documents import DOCUMENTS_MAX, DocumentNotFound, DocumentPurpose
+from manilla.kit import crypto
+from manilla.kit.crypto import Keyring
+from manilla.kit.documents import (
     BYTES_MAX,
-    DOCUMENTS_MAX,
     BadDocument,
-    DocumentNotFound,
-    DocumentPurpose,
     MediaType,
     media_type_of,
     plain_name,
 )
-from manilla.kit import crypto
-from manilla.kit.crypto import Keyring
 from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.services import Services

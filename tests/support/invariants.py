@@ -1,7 +1,8 @@
 """All ledger invariants, which must hold after every test."""
 
+from manilla.disputes.invariants import DISPUTES
 from manilla.ledger.invariants import LEDGER
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 
-ALL = (*LEDGER, *PAYMENTS, *PAYOUTS)
+ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES)

@@ -48,7 +48,7 @@ CREATE TABLE dispute (
     evidence_text      text NOT NULL DEFAULT '',
     evidence_fields    jsonb NOT NULL DEFAULT '{}',
     answer             text CHECK (answer IN (
-                       'review', 'waiting', 'sending', 'by_hand', 'sent', 'rejected')),
+                       'review', 'waiting', 'sending', 'manual', 'sent', 'rejected')),
     answer_detail      text NOT NULL DEFAULT '',
     answered_at        timestamptz,
     traceparent        text,

@@ -1,0 +1,224 @@
+"""What a merchant does with a dispute: accept it, or contest it with evidence.
+
+An answer is saved at once, and the dispute is then `submitted`. A job sends the answer. If the
+provider rejects it, the dispute needs a response again, with the provider's words.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import msgspec
+
+from manilla.disputes import evidence, states, store
+from manilla.disputes.dispute import (
+    FIELD_LENGTH_MAX,
+    FIELDS_MAX,
+    TEXT_LENGTH_MAX,
+    AnswerState,
+    DeadlinePassed,
+    Dispute,
+    DisputeClosed,
+    DisputeEvent,
+    DisputeFile,
+    DisputeStatus,
+    EvidenceIncomplete,
+    EvidenceRejected,
+)
+from manilla.disputes.states import DisputeChange
+from manilla.kit.crypto import Keyring
+from manilla.kit.database.connections import Connection, Database
+from manilla.kit.errors import Refusal
+from manilla.kit.money import Money, MoneyError
+from manilla.kit.texts import LINE_ENDS, has_controls
+from manilla.ledger.scope import Tenant
+from manilla.platform.settings import CurrentSettings
+from manilla.providers.port import EvidenceField
+from manilla.providers.rails import Rails
+
+
+class BadAcceptedAmount(Refusal):
+    status, code = 400, "INVALID_AMOUNT"
+    message = "The accepted amount must be above zero, and at most the disputed amount."
+
+
+class BadEvidence(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The evidence is not valid."
+
+
+class DisputeService:
+    def __init__(
+        self, db: Database, keyring: Keyring, platform: CurrentSettings, rails: Rails
+    ) -> None:
+        self._db = db
+        self._keyring = keyring
+        self._platform = platform
+        self._rails = rails
+
+    async def get(self, tenant: Tenant, trx_id: str) -> Dispute:
+        return await store.of_tenant(self._db, tenant, trx_id)
+
+    async def files(self, tenant: Tenant, trx_id: str) -> list[DisputeFile]:
+        found = await self.get(tenant, trx_id)
+        return await store.files_of(self._db, found.merchant_id, found.trx_id)
+
+    def evidence_fields(self, dispute: Dispute) -> tuple[EvidenceField, ...]:
+        """Returns the values that the provider asks for in an answer."""
+        adapter = self._rails.adapter(dispute.provider)
+        desk = None if adapter is None else adapter.disputes
+        return () if desk is None else desk.evidence_fields(dispute.category)
+
+    async def accept(self, tenant: Tenant, trx_id: str, amount: Decimal | None = None) -> Dispute:
+        """Accepts the dispute in full, or for a smaller amount."""
+        async with self._answerable(tenant, trx_id) as (change, dispute):
+            accepted = dispute.amount if amount is None else _accepted(dispute, amount)
+            detail = f"the merchant accepts {accepted}"
+            return await self._answer(change, dispute, accepted.minor, detail)
+
+    async def submit(self, tenant: Tenant, trx_id: str) -> Dispute:
+        """Contests the dispute with the evidence that was saved."""
+        async with self._answerable(tenant, trx_id) as (change, dispute):
+            if dispute.is_rejected:
+                raise EvidenceRejected(
+                    f"The provider has rejected this evidence: {dispute.answer_detail}"
+                )
+            files = await store.files_of(change.connection, *_key(dispute))
+            missing = self._missing(dispute, files)
+            if missing:
+                raise EvidenceIncomplete(errors=missing)
+            return await self._answer(change, dispute, None, "the merchant contests it")
+
+    async def set_evidence(
+        self,
+        tenant: Tenant,
+        trx_id: str,
+        text: str | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> Dispute:
+        """Replaces the text, the fields, or both."""
+        _check_evidence(text, fields)
+        async with self._answerable(tenant, trx_id) as (change, dispute):
+            encoded = None if fields is None else msgspec.json.encode(dict(fields)).decode()
+            await change.connection.execute(
+                """
+                UPDATE dispute SET evidence_text = coalesce($3, evidence_text),
+                       evidence_fields = coalesce($4::jsonb, evidence_fields)
+                 WHERE merchant_id = $1 AND trx_id = $2""",
+                *(*_key(dispute), text, encoded),
+            )
+            return await _changed(change.connection, dispute)
+
+    async def add_file(self, tenant: Tenant, trx_id: str, name: str, content: bytes) -> DisputeFile:
+        async with self._answerable(tenant, trx_id) as (change, dispute):
+            added = await evidence.add(change.connection, self._keyring, dispute, name, content)
+            await _changed(change.connection, dispute)
+            return added
+
+    async def remove_file(self, tenant: Tenant, trx_id: str, number: int) -> None:
+        async with self._answerable(tenant, trx_id) as (change, dispute):
+            await evidence.remove(change.connection, dispute, number)
+            await _changed(change.connection, dispute)
+
+    async def read_file(
+        self, tenant: Tenant, trx_id: str, number: int
+    ) -> tuple[DisputeFile, bytes]:
+        found = await self.get(tenant, trx_id)
+        file = await evidence.find(self._db, found, number)
+        return file, await evidence.read(self._db, self._keyring, file)
+
+    @asynccontextmanager
+    async def _answerable(
+        self, tenant: Tenant, trx_id: str
+    ) -> AsyncIterator[tuple[DisputeChange, Dispute]]:
+        """Locks the dispute's payment. Raises an error if the dispute needs no answer now."""
+        first = await self.get(tenant, trx_id)
+        async with states.changing(self._db, self._platform.now, first) as (change, dispute):
+            if dispute.status is not DisputeStatus.NEEDS_RESPONSE:
+                raise DisputeClosed(f"The dispute is {dispute.status}: it needs no response now.")
+            if dispute.is_due:
+                raise DeadlinePassed
+            yield change, dispute
+
+    async def _answer(
+        self, change: DisputeChange, dispute: Dispute, accepted_minor: int | None, detail: str
+    ) -> Dispute:
+        after = msgspec.structs.replace(
+            states.after_event(dispute, DisputeEvent.SUBMITTED),
+            accepted_minor=accepted_minor,
+            answer=self._first_state(dispute),
+            answer_detail="",
+            answered_at=datetime.now(UTC),
+        )
+        return await change.write(dispute, after, DisputeEvent.SUBMITTED, detail)
+
+    def _first_state(self, dispute: Dispute) -> AnswerState:
+        if dispute.is_sandbox:
+            return AnswerState.WAITING
+        if self._platform.now.dispute_review:
+            return AnswerState.REVIEW
+        return ready_state(self._rails, dispute)
+
+    def _missing(self, dispute: Dispute, files: list[DisputeFile]) -> dict[str, str]:
+        given = dispute.fields
+        missing = {
+            each.name: f"{each.title} is required."
+            for each in self.evidence_fields(dispute)
+            if each.is_required and not given.get(each.name, "").strip()
+        }
+        if not (dispute.evidence_text.strip() or files or given):
+            missing["text"] = "Enter a text, or add a file."
+        return missing
+
+
+def ready_state(rails: Rails, dispute: Dispute) -> AnswerState:
+    """Returns who sends an answer that nobody has to review: a job, or an administrator."""
+    adapter = rails.adapter(dispute.provider)
+    has_desk = adapter is not None and adapter.disputes is not None
+    return AnswerState.WAITING if has_desk else AnswerState.MANUAL
+
+
+async def _changed(connection: Connection, dispute: Dispute) -> Dispute:
+    """Records that the evidence differs from what the provider may have rejected."""
+    await connection.execute(
+        """
+        UPDATE dispute SET updated_at = now(),
+               answer_detail = CASE WHEN answer = 'rejected' THEN '' ELSE answer_detail END,
+               answer = nullif(answer, 'rejected')
+         WHERE merchant_id = $1 AND trx_id = $2""",
+        *_key(dispute),
+    )
+    after = await store.dispute(connection, *_key(dispute))
+    assert after is not None
+    return after
+
+
+def _key(dispute: Dispute) -> tuple[int, str]:
+    return dispute.merchant_id, dispute.trx_id
+
+
+def _accepted(dispute: Dispute, amount: Decimal) -> Money:
+    try:
+        accepted = Money.of(amount, dispute.currency)
+    except MoneyError as error:
+        raise BadAcceptedAmount.at("amount", str(error)) from None
+    if not 0 < accepted.minor <= dispute.amount_minor:
+        raise BadAcceptedAmount.at("amount", BadAcceptedAmount.message)
+    return accepted
+
+
+def _check_evidence(text: str | None, fields: Mapping[str, str] | None) -> None:
+    errors: dict[str, str] = {}
+    if text is not None and len(text) > TEXT_LENGTH_MAX:
+        errors["text"] = f"Use at most {TEXT_LENGTH_MAX} characters."
+    elif text is not None and has_controls(text, allowed=LINE_ENDS):
+        errors["text"] = "Use text without control characters."
+    if fields is not None and len(fields) > FIELDS_MAX:
+        errors["fields"] = f"Use at most {FIELDS_MAX} fields."
+    for name, value in (fields or {}).items():
+        is_long = len(name) > FIELD_LENGTH_MAX or len(value) > FIELD_LENGTH_MAX
+        if is_long or has_controls(name) or has_controls(value, allowed=LINE_ENDS):
+            errors["fields"] = f"Use names and values of at most {FIELD_LENGTH_MAX} characters."
+    if errors:
+        raise BadEvidence(errors=errors)
