@@ -10,8 +10,14 @@ from manilla.compliance import dossiers
 from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import columns
-from manilla.kit.documents import EXTENSIONS, BadDocument, MediaType, media_type_of, plain_name
 from manilla.kit.errors import Refusal
+from manilla.merchants.documents import (
+    EXTENSIONS,
+    BadDocument,
+    MediaType,
+    media_type_of,
+    plain_name,
+)
 
 DOCUMENTS_MAX = 10
 

@@ -6,9 +6,9 @@ from manilla.compliance import documents, dossiers, reviews, sections
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.sections import DossierView, Section
 from manilla.dashboard import uploads
-from manilla.kit.documents import BYTES_MAX, BadDocument
 from manilla.kit.errors import Refusal
 from manilla.merchants import merchants
+from manilla.merchants.documents import BYTES_MAX, BadDocument
 from manilla.people.roles import Permission
 from manilla.web.exports import attachment
 from manilla.web.page_request import PageRequest

@@ -8,8 +8,8 @@ from manilla.disputes.dispute import FILES_MAX, Dispute, DisputeFile
 from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.database.connections import Connection
 from manilla.kit.database.rows import RowSource
-from manilla.kit.documents import BadDocument, media_type_of, plain_name
 from manilla.kit.errors import Refusal
+from manilla.merchants.documents import BadDocument, media_type_of, plain_name
 
 
 class EvidenceFileNotFound(Refusal):

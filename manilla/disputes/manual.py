@@ -29,7 +29,7 @@ class NothingToRelease(Refusal):
     message = "The answer does not wait for an administrator any more."
 
 
-class BadNote(Refusal):
+class BadDecisionNote(Refusal):
     status, code = 400, "VALIDATION_FAILED"
     message = f"A note has 1 to {NOTE_LENGTH_MAX} printable characters."
 
@@ -82,4 +82,4 @@ async def find(db: Database, trx_id: str) -> Dispute:
 
 def _check(note: str) -> None:
     if not is_line(note, NOTE_LENGTH_MAX):
-        raise BadNote
+        raise BadDecisionNote

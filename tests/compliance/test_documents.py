@@ -9,14 +9,14 @@ from manilla.compliance import documents
 from manilla.compliance.documents import DOCUMENTS_MAX, DocumentNotFound, DocumentPurpose
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.kit.documents import (
+from manilla.merchants import merchants
+from manilla.merchants.documents import (
     BYTES_MAX,
     BadDocument,
     MediaType,
     media_type_of,
     plain_name,
 )
-from manilla.merchants import merchants
 from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
 from manilla.services import Services
 from tests.compliance.files import JPEG, PDF, PNG, SVG
