@@ -1,4 +1,4 @@
-"""Checks the content of documents that merchants upload: PDF, PNG and JPEG files of at most 5 MB."""
+"""Checks the content of uploaded documents: PDF, PNG and JPEG files of at most 5 MB."""
 
 from enum import StrEnum
 
