@@ -181,7 +181,8 @@ PAYMENTS: tuple[Invariant, ...] = (
             CROSS JOIN LATERAL (
                   SELECT array_agg(kind ORDER BY kind) AS kinds FROM posting
                    WHERE posting.merchant_id = r.merchant_id AND posting.trx_id = r.trx_id
-                     AND NOT (kind = '{PostingKind.CASE_WRITE_OFF}' AND r.status <> 'pending')) AS g
+                     AND NOT (kind = '{PostingKind.CASE_WRITE_OFF}' AND r.status <> 'pending')
+                     AND {kind_of("kind")} <> '{PostingKind.SHORT_PAID}') AS g
             WHERE g.kinds IS DISTINCT FROM CASE r.status
                   WHEN 'pending' THEN ARRAY['{PostingKind.REFUND}']
                   WHEN 'completed' THEN ARRAY['{PostingKind.REFUND}', '{PostingKind.REFUND_PAID}']

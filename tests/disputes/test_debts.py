@@ -115,6 +115,7 @@ async def test_an_unclear_fee_is_not_posted(disputes: Disputes, fee: Money) -> N
 async def test_the_commission_is_kept_or_returned(
     disputes: Disputes, bearer: CommissionBearer, rule: str, returned: int
 ) -> None:
+    await disputes.shop.fund("20")
     await disputes.shop.set_commission("2", bearer)
     disputes.settings = PlatformSettings(dispute_commission=rule)
     paid = await disputes.pay()
@@ -130,6 +131,7 @@ async def test_the_commission_is_kept_or_returned(
 async def test_a_rule_for_the_commission_holds_for_payments_since_its_day(
     disputes: Disputes,
 ) -> None:
+    await disputes.shop.fund("20")
     await disputes.shop.set_commission("2", CommissionBearer.MERCHANT)
     disputes.settings = PlatformSettings(dispute_commission="kept,returned@2099-01-01")
     paid = await disputes.pay()
