@@ -39,6 +39,7 @@ class RefusalCode(StrEnum):
     # The guidance says what an administrator must do at the provider.
     PAYOUT_FAILED = "payout_failed"
     PAYMENT_DECLINED = "PAYMENT_DECLINED"
+    DISPUTE_ANSWER_REJECTED = "dispute_answer_rejected"  # the guidance has the provider's reason
     NOT_SUPPORTED = "not_supported"  # the provider's API has no such call
 
 
@@ -312,6 +313,8 @@ class DisputeState(msgspec.Struct, frozen=True, kw_only=True):
 class DisputePage(msgspec.Struct, frozen=True):
     disputes: list[DisputeState]
     next: str | None  # the start of the next page, or None on the last page
+    # The provider's ids of disputes on this page whose contents cannot be interpreted.
+    unclear: tuple[str, ...] = ()
 
 
 class EvidenceField(msgspec.Struct, frozen=True):
@@ -336,12 +339,16 @@ class DisputeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     fields: Mapping[str, str] = {}
     files: tuple[str, ...] = ()  # the provider's names of uploaded files
+    # The whole disputed amount. Without it, a desk that cannot accept a part of a dispute, and
+    # cannot query the amount, accepts nothing.
+    disputed: Money | None = None
 
 
 class DisputeDesk(Protocol):
     """Calls about disputes. Without them, people answer disputes at the provider."""
 
     can_list: bool  # False: only webhooks or people report disputes
+    files_max: int  # how many uploaded files an answer can have
 
     def evidence_fields(self, category: str) -> tuple[EvidenceField, ...]: ...
 
