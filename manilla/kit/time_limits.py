@@ -69,6 +69,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
     # Calls to providers
     provider_connect_seconds: float = 3
     provider_call_seconds: float = 15
+    provider_upload_seconds: float = 60  # for a call that uploads a file
     # The total time for sending a transfer, which can take several calls. A worker renews its lease
     # every few seconds. This limit leaves time for that: it must end before the lease does, because
     # the next worker may send the transfer again.

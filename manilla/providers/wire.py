@@ -47,8 +47,9 @@ def limit_calls(seconds: float) -> Iterator[None]:
         _ends.reset(token)
 
 
-def _end_of_call() -> float:
-    seconds = time_limits.current.provider_call_seconds
+def _end_of_call(*, uploads: bool) -> float:
+    limits = time_limits.current
+    seconds = limits.provider_upload_seconds if uploads else limits.provider_call_seconds
     return min(asyncio.get_running_loop().time() + seconds, _ends.get())
 
 
@@ -57,12 +58,20 @@ def _end_of_call() -> float:
 NOT_CONNECTED = (NotConnected,)
 
 
+class Content(msgspec.Struct, frozen=True):
+    """A request body that is not JSON, for example a form with a file."""
+
+    media_type: str
+    raw: bytes
+
+
 class ProviderCall(msgspec.Struct, frozen=True):
     method: str
     path: str
     body: Mapping[str, Any] | None
     query: Mapping[str, str] | None
     headers: Mapping[str, str]  # includes our credentials
+    content: Content | None = None  # sent instead of `body`
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -124,12 +133,14 @@ class Wire:
         *,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
+        content: Content | None = None,
     ) -> Answer[Value]:
         """Sends the request once. `read` converts the response or raises Malformed."""
         if not self.rail.is_open_for_calls:
             return Unknown("the rail is down, so it was not called", never_sent=True)
         began = time.monotonic()
-        answer = await self._answer(ProviderCall(method, path, body, query, self._headers), read)
+        call = ProviderCall(method, path, body, query, self._headers, content)
+        answer = await self._answer(call, read)
         self.rail.record(answer, time.monotonic() - began)
         return answer
 
@@ -151,7 +162,8 @@ class Wire:
     async def _exchange(self, call: ProviderCall) -> Reply | Unknown:
         status, raw = None, None
         try:
-            async with asyncio.timeout_at(_end_of_call()), self.api.calls:
+            end = _end_of_call(uploads=call.content is not None)
+            async with asyncio.timeout_at(end), self.api.calls:
                 status, raw = await self._send(call)
             reply = self._reply(status, raw)
         except (HttpError, OSError, ValueError) as error:
@@ -162,11 +174,14 @@ class Wire:
         return reply
 
     async def _send(self, call: ProviderCall) -> tuple[int, bytes | None]:
+        content = call.content or Content(
+            "application/json", b"" if call.body is None else strict_json.encode(call.body)
+        )
         reply = await self.api.client.request(
             call.method,
             urls.with_query(self.api.base_url + call.path, call.query),
-            headers={**call.headers, "Content-Type": "application/json"},
-            body=None if call.body is None else strict_json.encode(call.body),
+            headers={**call.headers, "Content-Type": content.media_type},
+            body=content.raw or None,
             body_max=ANSWER_BYTES_MAX,
         )
         assert reply.status is not None

@@ -14,7 +14,7 @@ from manilla.kit.http_client.errors import Disconnected, NotConnected
 from manilla.kit.http_client.urls import Origin, Target
 from manilla.kit.tracing import SpanKind
 
-METHODS = ("GET", "POST")
+METHODS = ("GET", "POST", "PUT", "PATCH")
 FORBIDDEN = re.compile(r"[\r\n\0]")
 
 
@@ -207,7 +207,7 @@ def _encode(method: str, target: Target, headers: Mapping[str, str], body: bytes
     if target.authorization is not None:
         fields["Authorization"] = target.authorization
         names += ("Authorization",)
-    if body is not None or method == "POST":
+    if body is not None or method != "GET":
         fields["Content-Length"] = str(len(body or b""))
         names += ("Content-Length",)
     if not _are_valid(names):

@@ -15,7 +15,7 @@ from manilla.providers.kinds.monnify import answers
 from manilla.providers.port import Answer, Done, Unknown
 from manilla.providers.reading import Malformed
 from manilla.providers.replies import Reply
-from manilla.providers.wire import ProviderApi, Wire
+from manilla.providers.wire import Content, ProviderApi, Wire
 
 Value = TypeVar("Value")
 
@@ -98,12 +98,13 @@ class TokenWire(Wire):
         *,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
+        content: Content | None = None,
     ) -> Answer[Value]:
         token = await self._tokens.current(self.rail)
         if not isinstance(token, Done):
             return token
         wire = Wire(self.rail, self.api, {"Authorization": f"Bearer {token.value}"})
-        answer = await wire.call(method, path, read, body=body, query=query)
+        answer = await wire.call(method, path, read, body=body, query=query, content=content)
         if isinstance(answer, Unknown) and not answer.can_pass:
             self._tokens.discard(token.value)
             return msgspec.structs.replace(answer, can_pass=True)
