@@ -6,7 +6,7 @@ Also verifies the signatures of providers' webhooks. All comparisons take consta
 import hmac
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, TypeVar
 
@@ -219,6 +219,18 @@ def moment(data: Any, name: str) -> datetime | None:
     except ValueError:
         raise Malformed(f"{name} is not a time") from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def readable_moment(data: Any, name: str, zone: tzinfo = UTC) -> datetime | None:
+    """Parses a time, which is in `zone` unless it contains a time zone.
+
+    Returns None if the time cannot be parsed, because its format must not hide the rest.
+    """
+    try:
+        parsed = datetime.fromisoformat(optional_text(data, name))
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=zone)
 
 
 def required_moment(data: Any, name: str) -> datetime:

@@ -95,7 +95,7 @@ def _transfer_rejection(reply: Reply) -> port.RefusalCode | None:
     if _may_have_acted(reply):
         return None
     code = replies.code_by_words(reply, TRANSFER_REFUSALS)
-    return code or (port.RefusalCode.GATEWAY_PAYOUT_FAILED if _is_invalid(reply) else None)
+    return code or (port.RefusalCode.GATEWAY_PAYOUT_FAILED if is_invalid(reply) else None)
 
 
 def _may_have_acted(reply: Reply) -> bool:
@@ -104,7 +104,7 @@ def _may_have_acted(reply: Reply) -> bool:
     return is_duplicate or reply.document.get("type") == PROCESSOR_ERROR
 
 
-def _is_invalid(reply: Reply) -> bool:
+def is_invalid(reply: Reply) -> bool:
     return reply.document.get("type") == INVALID_REQUEST
 
 
@@ -144,8 +144,14 @@ def _refund_rejection(reply: Reply) -> port.RefusalCode | None:
     message = reply.message.lower()
     if _may_have_acted(reply) or any(words in message for words in REFUNDED_BEFORE):
         return None
-    is_final = _is_invalid(reply) or any(text in message for text in NOT_REFUNDED)
+    is_final = is_invalid(reply) or any(text in message for text in NOT_REFUNDED)
     return port.RefusalCode.PAYMENT_DECLINED if is_final else None
+
+
+def page_count(meta: Any) -> int | None:
+    """Returns the number of pages, or None, which means that an empty page ends the list."""
+    count = meta.get("pageCount") if isinstance(meta, dict) else None
+    return count if isinstance(count, int) else None
 
 
 def utc_text(moment: datetime) -> str:

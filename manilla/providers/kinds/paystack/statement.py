@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from manilla.providers import reading, replies
-from manilla.providers.kinds.paystack.answers import utc_text
+from manilla.providers.kinds.paystack.answers import page_count, utc_text
 from manilla.providers.port import Answer, LineKind, StatementLine, StatementPage
 from manilla.providers.replies import Reply
 from manilla.providers.wire import Wire
@@ -13,6 +13,7 @@ MODELS = {
     "transaction": LineKind.CHARGE,
     "transfer": LineKind.TRANSFER,
     "refund": LineKind.REFUND,
+    "dispute": LineKind.DISPUTE,  # not documented
     "fee": LineKind.FEE,
     "settlement": LineKind.SETTLEMENT,
 }
@@ -27,7 +28,7 @@ async def page(
     number = int(start or 1)
 
     def read(reply: Reply) -> Answer[StatementPage]:
-        is_last = _page_count(reply.document.get("meta")) == number
+        is_last = page_count(reply.document.get("meta")) == number
         return replies.require_success(
             reply, lambda data: _page(data, currency, number, is_last=is_last)
         )
@@ -40,12 +41,6 @@ def _page(data: Any, currency: str, number: int, *, is_last: bool) -> StatementP
     listed = reading.items(data)
     lines = [_line(each, currency) for each in listed if _currency(each) == currency]
     return StatementPage(lines, None if is_last or not listed else str(number + 1))
-
-
-def _page_count(meta: Any) -> int | None:
-    """Returns the number of pages, or None, which means that an empty page ends the list."""
-    count = meta.get("pageCount") if isinstance(meta, dict) else None
-    return count if isinstance(count, int) else None
 
 
 def _currency(data: Any) -> str:

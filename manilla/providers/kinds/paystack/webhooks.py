@@ -19,6 +19,8 @@ TRANSFER_EVENTS = {
 REFUND_EVENTS = frozenset(
     f"refund.{word}" for word in ("pending", "processing", "processed", "failed", "needs-attention")
 )
+# These events identify the dispute, whose state is queried.
+DISPUTE_EVENTS = frozenset(f"charge.dispute.{word}" for word in ("create", "remind", "resolve"))
 
 
 def read(headers: port.Headers, raw: bytes, secret_key: bytes) -> port.Webhook:
@@ -49,6 +51,8 @@ def _event(document: Any) -> port.WebhookEvent:
         return port.WebhookEvent(
             port.WebhookSubject.CHARGE_REFUNDS, reading.text(data, "transaction_reference")
         )
+    if event in DISPUTE_EVENTS:
+        return port.WebhookEvent(port.WebhookSubject.DISPUTE, reading.id_number(data, "id"))
     raise Malformed(f"the event {event} is not used")
 
 
