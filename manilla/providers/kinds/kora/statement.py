@@ -22,6 +22,7 @@ SOURCES = {
     **dict.fromkeys(("pay-in", "payin", "payment", "charge"), LineKind.CHARGE),
     **dict.fromkeys(("payout", "disbursement", "transfer"), LineKind.TRANSFER),
     "refund": LineKind.REFUND,
+    "chargeback": LineKind.DISPUTE,
     "fee": LineKind.FEE,
     "settlement": LineKind.SETTLEMENT,
 }
