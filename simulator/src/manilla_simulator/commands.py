@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from manilla.kit import strict_json
 from manilla.kit.money import Money, MoneyError
-from manilla_simulator import charges, refunds, transfers
+from manilla_simulator import charges, disputes, refunds, transfers
 from manilla_simulator.faults import (
     FAULTS_MAX,
+    DisputeLie,
     Lines,
     NextFault,
     RefundOutcome,
@@ -24,6 +25,8 @@ from manilla_simulator.provider import Provider
 from manilla_simulator.state import (
     CURRENCY,
     Charge,
+    Dispute,
+    DisputeStatus,
     Refund,
     RefundStatus,
     Transfer,
@@ -31,6 +34,8 @@ from manilla_simulator.state import (
 )
 from manilla_simulator.webhooks import Webhook
 from manilla_simulator.wire import Notice
+
+DueSeconds = Annotated[float, msgspec.Meta(ge=0, le=366 * 24 * 3600)]
 
 
 class Invalid(Exception):
@@ -51,6 +56,7 @@ class ChangeFaults(msgspec.Struct, forbid_unknown_fields=True):
     webhooks: WebhookPlan | UnsetType = UNSET
     refunds: RefundOutcome | UnsetType = UNSET
     statement_overlap: Lines | UnsetType = UNSET
+    disputes: DisputeLie | UnsetType = UNSET
 
 
 class Settle(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,6 +91,29 @@ class SetChargeStatus(msgspec.Struct, forbid_unknown_fields=True):
     """Sets the charge's status in the provider's terms. The general status does not change."""
 
     provider_status: str
+
+
+class OpenDispute(msgspec.Struct, forbid_unknown_fields=True):
+    amount: Decimal | None = None
+    category: str = "chargeback"
+    reason: str = "Customer did not receive the goods"
+    stage: str = "new"
+    due_seconds: DueSeconds = disputes.ANSWER_SECONDS
+    insist: bool = False
+
+
+class ResolveDispute(msgspec.Struct, forbid_unknown_fields=True):
+    status: DisputeStatus
+    # The provider's own status, needed if several of its statuses correspond to one `status`.
+    provider_status: str = ""
+    amount: Decimal | None = None  # the accepted part
+    insist: bool = False
+
+
+class ReopenDispute(msgspec.Struct, forbid_unknown_fields=True):
+    stage: str = disputes.SECOND_STAGE
+    due_seconds: DueSeconds = disputes.ANSWER_SECONDS
+    insist: bool = False
 
 
 class SetBalance(msgspec.Struct, forbid_unknown_fields=True):
@@ -195,6 +224,51 @@ def expire_charge(provider: Provider, reference: str) -> Charge:
     charge = _find_charge(provider, reference)
     charges.expire(charge)
     return charge
+
+
+def open_dispute(provider: Provider, reference: str, command: OpenDispute) -> Dispute:
+    charge = _find_charge(provider, reference)
+    claim = disputes.Claim(
+        amount=None if command.amount is None else money(command.amount),
+        category=command.category,
+        reason=command.reason,
+        stage=command.stage,
+        due_seconds=command.due_seconds,
+    )
+    return disputes.open_dispute(provider, charge, claim, insist=command.insist)
+
+
+def remind_of_dispute(provider: Provider, reference: str) -> Dispute:
+    dispute = _find_dispute(provider, reference)
+    disputes.remind(provider, dispute)
+    return dispute
+
+
+def resolve_dispute(provider: Provider, reference: str, command: ResolveDispute) -> Dispute:
+    dispute = _find_dispute(provider, reference)
+    _check_word(provider.wire.dispute_words, command.provider_status, command.status)
+    disputes.change(
+        provider,
+        dispute,
+        command.status,
+        accepted=None if command.amount is None else money(command.amount),
+        provider_status=command.provider_status,
+        insist=command.insist,
+    )
+    return dispute
+
+
+def reopen_dispute(provider: Provider, reference: str, command: ReopenDispute) -> Dispute:
+    dispute = _find_dispute(provider, reference)
+    disputes.reopen(provider, dispute, command.stage, command.due_seconds, insist=command.insist)
+    return dispute
+
+
+def _find_dispute(provider: Provider, reference: str) -> Dispute:
+    dispute = provider.disputes.get(reference)
+    if dispute is None:
+        raise NotFound(f"{provider.wire.title} has no dispute {reference}.")
+    return dispute
 
 
 def set_balance(provider: Provider, command: SetBalance) -> None:

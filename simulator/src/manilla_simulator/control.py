@@ -38,6 +38,10 @@ def add_routes(app: web.Application, world: World) -> None:
     add("POST", "charges/{reference}/expire", _expire)
     add("POST", "charges/{reference}/status", _set_charge_status)
     add("POST", "refunds/{reference}/settle", _settle_refund)
+    add("POST", "charges/{reference}/dispute", _open_dispute)
+    add("POST", "disputes/{reference}/remind", _remind_of_dispute)
+    add("POST", "disputes/{reference}/resolve", _resolve_dispute)
+    add("POST", "disputes/{reference}/reopen", _reopen_dispute)
     add("POST", "webhooks/release", _release)
     add("POST", "webhooks/send", _send)
     for kind in views.LISTS:
@@ -99,6 +103,29 @@ async def _settle_refund(provider: Provider, request: web.Request) -> Any:
     command = await _read(request, commands.SettleRefund)
     reference = request.match_info["reference"]
     return views.refund(commands.settle_refund(provider, reference, command))
+
+
+async def _open_dispute(provider: Provider, request: web.Request) -> Any:
+    command = await _read(request, commands.OpenDispute)
+    reference = request.match_info["reference"]
+    return views.dispute(commands.open_dispute(provider, reference, command))
+
+
+async def _remind_of_dispute(provider: Provider, request: web.Request) -> Any:
+    reference = request.match_info["reference"]
+    return views.dispute(commands.remind_of_dispute(provider, reference))
+
+
+async def _resolve_dispute(provider: Provider, request: web.Request) -> Any:
+    command = await _read(request, commands.ResolveDispute)
+    reference = request.match_info["reference"]
+    return views.dispute(commands.resolve_dispute(provider, reference, command))
+
+
+async def _reopen_dispute(provider: Provider, request: web.Request) -> Any:
+    command = await _read(request, commands.ReopenDispute)
+    reference = request.match_info["reference"]
+    return views.dispute(commands.reopen_dispute(provider, reference, command))
 
 
 async def _pay(provider: Provider, request: web.Request) -> Any:

@@ -9,11 +9,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from manilla.kit import strict_json
-from manilla_simulator import faults
+from manilla_simulator import faults, files
 from manilla_simulator.faults import Ending, Reply
 from manilla_simulator.provider import Provider, Received
 from manilla_simulator.state import now
-from manilla_simulator.wire import Ask, Call, Denial, Fields, Refused
+from manilla_simulator.wire import Ask, BodyKind, Call, Denial, Fields, Refused
 
 BODY_BYTES_MAX = 64 * 1024
 JOURNAL_BYTES_MAX = 4096
@@ -44,7 +44,7 @@ def _handler(provider: Provider, call: Call) -> Handler:
 
 async def _serve(provider: Provider, call: Call, request: web.Request) -> web.StreamResponse:
     try:
-        raw = await request.read()
+        raw = await _read(call, request)
     except web.HTTPRequestEntityTooLarge:
         return _response(_deny(provider, Denial(413, "The body is too large")))
     current = provider.faults
@@ -71,6 +71,17 @@ async def _serve(provider: Provider, call: Call, request: web.Request) -> web.St
     return _response(reply)
 
 
+async def _read(call: Call, request: web.Request) -> bytes:
+    if call.body is BodyKind.JSON:
+        return await request.read()
+    raw = bytearray()
+    async for chunk in request.content.iter_any():
+        raw += chunk
+        if len(raw) > files.FILE_BYTES_MAX:
+            raise web.HTTPRequestEntityTooLarge(files.FILE_BYTES_MAX, len(raw))
+    return bytes(raw)
+
+
 def _reply(
     provider: Provider, call: Call, request: web.Request, raw: bytes
 ) -> tuple[Reply, str | None]:
@@ -94,15 +105,19 @@ def _handle(provider: Provider, call: Call, request: web.Request, raw: bytes) ->
         if not call.is_public:
             provider.wire.authenticate(provider, request.headers)
         fields = Fields(_body(call, request, raw))
-        ask = Ask(request.match_info, request.query, fields, request.headers)
+        file = _file(call, request, raw)
+        ask = Ask(request.match_info, request.query, fields, request.headers, file)
         answer = call.answer(provider, ask)
     except Refused as refused:
         return _deny(provider, refused.denial)
+    if call.body is BodyKind.FILE:
+        return Reply(answer.status, b"", "application/xml")
     return Reply(answer.status, strict_json.encode(provider.wire.envelope(provider, answer)))
 
 
 def _body(call: Call, request: web.Request, raw: bytes) -> object:
-    if request.method == "GET" or (not raw and call.is_public):
+    has_fields = request.method != "GET" and call.body is BodyKind.JSON
+    if not has_fields or (not raw and call.is_public):
         return NO_FIELDS
     try:
         body: object = strict_json.decode(raw)
@@ -111,6 +126,13 @@ def _body(call: Call, request: web.Request, raw: bytes) -> object:
     if not strict_json.is_storable(body):
         raise Refused(Denial(400, "The body contains invalid characters."))
     return body
+
+
+def _file(call: Call, request: web.Request, raw: bytes) -> files.SentFile | None:
+    media_type = request.headers.get("Content-Type", "")
+    if call.body is BodyKind.FORM:
+        return files.from_form(raw, media_type)
+    return files.from_body(raw, media_type) if call.body is BodyKind.FILE else None
 
 
 def _denial(provider: Provider, status: int | None, message: str) -> Denial:

@@ -22,6 +22,10 @@ class CallName(StrEnum):
     TRANSFER_STATUS = "transfer_status"
     REFUND = "refund"
     REFUND_STATUS = "refund_status"
+    DISPUTE_LIST = "dispute_list"
+    DISPUTE_STATUS = "dispute_status"
+    DISPUTE_ANSWER = "dispute_answer"
+    EVIDENCE = "evidence"  # uploads of files, and structured evidence
     RESOLVE = "resolve"
     BANKS = "banks"
     BALANCE = "balance"
@@ -91,6 +95,16 @@ class RefundOutcome(StrEnum):
     PENDING = "pending"
 
 
+class DisputeLie(StrEnum):
+    """What a provider reports wrongly about disputes."""
+
+    NONE = "none"
+    WEBHOOK_AMOUNT = "webhook_amount"  # Webhooks have another amount.
+    WEBHOOK_STATUS = "webhook_status"  # Webhooks report a dispute as decided the other way.
+    UNKNOWN_STATUS = "unknown_status"  # Every report has a status that is not documented.
+    NO_AMOUNT = "no_amount"  # Responses and lists have no amount.
+
+
 class Faults(msgspec.Struct, kw_only=True):
     settle_seconds: float
     latency_seconds: float = 0
@@ -98,6 +112,7 @@ class Faults(msgspec.Struct, kw_only=True):
     next: list[NextFault] = []
     webhooks: WebhookPlan = WebhookPlan()
     refunds: RefundOutcome = RefundOutcome.SUCCESS
+    disputes: DisputeLie = DisputeLie.NONE
     # Each page of a provider statement repeats this many lines of the previous page.
     # Real providers repeat lines if new lines are added between two requests.
     statement_overlap: int = 0

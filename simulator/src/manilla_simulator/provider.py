@@ -14,6 +14,8 @@ from manilla_simulator.state import (
     NOTHING,
     Charge,
     ChargeShelf,
+    Dispute,
+    EvidenceFile,
     Movement,
     Recipient,
     Refund,
@@ -50,6 +52,8 @@ class Provider:
         self.charges = ChargeShelf(settings.objects_max)
         self.transfers: Shelf[Transfer] = Shelf(settings.objects_max)
         self.refunds: Shelf[Refund] = Shelf(settings.objects_max)
+        self.disputes: Shelf[Dispute] = Shelf(settings.objects_max)
+        self.files: Shelf[EvidenceFile] = Shelf(settings.objects_max)
         self.recipients: Shelf[Recipient] = Shelf(settings.objects_max)
         self.tokens: dict[str, datetime] = {}  # maps each access token to its expiry time
         self.statement: deque[Movement] = deque(maxlen=STATEMENT_MAX)
@@ -66,9 +70,9 @@ class Provider:
         self.account = self.outbox.account = account
 
     def adjust(
-        self, item: Charge | Transfer | Refund, available: Money, held: Money = NOTHING
+        self, item: Charge | Transfer | Refund | Dispute, available: Money, held: Money = NOTHING
     ) -> None:
-        """Updates the wallet's balances when a charge, transfer or refund changes its status."""
+        """Updates the wallet's balances when a charge, transfer, refund or dispute changes."""
         self.wallet.held += held
         self._book(type(item).__name__.lower(), item.reference, item.number, available)
 
@@ -92,12 +96,13 @@ class Provider:
         )
 
     def reset(self) -> None:
-        for shelf in (self.charges, self.transfers, self.refunds):
+        for shelf in (self.charges, self.transfers, self.refunds, self.disputes):
             for item in shelf.select():
                 if item.timer is not None:
                     item.timer.cancel()
             shelf.clear()
         self.recipients.clear()
+        self.files.clear()
         self.tokens.clear()
         self.statement.clear()
         self.wallet = Wallet()

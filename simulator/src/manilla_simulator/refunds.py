@@ -29,7 +29,7 @@ def accept(
     refuse_duplicate(provider, reference)
     if charge.status is not ChargeStatus.SUCCESS:
         raise Refused(denials.refund_not_paid or NOT_PAID)
-    if amount <= NOTHING or charge.refunded + amount > charge.amount_paid:
+    if amount <= NOTHING or _is_too_much(charge, amount):
         raise Refused(denials.refund_too_much or TOO_MUCH)
     if provider.wallet.available < amount:
         raise Refused(denials.refund_insufficient or denials.insufficient)
@@ -45,6 +45,10 @@ def accept(
     provider.adjust(refund, NOTHING - amount)
     provider.refunds.put(refund)
     return refund
+
+
+def _is_too_much(charge: Charge, amount: Money) -> bool:
+    return charge.refunded + charge.disputed + amount > charge.amount_paid
 
 
 def refuse_duplicate(provider: Provider, reference: str) -> None:

@@ -40,6 +40,10 @@ class PaystackAccount(Account, frozen=True):
     secret_key: str = "sk_live_simulated"  # noqa: S105
     transfers_need_otp: bool = False
     customer_pays_fees: bool = False
+    # If True, a contested dispute waits for the bank. Otherwise it is resolved at once.
+    contested_disputes_wait: bool = False
+    # If True, a merchant can accept a dispute only with a file, as Paystack's reference says.
+    accepting_needs_file: bool = False
     # If False, the status is 404. Paystack has been observed to return both 400 and 404.
     unknown_charge_is_400: bool = False
 
@@ -73,6 +77,8 @@ class KoraAccount(Account, frozen=True):
     our_reference: KoraReference = KoraReference.BOTH
     payout_refusal_status: int = 400  # Kora has also been observed to return status 409
     charges_are_settled: bool = True  # Kora refunds only settled charges.
+    # If False, the response to an accepted chargeback has no data. Kora does not document it.
+    chargeback_answers_have_data: bool = True
     # The sandbox pays a one-time account automatically after this many seconds.
     auto_complete_seconds: float = 120
 
@@ -115,6 +121,8 @@ class FlutterwaveAccount(Account, frozen=True):
     unpaid_links_are_unknown: bool = True
     # If True, a refund keeps the status `completed`, and its result is in `meta.disburse_status`.
     refund_result_is_in_meta: bool = False
+    # If True, every list of chargebacks contains the same page, whatever page is requested.
+    repeats_chargeback_page: bool = False
     minute_seconds: float = 60  # how long a minute in references such as `_PMCKDU_1` takes
 
 

@@ -37,6 +37,14 @@ class RefundStatus(StrEnum):
     FAILED = "failed"
 
 
+class DisputeStatus(StrEnum):
+    OPEN = "open"  # The merchant must answer.
+    CONTESTED = "contested"  # The merchant has answered, and the bank decides.
+    WON = "won"
+    LOST = "lost"
+    ACCEPTED = "accepted"  # The merchant has accepted the dispute, at least in part.
+
+
 # The status changes that providers make by themselves. The control API can force other changes.
 CHARGE_NEXT: dict[ChargeStatus, frozenset[ChargeStatus]] = {
     ChargeStatus.PENDING: frozenset(
@@ -66,6 +74,15 @@ REFUND_NEXT: dict[RefundStatus, frozenset[RefundStatus]] = {
     RefundStatus.PROCESSING: frozenset((RefundStatus.SUCCESS, RefundStatus.FAILED)),
     RefundStatus.SUCCESS: frozenset(),
     RefundStatus.FAILED: frozenset(),
+}
+
+DISPUTE_NEXT: dict[DisputeStatus, frozenset[DisputeStatus]] = {
+    DisputeStatus.OPEN: frozenset(DisputeStatus) - {DisputeStatus.OPEN},
+    DisputeStatus.CONTESTED: frozenset((DisputeStatus.WON, DisputeStatus.LOST, DisputeStatus.OPEN)),
+    # The customer's bank opens another stage.
+    DisputeStatus.WON: frozenset((DisputeStatus.OPEN,)),
+    DisputeStatus.LOST: frozenset((DisputeStatus.OPEN,)),
+    DisputeStatus.ACCEPTED: frozenset(),
 }
 
 
@@ -99,6 +116,7 @@ class Charge(msgspec.Struct, kw_only=True):
     amount_paid: Money = NOTHING
     fee: Money = NOTHING
     refunded: Money = NOTHING
+    disputed: Money = NOTHING  # what disputes have taken back
     reason: str = ""
     paid_at: datetime | None = None
     timer: asyncio.TimerHandle | None = None
@@ -193,12 +211,68 @@ class Refund(msgspec.Struct, kw_only=True):
         return NOTHING if self.status is RefundStatus.FAILED else self.amount
 
 
+class EvidenceFile(msgspec.Struct, frozen=True):
+    """A file that was uploaded as evidence, without its content."""
+
+    reference: str  # the provider's name of the file
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+
+
+class Dispute(msgspec.Struct, kw_only=True):
+    """A customer's bank takes a payment back."""
+
+    reference: str
+    number: int
+    charge: Charge
+    amount: Money
+    category: str
+    reason: str
+    stage: str
+    created_at: datetime
+    due_at: datetime
+    is_held: bool  # True if the provider debits the amount when the dispute opens
+    status: DisputeStatus = DisputeStatus.OPEN
+    provider_status: str = ""
+    is_missed: bool = False  # True if nobody answered in time
+    accepted: Money = NOTHING  # the part that the merchant accepts
+    message: str = ""  # the merchant's answer
+    files: list[EvidenceFile] = []
+    evidence: dict[str, str] = {}  # structured evidence
+    evidence_number: int | None = None
+    history: list[tuple[str, datetime]] = []  # statuses or actions in the provider's terms
+    updated_at: datetime
+    decided_at: datetime | None = None
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def debited(self) -> Money:
+        """The amount that the dispute deducts from the wallet."""
+        match self.status:
+            case DisputeStatus.LOST:
+                return self.amount
+            case DisputeStatus.ACCEPTED:
+                return self.accepted
+            case DisputeStatus.WON:
+                return NOTHING
+        return self.amount if self.is_held else NOTHING
+
+    @property
+    def taken(self) -> Money:
+        """The amount that the customer has received for good."""
+        is_ended = self.status in (DisputeStatus.LOST, DisputeStatus.ACCEPTED)
+        return self.debited if is_ended else NOTHING
+
+
 class Movement(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the provider's account statement."""
 
     number: int
     at: datetime
-    # The kind is `charge`, `transfer` or `refund`, or empty if the balance was set manually.
+    # The kind is `charge`, `transfer`, `refund` or `dispute`, or empty if the balance was set
+    # manually.
     kind: str
     reference: str
     item_number: int

@@ -10,7 +10,7 @@ from manilla.kit import clock
 from manilla.kit.money import Money
 from manilla_simulator.charges import refreshed
 from manilla_simulator.provider import Provider, Received
-from manilla_simulator.state import Charge, Refund, Transfer
+from manilla_simulator.state import Charge, Dispute, Refund, Transfer
 from manilla_simulator.webhooks import Webhook
 
 _BVN = re.compile(r'("bvn"\s*:\s*)"[^"]*"')
@@ -44,6 +44,7 @@ def overview(provider: Provider) -> dict[str, Any]:
             "transfers": len(provider.transfers),
             "charges": len(provider.charges),
             "refunds": len(provider.refunds),
+            "disputes": len(provider.disputes),
             "held_webhooks": provider.outbox.held,
         },
     }
@@ -106,6 +107,26 @@ def refund(item: Refund) -> dict[str, Any]:
     }
 
 
+def dispute(item: Dispute) -> dict[str, Any]:
+    return {
+        "reference": item.reference,
+        "id": item.number,
+        "payment_reference": item.charge.reference,
+        "status": item.status,
+        "provider_status": item.provider_status or None,
+        "stage": item.stage,
+        "amount": item.amount.amount,
+        "accepted": item.accepted.amount,
+        "debited": item.debited.amount,
+        "is_missed": item.is_missed,
+        "message": item.message,
+        "evidence": item.evidence,
+        "files": [msgspec.to_builtins(file) for file in item.files],
+        "created_at": clock.iso(item.created_at),
+        "due_at": clock.iso(item.due_at),
+    }
+
+
 def request(item: Received) -> dict[str, Any]:
     return {
         "at": clock.iso(item.at),
@@ -156,6 +177,13 @@ def list_refunds(provider: Provider, reference: str | None) -> Iterator[View]:
     return map(refund, provider.refunds.select(reference))
 
 
+def list_disputes(provider: Provider, reference: str | None) -> Iterator[View]:
+    """Yields the disputes with this reference, or of the charge with this reference."""
+    for item in provider.disputes.select():
+        if reference in (None, item.reference, item.charge.reference):
+            yield dispute(item)
+
+
 def list_requests(provider: Provider, reference: str | None) -> Iterator[View]:
     """Yields the recorded requests that contain the reference, or all requests, newest first."""
     for item in reversed(provider.journal):
@@ -174,6 +202,7 @@ LISTS: dict[str, Callable[[Provider, str | None], Iterator[View]]] = {
     "transfers": list_transfers,
     "charges": list_charges,
     "refunds": list_refunds,
+    "disputes": list_disputes,
     "requests": list_requests,
     "webhooks": list_webhooks,
 }

@@ -4,6 +4,7 @@ import hmac
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any, Self
 
 import msgspec
@@ -11,12 +12,15 @@ import msgspec
 from manilla.kit.money import MINOR_MAX, Money, MoneyError
 from manilla_simulator.banks import Banks
 from manilla_simulator.fees import Fees
+from manilla_simulator.files import SentFile
 from manilla_simulator.settings import Account, SimulatorSettings
 from manilla_simulator.signatures import Signer
 from manilla_simulator.state import (
     CURRENCY,
     Charge,
     ChargeStatus,
+    Dispute,
+    DisputeStatus,
     Refund,
     RefundStatus,
     Transfer,
@@ -63,6 +67,9 @@ class Denials(msgspec.Struct, frozen=True, kw_only=True):
     # An error is None if the provider does not document it. The simulator then uses its own error.
     refund_not_paid: Denial | None = None
     refund_too_much: Denial | None = None
+    # None if the provider's API has no disputes.
+    dispute_not_found: Denial | None = None
+    dispute_closed: Denial | None = None
     others: tuple[Denial, ...] = ()
 
     def documented(self) -> list[Denial]:
@@ -221,6 +228,7 @@ class Ask(msgspec.Struct, frozen=True):
     query: Mapping[str, str]
     fields: Fields
     headers: Mapping[str, str]
+    file: SentFile | None = None  # only for calls that take a file
 
     def query_text(self, name: str) -> str:
         value = self.query.get(name, "")
@@ -242,6 +250,12 @@ class Ask(msgspec.Struct, frozen=True):
         return int(text)
 
 
+class BodyKind(StrEnum):
+    JSON = "json"
+    FORM = "form"  # a form with one file
+    FILE = "file"  # A file store's signed URL takes any bytes, and its response has no body.
+
+
 class Call(msgspec.Struct, frozen=True):
     name: str  # the name that fault commands use for this call
     method: str
@@ -249,6 +263,7 @@ class Call(msgspec.Struct, frozen=True):
     # The first argument is the Provider. Naming its type would cause a circular import.
     answer: Callable[[Any, Ask], Answer]
     is_public: bool = False  # True if the call authenticates the caller itself
+    body: BodyKind = BodyKind.JSON
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,6 +291,14 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     charge_notice: Callable[[Any, Charge], Notice | None]
     transfer_notice: Callable[[Any, Transfer], Notice | None]
     refund_notice: Callable[[Any, Refund], Notice | None]
+    # Takes the dispute and what happened to it: `create`, `remind` or `resolve`.
+    dispute_notice: Callable[[Any, Dispute, str], Notice | None] = lambda *_: None
+    # Returns the provider's own id of a dispute with this number.
+    dispute_reference: Callable[[int], str] = str
+    # True if the provider debits the disputed amount before the dispute is decided.
+    holds_disputes: bool = False
+    # The name of a dispute's status in the provider's terms, for the dispute's history.
+    dispute_word: Callable[[Dispute], str] = lambda dispute: dispute.status
     return_query: Callable[
         [Charge, bool], dict[str, str]
     ]  # Takes the charge, and whether the customer canceled it.
@@ -286,6 +309,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     charge_words: Mapping[str, ChargeStatus] = {}
     transfer_words: Mapping[str, TransferStatus] = {}
     refund_words: Mapping[str, RefundStatus] = {}
+    dispute_words: Mapping[str, DisputeStatus] = {}
     # Status changes that this provider makes in addition to the changes of all providers.
     transfer_changes: frozenset[tuple[TransferStatus, TransferStatus]] = frozenset()
 

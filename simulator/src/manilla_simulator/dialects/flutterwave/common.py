@@ -28,6 +28,8 @@ DENIALS = Denials(
     refund_not_paid=Denial(400, "Transaction is not in a successful state"),
     refund_not_found=Denial(404, "Refund not found"),
     refund_too_much=Denial(400, "Refund amount is more than the transaction amount"),
+    dispute_not_found=Denial(404, "Chargeback not found"),
+    dispute_closed=Denial(400, "Chargeback has already been treated"),
     others=(
         Denial(400, "Refund could not be processed"),
         Denial(400, "Please enable IP Whitelisting to access this service"),

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from manilla_simulator import banks, fees
-from manilla_simulator.dialects.flutterwave import payments, payouts, refunds
+from manilla_simulator.dialects.flutterwave import chargebacks, payments, payouts, refunds
 from manilla_simulator.dialects.flutterwave.common import DENIALS, account_of
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
 from manilla_simulator.signatures import shared_secret
 from manilla_simulator.state import Charge
-from manilla_simulator.wire import Answer, Call, Denial, Wire, require_bearer
+from manilla_simulator.wire import Answer, BodyKind, Call, Denial, Wire, require_bearer
 
 INVALID_KEY = Denial(401, "Invalid authorization key")
 
@@ -54,6 +54,9 @@ CALLS = (
     Call(CallName.REFUND, "POST", "/v3/transactions/{id}/refund", refunds.start),
     Call(CallName.REFUND_STATUS, "GET", "/v3/refunds/{id}", refunds.get),
     Call(CallName.REFUND_STATUS, "GET", "/v3/refunds", refunds.list_refunds),
+    Call(CallName.DISPUTE_LIST, "GET", "/v3/chargebacks", chargebacks.list_chargebacks),
+    Call(CallName.EVIDENCE, "POST", "/v3/upload_image", chargebacks.upload, body=BodyKind.FORM),
+    Call(CallName.DISPUTE_ANSWER, "PUT", "/v3/chargebacks/{id}", chargebacks.answer),
     Call(CallName.BANKS, "GET", "/v3/banks/NG", payouts.list_banks),
     Call(CallName.RESOLVE, "POST", "/v3/accounts/resolve", payouts.resolve),
     Call(CallName.BALANCE, "GET", "/v3/balances/NGN", payouts.balance),
@@ -83,6 +86,9 @@ WIRE = Wire(
     charge_notice=payments.charge_notice,
     transfer_notice=payouts.transfer_notice,
     refund_notice=lambda _provider, _refund: None,
+    # Flutterwave sends webhooks about chargebacks, but no source has their content.
+    holds_disputes=True,
+    dispute_word=chargebacks.word_of,
     return_query=return_query,
     transfer_words=payouts.STATUS_WORDS,
     refund_words=refunds.STATUS_WORDS,

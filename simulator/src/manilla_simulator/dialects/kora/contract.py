@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manilla_simulator import banks, fees
-from manilla_simulator.dialects.kora import payments, payouts, refunds
+from manilla_simulator.dialects.kora import chargebacks, payments, payouts, refunds
 from manilla_simulator.dialects.kora.common import DENIALS, account_of, listing, plain_time
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
@@ -14,7 +14,13 @@ from manilla_simulator.state import CURRENCY, NOTHING, Movement
 from manilla_simulator.wire import Answer, Ask, Call, Denial, Wire, envelope, require_bearer
 
 INVALID_KEY = Denial(401, "Invalid authorization key", "unauthorized")
-SOURCES = {"charge": "pay-in", "transfer": "payout", "refund": "refund", "": "funding"}
+SOURCES = {
+    "charge": "pay-in",
+    "transfer": "payout",
+    "refund": "refund",
+    "dispute": "chargeback",
+    "": "funding",
+}
 
 
 def error_envelope(denial: Denial) -> dict[str, Any]:
@@ -113,6 +119,13 @@ WIRE = Wire(
         Call(CallName.REFUND, "POST", f"{_ROOT}/refunds/initiate", refunds.initiate),
         Call(CallName.REFUND_STATUS, "GET", f"{_ROOT}/refunds", refunds.list_refunds),
         Call(CallName.REFUND_STATUS, "GET", f"{_ROOT}/refunds/{{reference}}", refunds.query),
+        # Kora documents this path without the prefix of its other calls.
+        Call(
+            CallName.DISPUTE_ANSWER,
+            "PATCH",
+            "/api/v1/chargebacks/{reference}",
+            chargebacks.answer,
+        ),
     ),
     envelope=envelope,
     error_envelope=error_envelope,
@@ -122,6 +135,7 @@ WIRE = Wire(
     charge_notice=payments.charge_notice,
     transfer_notice=payouts.transfer_notice,
     refund_notice=refunds.refund_notice,
+    dispute_reference=lambda number: f"KPY-CHB-{number}",
     return_query=lambda charge, _canceled: {"reference": charge.reference},
     charge_words=payments.STATUS_WORDS,
     transfer_words=payouts.STATUS_WORDS,

@@ -50,6 +50,8 @@ DENIALS = Denials(
         400, "Transaction is not eligible for a refund", "transaction_not_refundable"
     ),
     refund_too_much=Denial(400, "Transaction has been fully reversed", "transaction_reversed"),
+    dispute_not_found=Denial(404, "Dispute not found", "dispute_not_found"),
+    dispute_closed=Denial(400, "Dispute has already been resolved", "dispute_resolved"),
     others=(
         INVALID_RECIPIENT,
         Denial(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manilla_simulator import banks, fees
-from manilla_simulator.dialects.paystack import payments, payouts, refunds, statement
+from manilla_simulator.dialects.paystack import disputes, payments, payouts, refunds, statement
 from manilla_simulator.dialects.paystack.common import (
     DENIALS,
     NEXT_STEPS,
@@ -16,6 +16,7 @@ from manilla_simulator.provider import Provider
 from manilla_simulator.signatures import hmac_of_body
 from manilla_simulator.state import TransferStatus
 from manilla_simulator.wire import (
+    BodyKind,
     Call,
     Denial,
     Refused,
@@ -82,6 +83,21 @@ WIRE = Wire(
         Call(CallName.REFUND, "POST", "/refund", refunds.create),
         Call(CallName.REFUND_STATUS, "GET", "/refund", refunds.list_refunds),
         Call(CallName.REFUND_STATUS, "GET", "/refund/{id}", refunds.fetch),
+        Call(CallName.DISPUTE_LIST, "GET", "/dispute", disputes.list_disputes),
+        Call(CallName.DISPUTE_STATUS, "GET", "/dispute/{id}", disputes.fetch),
+        Call(CallName.DISPUTE_STATUS, "GET", "/dispute/transaction/{id}", disputes.fetch_by_charge),
+        Call(CallName.EVIDENCE, "GET", "/dispute/{id}/upload_url", disputes.upload_url),
+        Call(
+            CallName.EVIDENCE,
+            "PUT",
+            "/uploads/{name}",
+            disputes.store,
+            is_public=True,
+            body=BodyKind.FILE,
+        ),
+        Call(CallName.EVIDENCE, "POST", "/dispute/{id}/evidence", disputes.add_evidence),
+        Call(CallName.DISPUTE_ANSWER, "PUT", "/dispute/{id}", disputes.update),
+        Call(CallName.DISPUTE_ANSWER, "PUT", "/dispute/{id}/resolve", disputes.resolve),
     ),
     envelope=envelope,
     error_envelope=error_envelope,
@@ -91,6 +107,8 @@ WIRE = Wire(
     charge_notice=payments.charge_notice,
     transfer_notice=payouts.transfer_notice,
     refund_notice=refunds.refund_notice,
+    dispute_notice=disputes.dispute_notice,
+    dispute_word=disputes.word_of,
     return_query=lambda charge, _canceled: {
         "trxref": charge.reference,
         "reference": charge.reference,
@@ -100,6 +118,7 @@ WIRE = Wire(
     charge_words=payments.STATUS_WORDS,
     transfer_words=payouts.STATUS_WORDS,
     refund_words=refunds.STATUS_WORDS,
+    dispute_words=disputes.STATUS_WORDS,
     # At Paystack, a transfer that was never delivered can also get the status `reversed`.
     transfer_changes=frozenset({(TransferStatus.PROCESSING, TransferStatus.REVERSED)}),
 )

@@ -192,7 +192,7 @@ def _status(provider: Provider, charge: Charge) -> str:
 
 
 def _is_reversed(provider: Provider, charge: Charge) -> bool:
-    if charge.refunded < charge.amount_paid:
+    if charge.refunded + charge.disputed < charge.amount_paid:
         return False
     returned = [each for each in provider.refunds.select() if each.charge is charge]
     return all(each.status is not RefundStatus.PROCESSING for each in returned)

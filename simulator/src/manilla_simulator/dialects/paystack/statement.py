@@ -8,7 +8,13 @@ from manilla_simulator.provider import Provider
 from manilla_simulator.state import CURRENCY, Movement
 from manilla_simulator.wire import Answer, Ask, Denial, Refused
 
-MODELS = {"charge": "Transaction", "transfer": "Transfer", "refund": "Refund", "": "Topup"}
+MODELS = {
+    "charge": "Transaction",
+    "transfer": "Transfer",
+    "refund": "Refund",
+    "dispute": "Dispute",
+    "": "Topup",
+}
 
 
 def balance(provider: Provider, _ask: Ask) -> Answer:
