@@ -5,11 +5,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from manilla.providers import reading
+from manilla.providers import reading, replies
 from manilla.providers.port import Answer, DisputePage, DisputeState, RefusalCode, Refused, Unknown
 from manilla.providers.port import ReportedDisputeStatus as Status
 from manilla.providers.reading import Malformed
-from manilla.providers.replies import Reply
+from manilla.providers.replies import Read, Reply
 
 Value = TypeVar("Value")
 
@@ -22,8 +22,23 @@ def is_id(provider_reference: str) -> bool:
     return provider_reference.isascii() and provider_reference.isdigit()
 
 
-def not_found(provider_reference: str) -> DisputeState:
-    return DisputeState(provider_reference=provider_reference, status=Status.NOT_FOUND)
+def find_state(
+    provider_reference: str, is_missing: Callable[[Reply], bool]
+) -> Callable[[Reply, Read[DisputeState]], Answer[DisputeState]]:
+    """Returns a function that interprets the response to a status query.
+
+    A person must look at a dispute that the provider reports with unknown values.
+    """
+    missing = DisputeState(provider_reference=provider_reference, status=Status.NOT_FOUND)
+    decide = replies.found_or(missing, is_missing)
+
+    def decide_state(reply: Reply, read: Read[DisputeState]) -> Answer[DisputeState]:
+        try:
+            return decide(reply, read)
+        except Malformed as error:
+            return Unknown(f"unexpected answer: {error}", needs_lookup=True)
+
+    return decide_state
 
 
 def rejected(guidance: str) -> Refused:

@@ -6,6 +6,8 @@ from typing import Any
 from manilla.kit.money import Money
 from manilla.providers.port import (
     ChargeOrder,
+    DisputeAnswer,
+    EvidenceFile,
     RefundOrder,
     TransferOrder,
 )
@@ -33,6 +35,13 @@ TRANSFER = TransferOrder(
 )
 PERIOD = (datetime(2026, 11, 14, 23, tzinfo=UTC), datetime(2026, 11, 15, 23, tzinfo=UTC))
 REFUND = RefundOrder("TXN9", "TXN0-1", Money("NGN", 101550), "Returned")
+ACCEPTANCE = DisputeAnswer(
+    provider_reference="1",
+    is_accepted=True,
+    amount=Money("NGN", 101550),
+    disputed=Money("NGN", 101550),
+)
+EVIDENCE = EvidenceFile("receipt.pdf", "application/pdf", b"%PDF-1.7")
 
 
 def ok(data: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from manilla.providers.port import (
     Adapter,
     Answer,
+    DisputeDesk,
     Done,
     Refused,
     Unknown,
@@ -20,12 +21,19 @@ from manilla.providers.port import (
 from tests.providers.adapters import Adapters
 from tests.providers.conftest import PROVIDERS, envelope
 from tests.providers.monnify import samples as monnify
-from tests.providers.samples import CHARGE, PERIOD, REFUND, TRANSFER
+from tests.providers.samples import ACCEPTANCE, CHARGE, EVIDENCE, PERIOD, REFUND, TRANSFER
 from tests.providers.scripted import Behaviour, Scripted, answering, hang, raw_answer
 from tests.support import clock, limits
 from tests.support.strategies import texts
 
 Ask = Callable[[Adapter], Coroutine[Any, Any, Answer[Any]]]
+WITHOUT_DISPUTES = ("providera", "providerb", "providerc", "monnify")
+
+
+def desk_of(adapter: Adapter) -> DisputeDesk:
+    assert adapter.disputes is not None
+    return adapter.disputes
+
 
 CALLS: dict[str, Ask] = {
     "create_checkout": lambda each: each.create_checkout(CHARGE),
@@ -38,12 +46,18 @@ CALLS: dict[str, Ask] = {
     "send": lambda each: each.send(TRANSFER),
     "transfer_state": lambda each: each.transfer_state("TXN1"),
     "statement": lambda each: each.statement(*PERIOD, "NGN"),
+    "dispute": lambda each: desk_of(each).state("1"),
+    "disputes": lambda each: desk_of(each).listed(*PERIOD),
+    "answer": lambda each: desk_of(each).answer(ACCEPTANCE),
+    "upload": lambda each: desk_of(each).upload("1", EVIDENCE),
 }
 # If the contract has no such operation, the adapter rejects the call without sending a request.
 NOT_CALLED = {
     *(("providerb", "refund"), ("providerc", "create_virtual_account")),
     *(("providera", "statement"), ("providerb", "statement"), ("providerc", "statement")),
     ("flutterwave", "statement"),
+    *((p, c) for p in WITHOUT_DISPUTES for c in ("dispute", "disputes", "answer", "upload")),
+    *(("kora", "dispute"), ("kora", "disputes"), ("kora", "upload")),
 }
 EVERY_CALL = [(p, c) for p in PROVIDERS for c in CALLS if (p, c) not in NOT_CALLED]
 
@@ -154,7 +168,7 @@ async def test_a_success_response_without_data_is_unknown(
 ) -> None:
     for data in EMPTY_DATA:
         lists_transfers = provider in ("providerc", "flutterwave") and call == "transfer_state"
-        if data == [] and (call in ("banks", "statement") or lists_transfers):
+        if data == [] and (call in ("banks", "statement", "disputes") or lists_transfers):
             continue  # An empty list is a valid response.
         server.answers(200, envelope(provider, data))
         answer = await CALLS[call](adapters.of(provider))

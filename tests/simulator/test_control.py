@@ -41,6 +41,7 @@ async def test_the_state_shows_all_providers(platform: Platform) -> None:
         "webhooks": {"mode": "normal", "delay_seconds": 0, "copies": 2},
         "refunds": "success",
         "statement_overlap": 0,
+        "disputes": "none",
     }
 
 
@@ -63,6 +64,11 @@ async def test_a_provider_can_be_addressed_by_either_name(platform: Platform) ->
         ("a/transfers/TXN9/settle", {"status": "failed"}, 404, "has no transfer TXN9"),
         ("a/charges/TXN9/pay", {}, 404, "has no charge TXN9"),
         ("a/refunds/TXN9/settle", {"status": "failed"}, 404, "has no refund TXN9"),
+        ("a/charges/TXN9/dispute", {}, 404, "has no charge TXN9"),
+        ("a/disputes/9/remind", {}, 404, "has no dispute 9"),
+        ("a/disputes/9/resolve", {"status": "won"}, 404, "has no dispute 9"),
+        ("a/disputes/9/resolve", {"status": "gone"}, 400, "Invalid enum value"),
+        ("a/disputes/9/reopen", {"due_seconds": -1}, 400, ">= 0"),
         ("a/transfers/TXN9/settle", {"status": "gone"}, 400, "Invalid enum value"),
     ],
 )  # fmt: skip

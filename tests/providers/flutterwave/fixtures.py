@@ -17,7 +17,7 @@ DOCUMENTED: dict[str, Any] = {
     name: example("flutterwave", name)
     for name in (
         *("one_time_account", "charge", "refund", "banks", "account", "balance"),
-        *("transfer", "transfers"),
+        *("transfer", "transfers", "chargebacks", "chargeback", "uploaded_image"),
     )
 }
 AUTHORIZATION = DOCUMENTED["one_time_account"]["meta"]["authorization"]

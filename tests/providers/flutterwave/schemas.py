@@ -49,6 +49,9 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         phone_number=TEXT,
     ),
     ("POST", "/v3/transactions/{id}/refund"): _closed({"amount": AMOUNT}, comments=TEXT),
+    ("PUT", "/v3/chargebacks/{id}"): _closed(
+        {"action": {"enum": ["accept", "decline"]}, "comment": TEXT}, proof=TEXT
+    ),
     ("POST", "/v3/accounts/resolve"): _closed({"account_number": _short(20), "account_bank": TEXT}),
     ("POST", "/v3/transfers"): _closed(
         {

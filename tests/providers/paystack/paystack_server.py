@@ -61,7 +61,7 @@ class PaystackServer:
     def assert_requests_are_documented(self) -> None:
         for each in self.recorded:
             template = re.sub(r"(verify)/[^/]+$", r"\1/{reference}", _call(each))
-            template = re.sub(r"/refund/\w+$", "/refund/{id}", template)
+            template = re.sub(r"/(refund|dispute)/\w+(/|$)", r"/\1/{id}\2", template)
             given = each.json if each.body else query(each)
             validator = jsonschema_rs.Draft202012Validator(SCHEMAS[template], validate_formats=True)
             problems = [error.message for error in validator.iter_errors(given)]

@@ -122,11 +122,21 @@ def test_a_refund_event_is_about_all_refunds_of_the_charge(paystack: Adapter, wo
     assert read(paystack, example("webhook_refund_needs_attention", "derived")) == expected
 
 
+@pytest.mark.parametrize("word", ["create", "remind", "resolve"])
+def test_a_dispute_event_identifies_only_the_dispute(paystack: Adapter, word: str) -> None:
+    """The event's contents are not used, because the dispute's state is queried."""
+    document = example("webhook_dispute", refund_amount=1, status="resolved")
+    document["event"] = f"charge.dispute.{word}"
+    assert read(paystack, document) == WebhookEvent(WebhookSubject.DISPUTE, "2867")
+
+
 @pytest.mark.parametrize(
     "document",
     [
         example("webhook_transfer_rejected"),
-        {"event": "charge.dispute.create", "data": {"id": 1}},
+        {"event": "charge.dispute.create", "data": {"id": "28/67"}},
+        {"event": "charge.dispute.create", "data": {"status": "resolved"}},
+        {"event": "charge.dispute.closed", "data": {"id": 1}},
         {"event": "transfer.pending", "data": {"reference": "txn1"}},
         {"event": "charge.success", "data": {}},
         {"event": "charge.success", "data": {"reference": 5}},

@@ -7,9 +7,9 @@ from manilla.kit.money import Money
 from manilla.providers import port, reading, replies, uploads
 from manilla.providers.dispute_replies import (
     NO_ID,
+    find_state,
     is_id,
     lookup_after_error,
-    not_found,
     page,
     rejected,
 )
@@ -87,7 +87,7 @@ class Disputes:
         return await self._pay_in.get(
             f"/dispute/{provider_reference}",
             lambda data: _state_of(data, provider_reference),
-            replies.found_or(not_found(provider_reference), _says_dispute_is_unknown),
+            find_state(provider_reference, _says_dispute_is_unknown),
         )
 
     async def upload(self, provider_reference: str, file: port.EvidenceFile) -> Answer[str]:

@@ -29,12 +29,13 @@ WORDS = {
     DisputeStatus.OPEN: "awaiting-merchant-feedback",
     DisputeStatus.CONTESTED: "awaiting-bank-feedback",
 }
+AUTO_ACCEPTED = "auto-accepted"
+# Paystack does not document the resolution if the bank decides against the merchant.
 RESOLUTIONS = {
     DisputeStatus.WON: "declined",
-    DisputeStatus.LOST: "merchant-accepted",
+    DisputeStatus.LOST: AUTO_ACCEPTED,
     DisputeStatus.ACCEPTED: "merchant-accepted",
 }
-AUTO_ACCEPTED = "auto-accepted"
 MERCHANT = "merchant@example.com"
 UNKNOWN_STATUS = "under-review"
 TOO_MUCH = Denial(400, "Refund amount cannot be greater than initial amount", "invalid_params")
@@ -188,12 +189,6 @@ def word_of(dispute: Dispute) -> str:
     return dispute.provider_status or WORDS.get(dispute.status, "resolved")
 
 
-def _resolution(dispute: Dispute) -> str | None:
-    if dispute.status is DisputeStatus.LOST and dispute.is_missed:
-        return AUTO_ACCEPTED
-    return RESOLUTIONS.get(dispute.status)
-
-
 def _dispute(provider: Provider, dispute: Dispute) -> dict[str, Any]:
     has_evidence = dispute.evidence_number is not None
     is_unknown = provider.faults.disputes is DisputeLie.UNKNOWN_STATUS
@@ -204,7 +199,7 @@ def _dispute(provider: Provider, dispute: Dispute) -> dict[str, Any]:
         "refund_amount": _refund_amount(dispute) if has_amount else None,
         "currency": CURRENCY,
         "status": UNKNOWN_STATUS if is_unknown else word_of(dispute),
-        "resolution": _resolution(dispute),
+        "resolution": RESOLUTIONS.get(dispute.status),
         "domain": domain(provider),
         "transaction": charge if has_amount else {**charge, "amount": None},
         "transaction_reference": None,
