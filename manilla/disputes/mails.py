@@ -42,6 +42,12 @@ async def put(
         await _put_to_operator(connection, dispute, what)
 
 
+async def put_manual(connection: Connection, dispute: Dispute) -> None:
+    """Tells the operator that an answer must be sent at the provider."""
+    if not dispute.is_sandbox:
+        await _put_to_operator(connection, dispute, "send the answer at the provider manually")
+
+
 async def put_reminder(connection: Connection, dispute: Dispute, hours: int) -> None:
     """Reminds whoever has not acted: the merchant, and near the end the operator too."""
     if dispute.is_sandbox:

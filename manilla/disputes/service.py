@@ -34,7 +34,7 @@ from manilla.kit.money import Money, MoneyError
 from manilla.kit.texts import LINE_ENDS, has_controls
 from manilla.ledger.scope import Tenant
 from manilla.platform.settings import CurrentSettings
-from manilla.providers.port import EvidenceField
+from manilla.providers.port import DisputeDesk, EvidenceField
 from manilla.providers.rails import Rails
 
 
@@ -66,8 +66,7 @@ class DisputeService:
 
     def evidence_fields(self, dispute: Dispute) -> tuple[EvidenceField, ...]:
         """Returns the values that the provider asks for in an answer."""
-        adapter = self._rails.adapter(dispute.provider)
-        desk = None if adapter is None else adapter.disputes
+        desk = self._desk(dispute)
         return () if desk is None else desk.evidence_fields(dispute.category)
 
     async def accept(self, tenant: Tenant, trx_id: str, amount: Decimal | None = None) -> Dispute:
@@ -161,7 +160,7 @@ class DisputeService:
         return ready_state(self._rails, dispute)
 
     def _missing(self, dispute: Dispute, files: list[DisputeFile]) -> dict[str, str]:
-        given = dispute.fields
+        given, desk = dispute.fields, self._desk(dispute)
         missing = {
             each.name: f"{each.title} is required."
             for each in self.evidence_fields(dispute)
@@ -169,7 +168,13 @@ class DisputeService:
         }
         if not (dispute.evidence_text.strip() or files or given):
             missing["text"] = "Enter a text, or add a file."
+        if desk is not None and 0 < desk.files_max < len(files):
+            missing["files"] = f"The provider takes at most {desk.files_max} files."
         return missing
+
+    def _desk(self, dispute: Dispute) -> DisputeDesk | None:
+        adapter = self._rails.adapter(dispute.provider)
+        return None if adapter is None else adapter.disputes
 
 
 def ready_state(rails: Rails, dispute: Dispute) -> AnswerState:

@@ -188,6 +188,13 @@ class DisputeChange:
         )
         return await self.write(dispute, after, DisputeEvent.REOPENED, words)
 
+    async def leave_to_administrator(self, dispute: Dispute, detail: str) -> Dispute:
+        """Lets an administrator send the answer, because no job can."""
+        after = msgspec.structs.replace(dispute, answer=AnswerState.MANUAL, answer_detail=detail)
+        after = await self.write(dispute, after, DisputeEvent.UPDATED, detail)
+        await mails.put_manual(self.connection, after)
+        return after
+
     async def _notice(self, dispute: Dispute, event: DisputeEvent) -> Mapping[str, str]:
         files = await store.files_of(self.connection, dispute.merchant_id, dispute.trx_id)
         notice = describe_notice(dispute, files, event)

@@ -24,6 +24,7 @@ from manilla.providers.port import (
     DisputeState,
     Done,
     EvidenceFile,
+    RefusalCode,
     Refused,
     ReportedDisputeStatus,
     Unknown,
@@ -59,10 +60,7 @@ class DisputeTasks:
         wanted = [
             name
             for name, current in self._rails.accounts.items()
-            if current.is_valid
-            and not current.is_sandbox
-            and (desk := self._desk(name)) is not None
-            and desk.can_list
+            if current.is_valid and (desk := self._desk(name)) is not None and desk.can_list
         ]
         await jobs.put_missing(self._db, JobKind.DISPUTES, wanted)
 
@@ -93,6 +91,9 @@ class DisputeTasks:
                 return RETRY_SECONDS
             for state in answer.value.disputes:
                 await self._report(provider, state, asked_at)
+            for reference in answer.value.unclear:
+                detail = f"{provider} lists a dispute whose contents cannot be interpreted."
+                await self._open_case(provider, reference, detail)
             start = answer.value.next
             if start is None:
                 return None
@@ -112,6 +113,9 @@ class DisputeTasks:
                 await self._report(provider, state, asked_at)
             case Refused(_, guidance):
                 await self._open_case(provider, reference, f"{provider} rejects: {guidance}")
+            case Unknown(reason, needs_lookup=True):
+                detail = f"{reason}. Look the dispute up at the provider, and record it."
+                await self._open_case(provider, reference, detail)
             case Unknown():
                 return RETRY_SECONDS
         return None
@@ -165,6 +169,7 @@ class DisputeTasks:
             text=dispute.evidence_text,
             fields=dispute.fields,
             files=files.value,
+            disputed=dispute.amount,
         )
         asked_at = datetime.now(UTC)
         answer = await desk.answer(order)
@@ -199,21 +204,37 @@ class DisputeTasks:
         return Done(tuple(names))
 
     async def _after_answer(self, dispute: Dispute, answer: Refused | Unknown) -> float:
-        """Returns a rejected answer to the merchant. After an unknown outcome, the job asks."""
-        if isinstance(answer, Refused):
-            async with states.changing(self._db, self._platform.now, dispute) as (change, current):
-                if current.answer in (AnswerState.WAITING, AnswerState.SENDING):
-                    await change.reject(current, answer.guidance)
-            return 0
-        return RETRY_SECONDS
+        """Returns a rejected answer to the merchant. After an unknown outcome, the job asks.
+
+        If the provider's API cannot send such an answer, an administrator sends it.
+        """
+        if isinstance(answer, Unknown):
+            return RETRY_SECONDS
+        if answer.code is RefusalCode.NOT_SUPPORTED:
+            await self._leave_to_administrator(dispute, answer.guidance)
+            return QUERY_SECONDS
+        async with states.changing(self._db, self._platform.now, dispute) as (change, current):
+            if current.answer in (AnswerState.WAITING, AnswerState.SENDING):
+                await change.reject(current, answer.guidance)
+        return 0
+
+    async def _leave_to_administrator(self, dispute: Dispute, detail: str) -> None:
+        async with states.changing(self._db, self._platform.now, dispute) as (change, current):
+            if current.answer in (AnswerState.WAITING, AnswerState.SENDING):
+                await change.leave_to_administrator(current, detail)
 
     async def _ask(self, dispute: Dispute, desk: DisputeDesk) -> float:
         """Queries the status. After an unknown outcome, this decides whether to send again."""
         asked_at = datetime.now(UTC)
         answer = await desk.state(dispute.provider_reference)
+        is_sending = dispute.answer is AnswerState.SENDING
+        if isinstance(answer, Unknown) and answer.needs_lookup:
+            if is_sending:
+                detail = "Look up at the provider whether it has the answer, and send it if not."
+                await self._leave_to_administrator(dispute, detail)
+            return QUERY_SECONDS
         if not isinstance(answer, Done):
             return RETRY_SECONDS
-        is_sending = dispute.answer is AnswerState.SENDING
         if not is_sending:
             await self._report(dispute.provider, answer.value, asked_at)
         elif answer.value.status is ReportedDisputeStatus.NEEDS_RESPONSE:

@@ -27,11 +27,12 @@ NEVER_SENT = Unknown("no connection", never_sent=True)
 
 
 def rejected(words: str) -> Refused:
-    return Refused(RefusalCode.NOT_SUPPORTED, words)
+    return Refused(RefusalCode.DISPUTE_ANSWER_REJECTED, words)
 
 
 class Desk:
     can_list = True
+    files_max = 5
 
     def __init__(self) -> None:
         self.states: dict[str, DisputeState] = {}

@@ -1,9 +1,9 @@
 """A merchant's answer is sent once, with its evidence, and its outcome is never guessed."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -27,8 +27,15 @@ from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.documents import BYTES_MAX, BadDocument
 from manilla.platform import settings as platform
 from manilla.providers.inbox import WebhookInbox
-from manilla.providers.kind import BaseAdapter
-from manilla.providers.port import EvidenceField, WebhookEvent, WebhookSubject
+from manilla.providers.kinds.providera import ProviderA
+from manilla.providers.port import (
+    EvidenceField,
+    RefusalCode,
+    Refused,
+    Unknown,
+    WebhookEvent,
+    WebhookSubject,
+)
 from tests.compliance.files import JPEG, PDF, PNG, SVG
 from tests.disputes.desk import LOST_RESPONSE, NEVER_SENT, Desk, rejected
 from tests.disputes.steps import (
@@ -44,16 +51,14 @@ from tests.disputes.steps import (
 
 
 @pytest.fixture
-def desk(disputes: Disputes) -> Iterator[Desk]:
+def desk(disputes: Disputes, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Provider A with an API for disputes."""
-    adapter = disputes.shop.services.rails.adapter(PROVIDER)
-    assert isinstance(adapter, BaseAdapter)
-    adapter.disputes = found = Desk()
-    yield found
-    adapter.disputes = None
+    found = Desk()
+    monkeypatch.setattr(ProviderA, "disputes", found)
+    return found
 
 
-async def _open(disputes: Disputes, desk: Desk | None, **changed: object) -> tuple[Paid, Dispute]:
+async def _open(disputes: Disputes, desk: Desk | None, **changed: Any) -> tuple[Paid, Dispute]:
     paid = await disputes.pay()
     state = paid.reported(NEEDS_RESPONSE, **changed)
     if desk is not None:
@@ -180,6 +185,40 @@ async def test_a_rejected_file_returns_the_answer(disputes: Disputes, desk: Desk
     assert desk.answers == []
 
 
+async def test_an_answer_that_the_api_cannot_send_is_left_to_an_administrator(
+    disputes: Disputes, desk: Desk
+) -> None:
+    desk.answer_results = [Refused(RefusalCode.NOT_SUPPORTED, "Contest it in the dashboard.")]
+    _, dispute = await _open(disputes, desk)
+    await _contest(disputes, dispute)
+    after = await _run(disputes, dispute)
+    assert (after.status, after.answer) == (DisputeStatus.SUBMITTED, AnswerState.MANUAL)
+    assert after.answer_detail == "Contest it in the dashboard."
+
+
+async def test_an_unknown_outcome_that_only_a_person_can_look_up_is_left_to_an_administrator(
+    disputes: Disputes, desk: Desk
+) -> None:
+    desk.answer_results = [LOST_RESPONSE]
+    _, dispute = await _open(disputes, desk)
+    await _contest(disputes, dispute)
+    await _run(disputes, dispute)
+    desk.state_result = Unknown("no status query", needs_lookup=True)
+    assert (await _run(disputes, dispute)).answer is AnswerState.MANUAL
+
+
+async def test_too_many_files_for_the_provider_are_incomplete_evidence(
+    disputes: Disputes, desk: Desk
+) -> None:
+    desk.files_max = 1
+    _, dispute = await _open(disputes, desk)
+    for name in ("a.pdf", "b.pdf"):
+        await disputes.service.add_file(disputes.tenant, dispute.trx_id, name, PDF)
+    with pytest.raises(EvidenceIncomplete) as incomplete:
+        await disputes.service.submit(disputes.tenant, dispute.trx_id)
+    assert incomplete.value.errors == {"files": "The provider takes at most 1 files."}
+
+
 async def test_a_provider_that_still_waits_does_not_reopen_an_unsent_answer(
     disputes: Disputes, desk: Desk
 ) -> None:
@@ -294,7 +333,7 @@ async def test_without_an_api_an_administrator_sends_the_answer(disputes: Disput
 async def test_a_reviewed_answer_is_sent_after_its_approval(disputes: Disputes, desk: Desk) -> None:
     services = disputes.shop.services
     await platform.change(disputes.db, "dispute_review", "true")
-    await services.watch.ensure_fresh()
+    await services.platform._refresh(0)
     try:
         _, dispute = await _open(disputes, desk)
         submitted = await _contest(disputes, dispute)
@@ -315,7 +354,7 @@ async def test_a_reviewed_answer_is_sent_after_its_approval(disputes: Disputes, 
         assert len(desk.answers) == 1
     finally:
         await platform.change(disputes.db, "dispute_review", "false")
-        await services.watch.ensure_fresh()
+        await services.platform._refresh(0)
 
 
 async def test_polling_opens_disputes_on_all_pages(disputes: Disputes, desk: Desk) -> None:

@@ -28,7 +28,10 @@ def _state(**changed: object) -> DisputeState:
         ("another", {}, FRIDAY, FRIDAY + timedelta(hours=16)),
         # One hour on Friday, and nine on Monday.
         ("flutterwave", {}, FRIDAY, datetime(2026, 11, 23, 17, tzinfo=LAGOS)),
-        ("flutterwave", {"is_international": True}, FRIDAY, datetime(2026, 11, 26, 10, tzinfo=LAGOS)),
+        (
+            *("flutterwave", {"is_international": True}, FRIDAY),
+            datetime(2026, 11, 26, 10, tzinfo=LAGOS),
+        ),
         # Before the rule of September 2026.
         (
             *("flutterwave", {}, datetime(2026, 9, 1, 12, tzinfo=LAGOS)),
@@ -86,15 +89,6 @@ def test_an_unclear_setting_is_rejected(key: str, text: str) -> None:
 def test_the_default_has_the_form_of_its_setting(key: str) -> None:
     default = getattr(PlatformSettings(), key)
     assert settings.parse(key, default) == default
-
-
-async def _mails(disputes: Disputes, kind: str) -> int:
-    count: int = await disputes.db.value(
-        "SELECT count(DISTINCT facts->>'what') FROM mail WHERE kind = $1"
-        " AND facts->>'trx_id' LIKE 'DSP%' AND facts->>'what' LIKE 'less than%'",
-        kind,
-    )
-    return count
 
 
 async def test_each_reminder_is_sent_once(disputes: Disputes) -> None:
