@@ -41,7 +41,7 @@ def find_state(
     return decide_state
 
 
-def rejected(guidance: str) -> Refused:
+def rejection(guidance: str) -> Refused:
     return Refused(RefusalCode.DISPUTE_ANSWER_REJECTED, guidance)
 
 

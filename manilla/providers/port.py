@@ -299,7 +299,8 @@ class DisputeState(msgspec.Struct, frozen=True, kw_only=True):
     status: ReportedDisputeStatus
     charge_reference: str | None = None  # our reference of the disputed charge
     charge_provider_reference: str | None = None  # the provider's, if it does not report ours
-    amount: Money | None = None  # the disputed amount (None only for NOT_FOUND)
+    # The disputed amount. None if the provider does not report it, or no longer reports it.
+    amount: Money | None = None
     stage: str = ""  # "new", "second", "pre-arbitration" and so on, as the provider says
     category: str = ""
     reason: str = ""
@@ -339,8 +340,8 @@ class DisputeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     fields: Mapping[str, str] = {}
     files: tuple[str, ...] = ()  # the provider's names of uploaded files
-    # The whole disputed amount. Without it, a desk that cannot accept a part of a dispute, and
-    # cannot query the amount, accepts nothing.
+    # The whole disputed amount. Without it, an adapter that can neither accept a part of a dispute
+    # nor query its amount accepts nothing.
     disputed: Money | None = None
 
 
@@ -348,6 +349,7 @@ class DisputeDesk(Protocol):
     """Calls about disputes. Without them, people answer disputes at the provider."""
 
     can_list: bool  # False: only webhooks or people report disputes
+    can_contest: bool  # False: the API only accepts disputes
     files_max: int  # how many uploaded files an answer can have
 
     def evidence_fields(self, category: str) -> tuple[EvidenceField, ...]: ...

@@ -30,7 +30,7 @@ Ask = Callable[[Adapter], Coroutine[Any, Any, Answer[Any]]]
 WITHOUT_DISPUTES = ("providera", "providerb", "providerc", "monnify")
 
 
-def desk_of(adapter: Adapter) -> DisputeDesk:
+def disputes_of(adapter: Adapter) -> DisputeDesk:
     assert adapter.disputes is not None
     return adapter.disputes
 
@@ -46,20 +46,23 @@ CALLS: dict[str, Ask] = {
     "send": lambda each: each.send(TRANSFER),
     "transfer_state": lambda each: each.transfer_state("TXN1"),
     "statement": lambda each: each.statement(*PERIOD, "NGN"),
-    "dispute": lambda each: desk_of(each).state("1"),
-    "disputes": lambda each: desk_of(each).listed(*PERIOD),
-    "answer": lambda each: desk_of(each).answer(ACCEPTANCE),
-    "upload": lambda each: desk_of(each).upload("1", EVIDENCE),
+}
+DISPUTE_CALLS: dict[str, Ask] = {
+    "dispute": lambda each: disputes_of(each).state("1"),
+    "disputes": lambda each: disputes_of(each).listed(*PERIOD),
+    "answer": lambda each: disputes_of(each).answer(ACCEPTANCE),
+    "upload": lambda each: disputes_of(each).upload("1", EVIDENCE),
 }
 # If the contract has no such operation, the adapter rejects the call without sending a request.
 NOT_CALLED = {
     *(("providerb", "refund"), ("providerc", "create_virtual_account")),
     *(("providera", "statement"), ("providerb", "statement"), ("providerc", "statement")),
     ("flutterwave", "statement"),
-    *((p, c) for p in WITHOUT_DISPUTES for c in ("dispute", "disputes", "answer", "upload")),
+    *((p, c) for p in WITHOUT_DISPUTES for c in DISPUTE_CALLS),
     *(("kora", "dispute"), ("kora", "disputes"), ("kora", "upload")),
 }
-EVERY_CALL = [(p, c) for p in PROVIDERS for c in CALLS if (p, c) not in NOT_CALLED]
+ALL_CALLS = {**CALLS, **DISPUTE_CALLS}
+EVERY_CALL = [(p, c) for p in PROVIDERS for c in ALL_CALLS if (p, c) not in NOT_CALLED]
 
 
 def _head(status: int, *lines: str) -> bytes:
@@ -145,7 +148,7 @@ async def test_every_call_can_get_an_unreadable_response(
     adapters: Adapters, server: Scripted, provider: str, call: str
 ) -> None:
     server.behaviour = UNREADABLE["half a document"]
-    assert isinstance(await CALLS[call](adapters.of(provider)), Unknown)
+    assert isinstance(await ALL_CALLS[call](adapters.of(provider)), Unknown)
 
 
 @pytest.mark.long
@@ -158,7 +161,7 @@ async def test_an_unreadable_response_to_any_call_is_unknown(
     sends = [(provider, "send") for provider in PROVIDERS]
     for provider, call in EVERY_CALL if how not in ("hang", "drip") else sends:
         adapters.close_breakers()
-        answer = await CALLS[call](adapters.of(provider))
+        answer = await ALL_CALLS[call](adapters.of(provider))
         assert isinstance(answer, Unknown), (provider, call, answer)
 
 
@@ -171,7 +174,7 @@ async def test_a_success_response_without_data_is_unknown(
         if data == [] and (call in ("banks", "statement", "disputes") or lists_transfers):
             continue  # An empty list is a valid response.
         server.answers(200, envelope(provider, data))
-        answer = await CALLS[call](adapters.of(provider))
+        answer = await ALL_CALLS[call](adapters.of(provider))
         assert isinstance(answer, Unknown), (data, answer)
 
 
@@ -182,7 +185,7 @@ async def test_an_error_in_a_200_response_is_unknown(
     server.answers(200, envelope(provider, None, success=False, message="Insufficient funds"))
     # Monnify reports an invalid account with HTTP 200. The lookup moves no money.
     expected = Refused if (provider, call) == ("monnify", "resolve") else Unknown
-    assert isinstance(await CALLS[call](adapters.of(provider)), expected)
+    assert isinstance(await ALL_CALLS[call](adapters.of(provider)), expected)
 
 
 # The providers that document their rejections, with a rejection after which no transfer exists.
@@ -380,7 +383,7 @@ async def _check_response(
     provider, call = chosen
     adapters.close_breakers()
     server.behaviour = answering(status, json.dumps(document).encode())
-    answer = await CALLS[call](adapters.of(provider))
+    answer = await ALL_CALLS[call](adapters.of(provider))
     assert isinstance(answer, Done | Refused | Unknown)
     if status in (409, 500):
         assert isinstance(answer, Unknown)

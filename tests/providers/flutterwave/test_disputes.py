@@ -54,7 +54,7 @@ DISPUTE = DisputeState(
 
 
 @pytest.fixture
-def desk(flutterwave: Adapter) -> DisputeDesk:
+def disputes(flutterwave: Adapter) -> DisputeDesk:
     assert flutterwave.disputes is not None
     return flutterwave.disputes
 
@@ -97,11 +97,11 @@ def query(target: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
 
 
-async def test_a_list_is_requested_for_each_status(desk: DisputeDesk, lists: Lists) -> None:
+async def test_a_list_is_requested_for_each_status(disputes: DisputeDesk, lists: Lists) -> None:
     lists.listed = [CHARGEBACK, {**CHARGEBACK, "id": 2, "status": "lost"}]
     found, start = [], None
     for _ in STATUSES:
-        answer = await desk.listed(*PERIOD, start)
+        answer = await disputes.listed(*PERIOD, start)
         assert isinstance(answer, Done)
         found += answer.value.disputes
         start = answer.value.next
@@ -114,12 +114,14 @@ async def test_a_list_is_requested_for_each_status(desk: DisputeDesk, lists: Lis
 
 
 async def test_a_list_has_a_status_a_currency_a_period_and_a_page(
-    desk: DisputeDesk, server: Scripted
+    disputes: DisputeDesk, server: Scripted
 ) -> None:
     server.answers(200, page(CHARGEBACK, number=1, total=2))
-    assert await desk.listed(*PERIOD) == Done(DisputePage([DISPUTE], "initiated:2"))
+    assert await disputes.listed(*PERIOD) == Done(DisputePage([DISPUTE], "initiated:2"))
     server.answers(200, page(CHARGEBACK, number=2, total=2))
-    assert await desk.listed(*PERIOD, "initiated:2") == Done(DisputePage([DISPUTE], "declined:1"))
+    assert await disputes.listed(*PERIOD, "initiated:2") == Done(
+        DisputePage([DISPUTE], "declined:1")
+    )
     expected = {"status": "initiated", "currency": "NGN", "from": "2026-11-13", "to": "2026-11-16"}
     assert query(server.recorded[0].target) == {**expected, "page": "1"}
     assert query(server.recorded[1].target) == {**expected, "page": "2"}
@@ -129,22 +131,22 @@ async def test_a_list_has_a_status_a_currency_a_period_and_a_page(
     "info", [None, {}, {"current_page": 1}, {"current_page": 2, "total_pages": 9}, {"total": 1}]
 )
 async def test_another_page_than_requested_is_unknown(
-    desk: DisputeDesk, server: Scripted, info: Any
+    disputes: DisputeDesk, server: Scripted, info: Any
 ) -> None:
     server.answers(200, success([CHARGEBACK], meta={"page_info": info}))
-    assert isinstance(await desk.listed(*PERIOD), Unknown)
+    assert isinstance(await disputes.listed(*PERIOD), Unknown)
 
 
 @pytest.mark.parametrize(("sample", "field", "value"), unknown_values("flutterwave"))
 async def test_an_unknown_value_does_not_hide_the_other_chargebacks(
-    desk: DisputeDesk, server: Scripted, sample: str, field: str, value: Any
+    disputes: DisputeDesk, server: Scripted, sample: str, field: str, value: Any
 ) -> None:
     assert sample == "chargeback"
     unclear = {**copy.deepcopy(CHARGEBACK), "id": 7, field: value}
     server.answers(200, page(unclear, CHARGEBACK))
-    answer = await desk.listed(*PERIOD)
+    answer = await disputes.listed(*PERIOD)
     assert answer == Done(DisputePage([DISPUTE], "declined:1", ("7",)))
-    state = await desk.state("7")
+    state = await disputes.state("7")
     assert isinstance(state, Unknown)
     assert state.needs_lookup
 
@@ -160,48 +162,50 @@ async def test_an_unknown_value_does_not_hide_the_other_chargebacks(
     ],
 )
 async def test_a_chargeback_is_searched_in_the_lists_of_all_statuses(
-    desk: DisputeDesk, lists: Lists, word: str, status: ReportedDisputeStatus
+    disputes: DisputeDesk, lists: Lists, word: str, status: ReportedDisputeStatus
 ) -> None:
     lists.listed = [{**CHARGEBACK, "status": word, "stage": "second"}]
     expected = msgspec.structs.replace(DISPUTE, status=status, stage="second")
-    assert await desk.state("1") == Done(expected)
+    assert await disputes.state("1") == Done(expected)
     assert tuple(lists.asked) == STATUSES[: STATUSES.index(word) + 1]
 
 
-async def test_a_chargeback_that_is_not_listed_may_exist(desk: DisputeDesk, lists: Lists) -> None:
+async def test_a_chargeback_that_is_not_listed_may_exist(
+    disputes: DisputeDesk, lists: Lists
+) -> None:
     lists.listed = [{**CHARGEBACK, "id": 2}]
-    answer = await desk.state("1")
+    answer = await disputes.state("1")
     assert isinstance(answer, Unknown)
     assert answer.needs_lookup
     assert tuple(lists.asked) == STATUSES
 
 
 async def test_a_known_chargeback_is_searched_by_its_transaction(
-    desk: DisputeDesk, lists: Lists, server: Scripted
+    disputes: DisputeDesk, lists: Lists, server: Scripted
 ) -> None:
     lists.listed = [CHARGEBACK]
-    await desk.listed(*PERIOD)
-    await desk.state("1")
+    await disputes.listed(*PERIOD)
+    await disputes.state("1")
     assert query(server.recorded[-1].target)["id"] == "288200108"
     assert "from" not in query(server.recorded[-1].target)
 
 
-async def test_a_search_ends(desk: DisputeDesk, server: Scripted) -> None:
+async def test_a_search_ends(disputes: DisputeDesk, server: Scripted) -> None:
     async def behave(writer: asyncio.StreamWriter) -> None:
         number = int(query(server.recorded[-1].target)["page"])
         await answering(200, page({**CHARGEBACK, "id": 2}, number=number, total=999))(writer)
 
     server.behaviour = behave
-    answer = await desk.state("1")
+    answer = await disputes.state("1")
     assert isinstance(answer, Unknown)
     assert answer.needs_lookup
     assert len(server.recorded) == 20
 
 
-async def test_a_failed_search_is_unknown(desk: DisputeDesk, server: Scripted) -> None:
+async def test_a_failed_search_is_unknown(disputes: DisputeDesk, server: Scripted) -> None:
     server.answers(500, {})
-    assert await desk.state("1") == Unknown("HTTP 500", is_rail_down=True)
-    result = await desk.answer(ACCEPT)
+    assert await disputes.state("1") == Unknown("HTTP 500", is_rail_down=True)
+    result = await disputes.answer(ACCEPT)
     assert isinstance(result, Unknown)
     assert result.never_sent  # the answer itself was not sent
     assert {each.method for each in server.recorded} == {"GET"}
@@ -218,20 +222,22 @@ async def test_a_failed_search_is_unknown(desk: DisputeDesk, server: Scripted) -
     ],
 )
 async def test_the_deadline(
-    desk: DisputeDesk, server: Scripted, text: Any, hour: int | None
+    disputes: DisputeDesk, server: Scripted, text: Any, hour: int | None
 ) -> None:
     server.answers(200, page({**CHARGEBACK, "due_date": text}))
-    answer = await desk.listed(*PERIOD)
+    answer = await disputes.listed(*PERIOD)
     assert isinstance(answer, Done)
     due = None if hour is None else datetime(2026, 1, 2, hour, 4, 5, tzinfo=UTC)
     assert answer.value.disputes[0].respond_by == due
 
 
-async def test_a_chargeback_is_accepted(desk: DisputeDesk, lists: Lists, server: Scripted) -> None:
+async def test_a_chargeback_is_accepted(
+    disputes: DisputeDesk, lists: Lists, server: Scripted
+) -> None:
     lists.listed = [CHARGEBACK]
     lists.answer = 200, success({**CHARGEBACK, "status": "accepted"})
     expected = msgspec.structs.replace(DISPUTE, status=ReportedDisputeStatus.ACCEPTED)
-    assert await desk.answer(ACCEPT) == Done(expected)
+    assert await disputes.answer(ACCEPT) == Done(expected)
     sent = server.recorded[-1]
     schemas.check(sent)
     assert (sent.method, sent.target) == ("PUT", "/v3/chargebacks/1")
@@ -239,11 +245,11 @@ async def test_a_chargeback_is_accepted(desk: DisputeDesk, lists: Lists, server:
 
 
 async def test_a_chargeback_is_declined_with_proof(
-    desk: DisputeDesk, lists: Lists, server: Scripted
+    disputes: DisputeDesk, lists: Lists, server: Scripted
 ) -> None:
     lists.listed = [CHARGEBACK]
     lists.answer = 200, success({**CHARGEBACK, "status": "declined"})
-    answer = await desk.answer(msgspec.structs.replace(CONTEST, text="Delivered"))
+    answer = await disputes.answer(msgspec.structs.replace(CONTEST, text="Delivered"))
     expected = msgspec.structs.replace(DISPUTE, status=ReportedDisputeStatus.SUBMITTED)
     assert answer == Done(expected)
     schemas.check(server.recorded[-1])
@@ -263,39 +269,39 @@ async def test_a_chargeback_is_declined_with_proof(
     ],
 )
 async def test_answers_that_flutterwave_cannot_take_are_not_sent(
-    desk: DisputeDesk, lists: Lists, server: Scripted, answer: DisputeAnswer
+    disputes: DisputeDesk, lists: Lists, server: Scripted, answer: DisputeAnswer
 ) -> None:
     lists.listed = [CHARGEBACK]
-    result = await desk.answer(answer)
+    result = await disputes.answer(answer)
     assert isinstance(result, Refused)
     assert result.code is RefusalCode.DISPUTE_ANSWER_REJECTED
     assert "PUT" not in {each.method for each in server.recorded}
 
 
 async def test_a_chargeback_that_was_answered_is_not_answered_again(
-    desk: DisputeDesk, lists: Lists, server: Scripted
+    disputes: DisputeDesk, lists: Lists, server: Scripted
 ) -> None:
     lists.listed = [{**CHARGEBACK, "status": "declined"}]
     expected = msgspec.structs.replace(DISPUTE, status=ReportedDisputeStatus.SUBMITTED)
-    assert await desk.answer(ACCEPT) == Done(expected)
+    assert await disputes.answer(ACCEPT) == Done(expected)
     assert "PUT" not in {each.method for each in server.recorded}
 
 
-async def test_no_error_rejects_an_answer(desk: DisputeDesk, lists: Lists) -> None:
+async def test_no_error_rejects_an_answer(disputes: DisputeDesk, lists: Lists) -> None:
     """Flutterwave documents no errors, so a person must look at each of them."""
     lists.listed = [CHARGEBACK]
     for status in (400, 403, 404, 422):
         lists.answer = status, error("proof is required")
-        answer = await desk.answer(CONTEST)
+        answer = await disputes.answer(CONTEST)
         assert isinstance(answer, Unknown), status
         assert answer.needs_lookup
     lists.answer = 200, success({**CHARGEBACK, "id": 2, "status": "declined"})
-    assert isinstance(await desk.answer(CONTEST), Unknown)
+    assert isinstance(await disputes.answer(CONTEST), Unknown)
 
 
-async def test_proof_is_uploaded_as_a_form(desk: DisputeDesk, server: Scripted) -> None:
+async def test_proof_is_uploaded_as_a_form(disputes: DisputeDesk, server: Scripted) -> None:
     server.answers(200, DOCUMENTED["uploaded_image"])
-    assert await desk.upload("1", FILE) == Done("https://files.example/proof.png")
+    assert await disputes.upload("1", FILE) == Done("https://files.example/proof.png")
     sent = server.recorded[0]
     assert (sent.method, sent.target) == ("POST", "/v3/upload_image")
     media_type, _, boundary = sent.headers["content-type"].partition("; boundary=")
@@ -313,9 +319,9 @@ async def test_proof_is_uploaded_as_a_form(desk: DisputeDesk, server: Scripted) 
 
 
 @pytest.mark.parametrize("data", [None, "", "proof.png", {"url": "https://f.example"}, 5, []])
-async def test_only_a_url_is_proof(desk: DisputeDesk, server: Scripted, data: Any) -> None:
+async def test_only_a_url_is_proof(disputes: DisputeDesk, server: Scripted, data: Any) -> None:
     server.answers(200, success(data))
-    assert isinstance(await desk.upload("1", FILE), Unknown)
+    assert isinstance(await disputes.upload("1", FILE), Unknown)
 
 
 def test_webhooks_about_chargebacks_are_not_used(flutterwave: Adapter) -> None:

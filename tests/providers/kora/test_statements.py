@@ -88,7 +88,7 @@ async def test_without_has_more_an_empty_page_is_the_last(kora: Adapter, server:
 @pytest.mark.parametrize(
     ("change", "kind", "minor"),
     [
-        ({"source": "chargeback"}, LineKind.OTHER, -300000),
+        ({"source": "chargeback"}, LineKind.DISPUTE, -300000),
         (
             {
                 "source": "Pay_in",

@@ -6,7 +6,7 @@ from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.flutterwave import answers, refunds
-from manilla.providers.kinds.flutterwave.disputes import Disputes
+from manilla.providers.kinds.flutterwave.disputes import FlutterwaveChargebacks
 from manilla.providers.port import Answer, Done, Unknown
 from manilla.providers.reading import Malformed
 from manilla.providers.replies import Reply, read_word
@@ -28,7 +28,7 @@ class Flutterwave(BaseAdapter):
         current = context.credentials
         headers = {"Authorization": f"Bearer {current.value('secret_key')}"}
         super().__init__(context, headers, read_word)
-        self.disputes = Disputes(self._pay_in)
+        self.disputes = FlutterwaveChargebacks(self._pay_in)
         self._secret_hash = current.value("secret_hash").encode()
         self._is_sandbox = current.is_sandbox
         self._suffix = current.value("test_reference_suffix").removeprefix(SUFFIX)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from manilla.providers import port, reading, replies, uploads
-from manilla.providers.dispute_replies import NO_ID, is_id, lookup_after_error, page, rejected
+from manilla.providers.dispute_replies import NO_ID, is_id, lookup_after_error, page, rejection
 from manilla.providers.kinds.flutterwave.answers import LAGOS
 from manilla.providers.port import Answer, DisputeState, Done, Refused, Unknown
 from manilla.providers.port import ReportedDisputeStatus as Status
@@ -37,13 +37,14 @@ DEFAULT_COMMENT = {True: "The merchant accepts the chargeback.", False: "The mer
 NOT_LISTED = Unknown("Flutterwave lists no chargeback with this id", needs_lookup=True)
 UNCLEAR = Unknown("Flutterwave's list has unknown values for it", needs_lookup=True)
 TOO_MANY = Unknown("there are too many chargebacks to search", needs_lookup=True)
-ONE_FILE = rejected("Flutterwave accepts only one file.")
-NO_PARTS = rejected("Flutterwave only accepts a chargeback as a whole.")
-PROOF_NEEDED = rejected("Flutterwave needs a file with proof to contest a chargeback.")
+ONE_FILE = rejection("Flutterwave accepts only one file.")
+NO_PARTS = rejection("Flutterwave only accepts a chargeback as a whole.")
+PROOF_NEEDED = rejection("Flutterwave needs a file with proof to contest a chargeback.")
 
 
-class Disputes:
+class FlutterwaveChargebacks:
     can_list = True
+    can_contest = True
     files_max = 1
 
     def __init__(self, pay_in: Wire) -> None:

@@ -8,7 +8,7 @@ from manilla.kit.money import Money
 from manilla.providers import port, reading
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.kora import answers, statement, webhooks
-from manilla.providers.kinds.kora.disputes import Disputes
+from manilla.providers.kinds.kora.disputes import KoraChargebacks
 from manilla.providers.port import Answer, Unknown
 from manilla.providers.wire import Wire
 
@@ -30,7 +30,7 @@ class Kora(BaseAdapter):
         self._has_public_key = bool(public_key)
         _, self._statements = context.wires(_authorization(secret_key), statement.read_envelope)
         self._secret_key = secret_key.encode()
-        self.disputes = Disputes(self._pay_in)
+        self.disputes = KoraChargebacks(self._pay_in)
 
     async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         body = {**_charge(order), "redirect_url": order.redirect_url}

@@ -22,7 +22,7 @@ STATUSES = {"accepted": Status.ACCEPTED}
 
 NO_LIST = Refused(RefusalCode.NOT_SUPPORTED, "Kora's API has no list of chargebacks.")
 NO_FILES = Refused(RefusalCode.NOT_SUPPORTED, "Send the evidence in Kora's dashboard.")
-BY_HAND = Refused(
+MANUAL = Refused(
     RefusalCode.NOT_SUPPORTED,
     "Contest this chargeback, or accept a part of it, in Kora's dashboard.",
 )
@@ -34,8 +34,9 @@ NO_REFERENCE = Unknown(
 )
 
 
-class Disputes:
+class KoraChargebacks:
     can_list = False
+    can_contest = False
     files_max = 0
 
     def __init__(self, pay_in: Wire) -> None:
@@ -63,7 +64,7 @@ class Disputes:
         none is sent incompletely.
         """
         if not answer.is_accepted or answer.amount != answer.disputed:
-            return BY_HAND
+            return MANUAL
         reference = answer.provider_reference
         if not (reference.isascii() and reference.replace("-", "").replace("_", "").isalnum()):
             return NO_REFERENCE

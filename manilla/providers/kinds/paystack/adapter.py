@@ -7,7 +7,7 @@ from manilla.kit.money import Money
 from manilla.providers import port, replies
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.paystack import answers, statement, webhooks
-from manilla.providers.kinds.paystack.disputes import Disputes
+from manilla.providers.kinds.paystack.disputes import PaystackDisputes
 from manilla.providers.kinds.paystack.recipients import Recipients
 from manilla.providers.kinds.paystack.refunds import Refunds
 from manilla.providers.port import Answer, Done, Refused
@@ -33,7 +33,7 @@ class Paystack(BaseAdapter):
         self._secret_key = secret_key.encode()
         self._recipients = Recipients(self._pay_out)
         self._refunds = Refunds(self._pay_in, self.charge_state)
-        self.disputes = Disputes(self._pay_in)
+        self.disputes = PaystackDisputes(self._pay_in)
 
     async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         body = {

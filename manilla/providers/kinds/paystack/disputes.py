@@ -11,7 +11,7 @@ from manilla.providers.dispute_replies import (
     is_id,
     lookup_after_error,
     page,
-    rejected,
+    rejection,
 )
 from manilla.providers.kinds.paystack import answers
 from manilla.providers.port import Answer, DisputeState, Done, RefusalCode, Refused, Unknown
@@ -52,12 +52,13 @@ FRAUD_FIELDS = (
 )
 DEFAULT_TEXT = {True: "The merchant accepts the dispute.", False: "The merchant contests this."}
 
-ONE_FILE = rejected("Paystack accepts only one file.")
-NOTHING_ACCEPTED = rejected("The accepted amount must be more than 0.")
+ONE_FILE = rejection("Paystack accepts only one file.")
+NOTHING_ACCEPTED = rejection("The accepted amount must be more than 0.")
 
 
-class Disputes:
+class PaystackDisputes:
     can_list = True
+    can_contest = True
     files_max = 1
 
     def __init__(self, pay_in: Wire) -> None:
@@ -149,7 +150,7 @@ class Disputes:
 def _problem_of(answer: port.DisputeAnswer) -> Refused | Unknown | None:
     if not is_id(answer.provider_reference):
         return NO_ID
-    if len(answer.files) > Disputes.files_max:
+    if len(answer.files) > PaystackDisputes.files_max:
         return ONE_FILE
     return NOTHING_ACCEPTED if answer.is_accepted and answer.amount.minor <= 0 else None
 
@@ -187,12 +188,13 @@ def _state_of(data: Any, provider_reference: str) -> DisputeState:
     charge = data.get("transaction")
     messages = data.get("messages")
     first = messages[0] if isinstance(messages, list) and messages else None
+    status = _status(data)
     return DisputeState(
         provider_reference=provider_reference,
-        status=_status(data),
+        status=status,
         charge_reference=reading.optional_text(charge, "reference") or None,
         charge_provider_reference=_charge_id(charge),
-        amount=_amount(data, charge),
+        amount=_amount(data, charge, status),
         category=reading.optional_text(data, "category"),
         reason=reading.optional_text(first, "body"),
         opened_at=reading.readable_moment(data, "created_at")
@@ -229,19 +231,20 @@ def _charge_id(charge: Any) -> str | None:
     return reading.optional_id(charge, "id") if isinstance(charge, dict) else None
 
 
-def _amount(data: Any, charge: Any) -> Money:
-    """Returns the disputed amount.
+def _amount(data: Any, charge: Any, status: Status) -> Money | None:
+    """Returns the disputed amount, which is the whole charge if Paystack reports none.
 
-    Contesting a dispute sets `refund_amount` to 0. The charge's amount remains.
+    Contesting a dispute sets the amount to refund to 0. Then the disputed amount is not reported.
     """
     currency = reading.currency(data, "currency")
     amount = reading.optional_kobo(data, "refund_amount", currency)
+    if amount is None and status is Status.NEEDS_RESPONSE:
+        amount = reading.kobo(charge, "amount", currency)
     if amount is not None and amount.minor > 0:
         return amount
-    whole = reading.kobo(charge, "amount", currency)
-    if whole.minor <= 0:
+    if status is Status.NEEDS_RESPONSE:
         raise Malformed("the disputed amount is missing")
-    return whole
+    return None
 
 
 def _moment(data: Any, *names: str) -> datetime | None:
