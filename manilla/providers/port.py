@@ -349,7 +349,6 @@ class DisputeDesk(Protocol):
     """Calls about disputes. Without them, people answer disputes at the provider."""
 
     can_list: bool  # False: only webhooks or people report disputes
-    can_contest: bool  # False: the API only accepts disputes
     files_max: int  # how many uploaded files an answer can have
 
     def evidence_fields(self, category: str) -> tuple[EvidenceField, ...]: ...

@@ -44,7 +44,6 @@ PROOF_NEEDED = rejection("Flutterwave needs a file with proof to contest a charg
 
 class FlutterwaveChargebacks:
     can_list = True
-    can_contest = True
     files_max = 1
 
     def __init__(self, pay_in: Wire) -> None:

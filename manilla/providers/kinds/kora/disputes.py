@@ -36,7 +36,6 @@ NO_REFERENCE = Unknown(
 
 class KoraChargebacks:
     can_list = False
-    can_contest = False
     files_max = 0
 
     def __init__(self, pay_in: Wire) -> None:

@@ -58,7 +58,6 @@ NOTHING_ACCEPTED = rejection("The accepted amount must be more than 0.")
 
 class PaystackDisputes:
     can_list = True
-    can_contest = True
     files_max = 1
 
     def __init__(self, pay_in: Wire) -> None:
