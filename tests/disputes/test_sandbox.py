@@ -1,5 +1,7 @@
 """The sandbox disputes a payment whose scenario says so. The evidence decides the dispute."""
 
+import json
+
 import pytest
 
 from manilla.disputes import store
@@ -13,10 +15,10 @@ from tests.support.invariants import ALL
 
 
 async def _disputed(shop: Shop) -> Dispute:
-    extra = {"X-Sandbox-Scenario": "disputed"}
-    reply = await shop.merchant.call("POST", INITIATE, order(payment_amount=1000), extra=extra)
+    body = json.dumps(order(payment_amount=1000)).encode()
+    reply = await shop.merchant.call("POST", INITIATE, body, X_Sandbox_Scenario="disputed")
     assert reply.status == 200, reply.body
-    trx_id = reply.headers["X-Transaction-Id"]
+    trx_id = reply.headers["x-transaction-id"].upper()
     await shop.simulator.run_job_now("payment.sandbox", trx_id)
     [found] = await store.disputes_of(shop.services.db, shop.merchant.new.id, trx_id)
     return found
