@@ -177,6 +177,13 @@ class DisputeChange:
             await jobs.put(self.connection, after.merchant_id, JobKind.DISPUTE, after.trx_id)
         return after
 
+    async def refresh(self, dispute: Dispute) -> Dispute:
+        """Withholds or takes what the payment covers now, for example after a refund has failed."""
+        after = await self.settle(dispute)
+        if after == dispute:
+            return dispute
+        return await self.write(dispute, after, DisputeEvent.UPDATED, "covered amount changed")
+
     async def reject(self, dispute: Dispute, words: str) -> Dispute:
         """Returns an answer to the merchant, with the words of who has rejected it."""
         after = msgspec.structs.replace(
@@ -331,7 +338,7 @@ def _described(
     amount = state.amount
     return msgspec.structs.replace(
         dispute,
-        amount_minor=dispute.amount_minor if amount is None else amount.minor,
+        amount_minor=amount.minor if amount and amount.minor > 0 else dispute.amount_minor,
         stage=state.stage or dispute.stage,
         category=state.category or dispute.category,
         reason=state.reason or dispute.reason,

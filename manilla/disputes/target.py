@@ -1,5 +1,7 @@
 """Finds the payment that a reported dispute is about, and checks that the dispute fits it."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from manilla.disputes import store
@@ -17,6 +19,7 @@ class DisputeTarget(msgspec.Struct, frozen=True):
     merchant_id: int = 0
     payment_trx_id: str = ""
     charge: Charge | None = None
+    is_known: bool = False  # whether the dispute was opened before
 
     @property
     def charge_reference(self) -> str | None:
@@ -33,9 +36,9 @@ class DisputeTarget(msgspec.Struct, frozen=True):
         charge, amount = self.charge, state.amount
         if payment is None or (charge is None) != (self.provider == SANDBOX):
             return "The dispute names no charge of ours."
-        if amount is None or amount.minor <= 0:
+        if not self.is_known and (amount is None or amount.minor <= 0):
             return "The provider reports no disputed amount."
-        if amount.currency != payment.currency:
+        if amount is not None and amount.currency != payment.currency:
             return f"The dispute is in {amount.currency}, and the payment in {payment.currency}."
         if payment.status is not PaymentStatus.SUCCESS:
             return f"The disputed payment is {payment.status}, so the merchant has no money of it."
@@ -53,20 +56,22 @@ async def find_target(db: Database, provider: str, state: DisputeState) -> Dispu
     if provider == SANDBOX:
         merchant_id = trx_ids.merchant_of(state.charge_reference or "") or 0
         return DisputeTarget(provider, merchant_id, state.charge_reference or "")
-    charge = await _charge(db, provider, state)
+    known = await store.charges_of_dispute(db, provider, state.provider_reference)
+    charge = await _charge(db, provider, state, known)
     if charge is None:
         return DisputeTarget(provider)
-    return DisputeTarget(provider, charge.merchant_id, charge.trx_id, charge)
+    is_known = (charge.merchant_id, charge.reference) in known
+    return DisputeTarget(provider, charge.merchant_id, charge.trx_id, charge, is_known)
 
 
-async def _charge(db: Database, provider: str, state: DisputeState) -> Charge | None:
+async def _charge(
+    db: Database, provider: str, state: DisputeState, known: Sequence[tuple[int, str]]
+) -> Charge | None:
     """Returns the disputed charge, or None if no charge, or more than one, can be meant."""
-    ours = state.charge_reference
+    ours, theirs = state.charge_reference, state.charge_provider_reference
     if ours is not None:
         merchant_id = trx_ids.merchant_of(ours.partition("-")[0])
         return None if merchant_id is None else await payments.charge(db, merchant_id, ours)
-    known = await store.charges_of_dispute(db, provider, state.provider_reference)
-    theirs = state.charge_provider_reference
     if not known and theirs is not None:
         known = await store.charges_of_provider(db, provider, theirs)
     if len(known) != 1:

@@ -142,7 +142,11 @@ class DisputeTasks:
     async def advance(self, job: Job) -> float | None:
         """Performs the dispute's next step: sends the answer, queries the status, or reminds."""
         dispute = await store.dispute(self._db, job.merchant_id, job.subject)
-        if dispute is None or not dispute.is_open:
+        if dispute is None:
+            return None
+        if not dispute.is_open:
+            async with states.changing(self._db, self._platform.now, dispute) as (change, ended):
+                await change.refresh(ended)
             return None
         if dispute.status is DisputeStatus.SUBMITTED and dispute.is_sandbox:
             return await self._decide_in_sandbox(dispute)
@@ -278,7 +282,8 @@ class DisputeTasks:
         """Reminds, or records a missed deadline. Returns the seconds until the next step."""
         settings = self._platform.now
         hours = sorted(map(int, settings.dispute_reminder_hours.split(",")), reverse=True)
-        async with states.changing(self._db, settings, dispute) as (change, current):
+        async with states.changing(self._db, settings, dispute) as (change, found):
+            current = await change.refresh(found)
             if not current.is_unanswered or current.is_missed:
                 return wait
             if current.is_due:

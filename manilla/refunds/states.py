@@ -10,6 +10,7 @@ import msgspec
 
 from manilla.audit import audit
 from manilla.cases.cases import CaseKind
+from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.jobs import Job
@@ -37,6 +38,11 @@ CONTRADICTED_BY = {
     RefundStatus.COMPLETED: ReportedRefundStatus.FAILED,
     RefundStatus.FAILED: ReportedRefundStatus.PAID,
 }
+# The payment covers more of its disputes after one of its refunds has failed.
+_CHECK_DISPUTES = jobs.put_from(
+    f"""SELECT merchant_id, '{JobKind.DISPUTE}', trx_id, now() FROM dispute
+         WHERE merchant_id = $1 AND payment_trx_id = $2 ORDER BY trx_id"""
+)
 
 
 @tracing.as_step("settle")
@@ -142,6 +148,8 @@ async def _change(
         postings=[moved],
         ended_jobs=[] if is_watched else [job],
     )
+    if not is_paid and payment.disputed_minor:
+        await connection.execute(_CHECK_DISPUTES, payment.merchant_id, payment.trx_id)
     is_written = await outcomes.apply(connection, outcome)
     assert is_written, "a returned refund may exceed the wallet's maximum balance"
     if by_administrator:

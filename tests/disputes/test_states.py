@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from manilla.disputes import store
 from manilla.disputes.dispute import DisputeStatus
 from manilla.providers.port import ReportedDisputeStatus
 from manilla.refunds import initiate
@@ -291,3 +292,31 @@ async def test_a_later_deadline_forgets_the_missed_one(disputes: Disputes) -> No
     after = disputes.one(await disputes.report(paid.reported(NEEDS_RESPONSE)))
     assert not after.is_missed
     assert await disputes.events(after) == ["opened", "deadline_missed", "updated"]
+
+
+async def test_a_known_disputes_amount_need_not_be_reported_again(disputes: Disputes) -> None:
+    paid = await disputes.pay()
+    await disputes.open(paid, "400")
+    state = msgspec.structs.replace(paid.reported(LOST), amount=None)
+    after = disputes.one(await disputes.report(state))
+    assert (after.status, after.taken) == (DisputeStatus.LOST, naira("400"))
+
+
+@pytest.mark.parametrize("status", [NEEDS_RESPONSE, LOST])
+async def test_a_refund_that_fails_later_gives_the_dispute_its_whole_amount(
+    disputes: Disputes, status: ReportedDisputeStatus
+) -> None:
+    await disputes.shop.simulator.control("a/faults", {"refunds": "failed"})
+    paid = await disputes.pay()
+    refund = await initiate.start(disputes.db, paid.started.trx_id, "400", "returned goods")
+    dispute = await disputes.open(paid)
+    assert dispute.withheld == naira("600")
+    [beside] = await store.refunds_beside(disputes.db, dispute)
+    assert beside.trx_id == refund.trx_id
+    await disputes.report(paid.reported(status))
+    for _ in range(2):
+        await disputes.shop.simulator.run_job_now("refund", refund.trx_id)
+    assert (await disputes.now(dispute)).holding.total == 1000_00
+    is_open = status is NEEDS_RESPONSE
+    withheld = 1000 if is_open else 0
+    assert await disputes.money() == money(withheld=withheld, taken=1000 - withheld)
