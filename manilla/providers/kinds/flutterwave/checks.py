@@ -112,4 +112,10 @@ CHECKS = (
         "`REVERSED`. An administrator decides on a `FAILED` after `SUCCESSFUL`.",
         "Ask Flutterwave's support, because transfers in the sandbox are never returned.",
     ),
+    manual(
+        "chargebacks",
+        "Which field of an answer to a chargeback has the proof, and can the proof be a PDF?",
+        "The field `proof` has the URL that /upload_image returns, also for a PDF.",
+        "Ask Flutterwave's support. After the first answer, look for the proof in the dashboard.",
+    ),
 )

@@ -73,4 +73,10 @@ CHECKS = (
         "The status `reversed`. A `failed` after `success` becomes a case.",
         "Ask Kora's support, because payouts in the sandbox are never returned.",
     ),
+    manual(
+        "chargebacks",
+        "Which fields does an answer to a chargeback need, and how does Kora report chargebacks?",
+        "Manilla sends only `status: accepted`, and expects the reference and status in `data`.",
+        "Ask Kora's support for the documentation of chargebacks, and for their webhook.",
+    ),
 )

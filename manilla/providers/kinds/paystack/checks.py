@@ -66,4 +66,10 @@ CHECKS = (
         "Not always. The transfer has failed if Manilla never saw it as delivered.",
         "Ask Paystack's support, or wait for the first transfer.reversed webhook.",
     ),
+    manual(
+        "contested dispute",
+        "Is a dispute won when the merchant has contested it, or does the bank still decide?",
+        "Its resolution is `declined`, and the money stays. Otherwise Paystack reports it again.",
+        "Ask Paystack's support, before you contest the first dispute.",
+    ),
 )
