@@ -66,8 +66,8 @@ class DisputeService:
 
     def evidence_fields(self, dispute: Dispute) -> tuple[EvidenceField, ...]:
         """Returns the values that the provider asks for in an answer."""
-        desk = self._desk(dispute)
-        return () if desk is None else desk.evidence_fields(dispute.category)
+        api = self._api(dispute)
+        return () if api is None else api.evidence_fields(dispute.category)
 
     async def accept(self, tenant: Tenant, trx_id: str, amount: Decimal | None = None) -> Dispute:
         """Accepts the dispute in full, or for a smaller amount."""
@@ -160,7 +160,7 @@ class DisputeService:
         return ready_state(self._rails, dispute)
 
     def _missing(self, dispute: Dispute, files: list[DisputeFile]) -> dict[str, str]:
-        given, desk = dispute.fields, self._desk(dispute)
+        given, api = dispute.fields, self._api(dispute)
         missing = {
             each.name: f"{each.title} is required."
             for each in self.evidence_fields(dispute)
@@ -168,11 +168,11 @@ class DisputeService:
         }
         if not (dispute.evidence_text.strip() or files or given):
             missing["text"] = "Enter a text, or add a file."
-        if desk is not None and 0 < desk.files_max < len(files):
-            missing["files"] = f"The provider takes at most {desk.files_max} files."
+        if api is not None and 0 < api.files_max < len(files):
+            missing["files"] = f"The provider takes at most {api.files_max} files."
         return missing
 
-    def _desk(self, dispute: Dispute) -> DisputeDesk | None:
+    def _api(self, dispute: Dispute) -> DisputeDesk | None:
         adapter = self._rails.adapter(dispute.provider)
         return None if adapter is None else adapter.disputes
 
@@ -180,8 +180,8 @@ class DisputeService:
 def ready_state(rails: Rails, dispute: Dispute) -> AnswerState:
     """Returns who sends an answer that nobody has to review: a job, or an administrator."""
     adapter = rails.adapter(dispute.provider)
-    has_desk = adapter is not None and adapter.disputes is not None
-    return AnswerState.WAITING if has_desk else AnswerState.MANUAL
+    has_api = adapter is not None and adapter.disputes is not None
+    return AnswerState.WAITING if has_api else AnswerState.MANUAL
 
 
 async def _changed(connection: Connection, dispute: Dispute) -> Dispute:

@@ -60,7 +60,7 @@ class DisputeTasks:
         wanted = [
             name
             for name, current in self._rails.accounts.items()
-            if current.is_valid and (desk := self._desk(name)) is not None and desk.can_list
+            if current.is_valid and (api := self._api(name)) is not None and api.can_list
         ]
         await jobs.put_missing(self._db, JobKind.DISPUTES, wanted)
 
@@ -75,18 +75,18 @@ class DisputeTasks:
         if trx_ids.merchant_of(job.subject) is not None:
             await self._open_in_sandbox(job)
             return None
-        desk = self._desk(provider)
+        api = self._api(provider)
         if reference:
-            return await self._query(provider, desk, reference)
-        return None if desk is None else await self._poll(provider, desk)
+            return await self._query(provider, api, reference)
+        return None if api is None else await self._poll(provider, api)
 
-    async def _poll(self, provider: str, desk: DisputeDesk) -> float | None:
+    async def _poll(self, provider: str, api: DisputeDesk) -> float | None:
         """Reports all listed disputes. A page without a usable answer is requested again later."""
         until = datetime.now(UTC)
         start: str | None = None
         for _ in range(PAGES_MAX):
             asked_at = datetime.now(UTC)
-            answer = await desk.listed(until - LISTED, until, start)
+            answer = await api.listed(until - LISTED, until, start)
             if not isinstance(answer, Done):
                 return RETRY_SECONDS
             for state in answer.value.disputes:
@@ -99,13 +99,13 @@ class DisputeTasks:
                 return None
         return None
 
-    async def _query(self, provider: str, desk: DisputeDesk | None, reference: str) -> float | None:
-        if desk is None:
+    async def _query(self, provider: str, api: DisputeDesk | None, reference: str) -> float | None:
+        if api is None:
             detail = f"{provider} has sent a webhook about this dispute. Look it up and record it."
             await self._open_case(provider, reference, detail)
             return None
         asked_at = datetime.now(UTC)
-        match await desk.state(reference):
+        match await api.state(reference):
             case Done(state) if state.status is ReportedDisputeStatus.NOT_FOUND:
                 detail = f"A signed webhook names a dispute that {provider} does not know."
                 await self._open_case(provider, reference, detail)
@@ -150,17 +150,17 @@ class DisputeTasks:
             return None
         if dispute.status is DisputeStatus.SUBMITTED and dispute.is_sandbox:
             return await self._decide_in_sandbox(dispute)
-        desk = self._desk(dispute.provider)
+        api = self._api(dispute.provider)
         wait = QUERY_SECONDS
-        if desk is not None and dispute.answer is AnswerState.WAITING:
-            wait = await self._send(job, dispute, desk)
-        elif desk is not None:
-            wait = await self._ask(dispute, desk)
+        if api is not None and dispute.answer is AnswerState.WAITING:
+            wait = await self._send(job, dispute, api)
+        elif api is not None:
+            wait = await self._ask(dispute, api)
         return await self._watch(dispute, wait)
 
-    async def _send(self, job: Job, dispute: Dispute, desk: DisputeDesk) -> float:
+    async def _send(self, job: Job, dispute: Dispute, api: DisputeDesk) -> float:
         """Sends the answer. Its outcome is unknown from before the request until a response."""
-        files = await self._upload(dispute, desk)
+        files = await self._upload(dispute, api)
         if not isinstance(files, Done):
             return await self._after_answer(dispute, files)
         if not await self._mark(job, dispute, AnswerState.WAITING, AnswerState.SENDING):
@@ -176,7 +176,7 @@ class DisputeTasks:
             disputed=dispute.amount,
         )
         asked_at = datetime.now(UTC)
-        answer = await desk.answer(order)
+        answer = await api.answer(order)
         crash.point("after_dispute_answer")
         match answer:
             case Done(state):
@@ -187,7 +187,7 @@ class DisputeTasks:
                 return RETRY_SECONDS
         return await self._after_answer(dispute, answer)
 
-    async def _upload(self, dispute: Dispute, desk: DisputeDesk) -> Answer[tuple[str, ...]]:
+    async def _upload(self, dispute: Dispute, api: DisputeDesk) -> Answer[tuple[str, ...]]:
         """Uploads the files that the provider does not have yet. An acceptance has no files."""
         names = []
         stored = await store.files_of(self._db, dispute.merchant_id, dispute.trx_id)
@@ -195,7 +195,7 @@ class DisputeTasks:
             if file.provider_file is None:
                 content = await evidence.read(self._db, self._keyring, file)
                 sent = EvidenceFile(file.name, file.media_type, content)
-                answer = await desk.upload(dispute.provider_reference, sent)
+                answer = await api.upload(dispute.provider_reference, sent)
                 if isinstance(answer, Refused):
                     return answer
                 if isinstance(answer, Unknown):
@@ -227,10 +227,10 @@ class DisputeTasks:
             if current.answer in (AnswerState.WAITING, AnswerState.SENDING):
                 await change.leave_to_administrator(current, detail)
 
-    async def _ask(self, dispute: Dispute, desk: DisputeDesk) -> float:
+    async def _ask(self, dispute: Dispute, api: DisputeDesk) -> float:
         """Queries the status. After an unknown outcome, this decides whether to send again."""
         asked_at = datetime.now(UTC)
-        answer = await desk.state(dispute.provider_reference)
+        answer = await api.state(dispute.provider_reference)
         is_sending = dispute.answer is AnswerState.SENDING
         if isinstance(answer, Unknown) and answer.needs_lookup:
             if is_sending:
@@ -301,7 +301,7 @@ class DisputeTasks:
 
     # What several steps share.
 
-    def _desk(self, provider: str) -> DisputeDesk | None:
+    def _api(self, provider: str) -> DisputeDesk | None:
         adapter = self._rails.adapter(provider)
         return None if adapter is None else adapter.disputes
 

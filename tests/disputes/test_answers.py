@@ -37,7 +37,7 @@ from manilla.providers.port import (
     WebhookSubject,
 )
 from tests.compliance.files import JPEG, PDF, PNG, SVG
-from tests.disputes.desk import LOST_RESPONSE, NEVER_SENT, Desk, rejected
+from tests.disputes.dispute_api import LOST_RESPONSE, NEVER_SENT, DisputeApi, rejected
 from tests.disputes.steps import (
     LOST,
     NEEDS_RESPONSE,
@@ -51,18 +51,18 @@ from tests.disputes.steps import (
 
 
 @pytest.fixture
-def desk(disputes: Disputes, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def api(disputes: Disputes, monkeypatch: pytest.MonkeyPatch) -> DisputeApi:
     """Provider A with an API for disputes."""
-    found = Desk()
+    found = DisputeApi()
     monkeypatch.setattr(ProviderA, "disputes", found)
     return found
 
 
-async def _open(disputes: Disputes, desk: Desk | None, **changed: Any) -> tuple[Paid, Dispute]:
+async def _open(disputes: Disputes, api: DisputeApi | None, **changed: Any) -> tuple[Paid, Dispute]:
     paid = await disputes.pay()
     state = paid.reported(NEEDS_RESPONSE, **changed)
-    if desk is not None:
-        desk.show(state)
+    if api is not None:
+        api.show(state)
     return paid, disputes.one(await disputes.report(state))
 
 
@@ -79,24 +79,24 @@ async def _run(disputes: Disputes, dispute: Dispute) -> Dispute:
 
 
 async def test_an_accepted_dispute_is_taken_after_the_provider_confirms(
-    disputes: Disputes, desk: Desk
+    disputes: Disputes, api: DisputeApi
 ) -> None:
-    _, dispute = await _open(disputes, desk)
+    _, dispute = await _open(disputes, api)
     accepted = await disputes.service.accept(disputes.tenant, dispute.trx_id)
     assert (accepted.status, accepted.answer) == (DisputeStatus.SUBMITTED, AnswerState.WAITING)
     after = await _run(disputes, dispute)
     assert (after.status, after.answer) == (DisputeStatus.ACCEPTED, AnswerState.SENT)
-    [answer] = desk.answers
+    [answer] = api.answers
     assert (answer.is_accepted, answer.amount) == (True, naira("1000"))
     assert await disputes.money() == money(taken=1000)
     assert await disputes.events(dispute) == ["opened", "submitted", "accepted"]
 
 
-async def test_a_smaller_amount_can_be_accepted(disputes: Disputes, desk: Desk) -> None:
-    _, dispute = await _open(disputes, desk)
+async def test_a_smaller_amount_can_be_accepted(disputes: Disputes, api: DisputeApi) -> None:
+    _, dispute = await _open(disputes, api)
     await disputes.service.accept(disputes.tenant, dispute.trx_id, Decimal(250))
     await _run(disputes, dispute)
-    assert desk.answers[0].amount == naira("250")
+    assert api.answers[0].amount == naira("250")
     assert await disputes.money() == money(wallet=750, taken=250)
 
 
@@ -108,8 +108,8 @@ async def test_an_impossible_amount_is_not_accepted(disputes: Disputes, amount: 
     assert (await disputes.now(dispute)).status is DisputeStatus.NEEDS_RESPONSE
 
 
-async def test_the_evidence_is_sent_once(disputes: Disputes, desk: Desk) -> None:
-    _, dispute = await _open(disputes, desk)
+async def test_the_evidence_is_sent_once(disputes: Disputes, api: DisputeApi) -> None:
+    _, dispute = await _open(disputes, api)
     await disputes.service.set_evidence(disputes.tenant, dispute.trx_id, None, {"a": "1"})
     for name, content in (("a.pdf", PDF), ("b.png", PNG), ("c.jpg", JPEG)):
         await disputes.service.add_file(disputes.tenant, dispute.trx_id, name, content)
@@ -118,16 +118,18 @@ async def test_the_evidence_is_sent_once(disputes: Disputes, desk: Desk) -> None
     for _ in range(2):
         after = await _run(disputes, dispute)
     assert (after.status, after.answer) == (DisputeStatus.SUBMITTED, AnswerState.SENT)
-    [answer] = desk.answers
+    [answer] = api.answers
     assert (answer.text, dict(answer.fields)) == ("It was delivered.", {"a": "1"})
     assert answer.files == ("file-1", "file-2")
-    assert [each.content for each in desk.uploads] == [PDF, JPEG]
+    assert [each.content for each in api.uploads] == [PDF, JPEG]
     assert (answer.is_accepted, answer.amount) == (False, naira("0"))
 
 
-async def test_an_answer_without_evidence_is_incomplete(disputes: Disputes, desk: Desk) -> None:
-    desk.fields = (EvidenceField("service", "Service", is_required=True),)
-    _, dispute = await _open(disputes, desk)
+async def test_an_answer_without_evidence_is_incomplete(
+    disputes: Disputes, api: DisputeApi
+) -> None:
+    api.fields = (EvidenceField("service", "Service", is_required=True),)
+    _, dispute = await _open(disputes, api)
     with pytest.raises(EvidenceIncomplete) as incomplete:
         await disputes.service.submit(disputes.tenant, dispute.trx_id)
     assert set(incomplete.value.errors or {}) == {"service", "text"}
@@ -137,35 +139,37 @@ async def test_an_answer_without_evidence_is_incomplete(disputes: Disputes, desk
 
 @pytest.mark.parametrize("has_arrived", [True, False])
 async def test_an_unknown_outcome_is_asked_about_before_the_answer_is_sent_again(
-    disputes: Disputes, desk: Desk, has_arrived: bool
+    disputes: Disputes, api: DisputeApi, has_arrived: bool
 ) -> None:
-    desk.answer_results, desk.keeps_lost_answers = [LOST_RESPONSE], has_arrived
-    _, dispute = await _open(disputes, desk)
+    api.answer_results, api.keeps_lost_answers = [LOST_RESPONSE], has_arrived
+    _, dispute = await _open(disputes, api)
     await _contest(disputes, dispute)
     assert (await _run(disputes, dispute)).answer is AnswerState.SENDING
-    desk.state_result = LOST_RESPONSE
+    api.state_result = LOST_RESPONSE
     assert (await _run(disputes, dispute)).answer is AnswerState.SENDING
-    desk.state_result = None
+    api.state_result = None
     for _ in range(2):
         after = await _run(disputes, dispute)
     assert (after.status, after.answer) == (DisputeStatus.SUBMITTED, AnswerState.SENT)
-    assert len(desk.answers) == 1
+    assert len(api.answers) == 1
 
 
-async def test_an_answer_that_was_never_sent_is_sent_again(disputes: Disputes, desk: Desk) -> None:
-    desk.answer_results = [NEVER_SENT]
-    _, dispute = await _open(disputes, desk)
+async def test_an_answer_that_was_never_sent_is_sent_again(
+    disputes: Disputes, api: DisputeApi
+) -> None:
+    api.answer_results = [NEVER_SENT]
+    _, dispute = await _open(disputes, api)
     await _contest(disputes, dispute)
     assert (await _run(disputes, dispute)).answer is AnswerState.WAITING
     assert (await _run(disputes, dispute)).answer is AnswerState.SENT
-    assert len(desk.answers) == 1
+    assert len(api.answers) == 1
 
 
 async def test_rejected_evidence_must_change_before_it_is_submitted_again(
-    disputes: Disputes, desk: Desk
+    disputes: Disputes, api: DisputeApi
 ) -> None:
-    desk.answer_results = [rejected("The receipt is not readable.")]
-    _, dispute = await _open(disputes, desk)
+    api.answer_results = [rejected("The receipt is not readable.")]
+    _, dispute = await _open(disputes, api)
     await _contest(disputes, dispute)
     after = await _run(disputes, dispute)
     assert (after.status, after.answer) == (DisputeStatus.NEEDS_RESPONSE, AnswerState.REJECTED)
@@ -175,21 +179,21 @@ async def test_rejected_evidence_must_change_before_it_is_submitted_again(
     assert (await _run(disputes, dispute)).answer is AnswerState.SENT
 
 
-async def test_a_rejected_file_returns_the_answer(disputes: Disputes, desk: Desk) -> None:
-    desk.upload_result = rejected("The file is too large.")
-    _, dispute = await _open(disputes, desk)
+async def test_a_rejected_file_returns_the_answer(disputes: Disputes, api: DisputeApi) -> None:
+    api.upload_result = rejected("The file is too large.")
+    _, dispute = await _open(disputes, api)
     await disputes.service.add_file(disputes.tenant, dispute.trx_id, "a.pdf", PDF)
     await disputes.service.submit(disputes.tenant, dispute.trx_id)
     after = await _run(disputes, dispute)
     assert (after.answer, after.answer_detail) == (AnswerState.REJECTED, "The file is too large.")
-    assert desk.answers == []
+    assert api.answers == []
 
 
 async def test_an_answer_that_the_api_cannot_send_is_left_to_an_administrator(
-    disputes: Disputes, desk: Desk
+    disputes: Disputes, api: DisputeApi
 ) -> None:
-    desk.answer_results = [Refused(RefusalCode.NOT_SUPPORTED, "Contest it in the dashboard.")]
-    _, dispute = await _open(disputes, desk)
+    api.answer_results = [Refused(RefusalCode.NOT_SUPPORTED, "Contest it in the dashboard.")]
+    _, dispute = await _open(disputes, api)
     await _contest(disputes, dispute)
     after = await _run(disputes, dispute)
     assert (after.status, after.answer) == (DisputeStatus.SUBMITTED, AnswerState.MANUAL)
@@ -197,21 +201,21 @@ async def test_an_answer_that_the_api_cannot_send_is_left_to_an_administrator(
 
 
 async def test_an_unknown_outcome_that_only_a_person_can_look_up_is_left_to_an_administrator(
-    disputes: Disputes, desk: Desk
+    disputes: Disputes, api: DisputeApi
 ) -> None:
-    desk.answer_results = [LOST_RESPONSE]
-    _, dispute = await _open(disputes, desk)
+    api.answer_results = [LOST_RESPONSE]
+    _, dispute = await _open(disputes, api)
     await _contest(disputes, dispute)
     await _run(disputes, dispute)
-    desk.state_result = Unknown("no status query", needs_lookup=True)
+    api.state_result = Unknown("no status query", needs_lookup=True)
     assert (await _run(disputes, dispute)).answer is AnswerState.MANUAL
 
 
 async def test_too_many_files_for_the_provider_are_incomplete_evidence(
-    disputes: Disputes, desk: Desk
+    disputes: Disputes, api: DisputeApi
 ) -> None:
-    desk.files_max = 1
-    _, dispute = await _open(disputes, desk)
+    api.files_max = 1
+    _, dispute = await _open(disputes, api)
     for name in ("a.pdf", "b.pdf"):
         await disputes.service.add_file(disputes.tenant, dispute.trx_id, name, PDF)
     with pytest.raises(EvidenceIncomplete) as incomplete:
@@ -220,16 +224,16 @@ async def test_too_many_files_for_the_provider_are_incomplete_evidence(
 
 
 async def test_a_provider_that_still_waits_does_not_reopen_an_unsent_answer(
-    disputes: Disputes, desk: Desk
+    disputes: Disputes, api: DisputeApi
 ) -> None:
-    paid, dispute = await _open(disputes, desk)
+    paid, dispute = await _open(disputes, api)
     await _contest(disputes, dispute)
     await disputes.report(paid.reported(NEEDS_RESPONSE))
     assert (await disputes.now(dispute)).status is DisputeStatus.SUBMITTED
 
 
-async def test_two_answers_at_once_are_one_answer(disputes: Disputes, desk: Desk) -> None:
-    _, dispute = await _open(disputes, desk)
+async def test_two_answers_at_once_are_one_answer(disputes: Disputes, api: DisputeApi) -> None:
+    _, dispute = await _open(disputes, api)
     await disputes.service.set_evidence(disputes.tenant, dispute.trx_id, "It was delivered.")
     key = disputes.tenant, dispute.trx_id
     results = await asyncio.gather(
@@ -240,7 +244,7 @@ async def test_two_answers_at_once_are_one_answer(disputes: Disputes, desk: Desk
     assert sum(isinstance(each, Dispute) for each in results) == 1
     assert sum(isinstance(each, DisputeClosed) for each in results) == 7
     await _run(disputes, dispute)
-    assert len(desk.answers) == 1
+    assert len(api.answers) == 1
 
 
 @pytest.mark.parametrize("what", ["accept", "submit", "set_evidence", "add_file"])
@@ -330,12 +334,14 @@ async def test_without_an_api_an_administrator_sends_the_answer(disputes: Disput
     assert await disputes.money() == money(wallet=1000)
 
 
-async def test_a_reviewed_answer_is_sent_after_its_approval(disputes: Disputes, desk: Desk) -> None:
+async def test_a_reviewed_answer_is_sent_after_its_approval(
+    disputes: Disputes, api: DisputeApi
+) -> None:
     services = disputes.shop.services
     await platform.change(disputes.db, "dispute_review", "true")
     await services.platform._refresh(0)
     try:
-        _, dispute = await _open(disputes, desk)
+        _, dispute = await _open(disputes, api)
         submitted = await _contest(disputes, dispute)
         assert (submitted.answer, (await _run(disputes, dispute)).answer) == (
             AnswerState.REVIEW,
@@ -351,17 +357,17 @@ async def test_a_reviewed_answer_is_sent_after_its_approval(disputes: Disputes, 
         again = await _contest(disputes, dispute, "With the receipt.")
         await manual.release(disputes.db, services.rails, disputes.settings, again, "good")
         assert (await _run(disputes, dispute)).answer is AnswerState.SENT
-        assert len(desk.answers) == 1
+        assert len(api.answers) == 1
     finally:
         await platform.change(disputes.db, "dispute_review", "false")
         await services.platform._refresh(0)
 
 
-async def test_polling_opens_disputes_on_all_pages(disputes: Disputes, desk: Desk) -> None:
+async def test_polling_opens_disputes_on_all_pages(disputes: Disputes, api: DisputeApi) -> None:
     paid = [await disputes.pay() for _ in range(3)]
-    desk.page_size = 2
+    api.page_size = 2
     for each in paid:
-        desk.show(each.reported(NEEDS_RESPONSE))
+        api.show(each.reported(NEEDS_RESPONSE))
     tasks = _tasks(disputes)
     await tasks.schedule()
     await disputes.shop.simulator.run_job_now("disputes", PROVIDER)
@@ -369,24 +375,24 @@ async def test_polling_opens_disputes_on_all_pages(disputes: Disputes, desk: Des
 
 
 async def test_polling_is_repeated_after_an_unknown_response(
-    disputes: Disputes, desk: Desk
+    disputes: Disputes, api: DisputeApi
 ) -> None:
     paid = await disputes.pay()
-    desk.show(paid.reported(NEEDS_RESPONSE))
-    desk.state_result = LOST_RESPONSE
+    api.show(paid.reported(NEEDS_RESPONSE))
+    api.state_result = LOST_RESPONSE
     await _tasks(disputes).schedule()
     await disputes.shop.simulator.run_job_now("disputes", PROVIDER)
-    desk.state_result = None
+    api.state_result = None
     await disputes.shop.simulator.run_job_now("disputes", PROVIDER)
     assert len(await disputes.of(paid)) == 1
 
 
 async def test_a_webhook_and_polling_at_once_open_one_dispute(
-    disputes: Disputes, desk: Desk
+    disputes: Disputes, api: DisputeApi
 ) -> None:
     paid = await disputes.pay()
     state = paid.reported(NEEDS_RESPONSE)
-    desk.show(state)
+    api.show(state)
     await _tasks(disputes).schedule()
     await _webhook(disputes, state.provider_reference)
     await disputes.shop.simulator.run_job_now("disputes", PROVIDER)
@@ -395,11 +401,11 @@ async def test_a_webhook_and_polling_at_once_open_one_dispute(
 
 
 async def test_a_webhook_alone_changes_nothing_if_the_provider_does_not_know_the_dispute(
-    disputes: Disputes, desk: Desk
+    disputes: Disputes, api: DisputeApi
 ) -> None:
     await _webhook(disputes, "D-unknown")
     await disputes.shop.simulator.run_jobs()
-    assert desk.states == {}
+    assert api.states == {}
     assert await disputes.db.has_row(
         "SELECT true FROM operator_case WHERE kind = 'unknown_dispute'"
         " AND reference = 'providera:D-unknown'"

@@ -1,6 +1,6 @@
 """A provider's disputes in memory, with the calls of the port.
 
-The tests of each kind's adapter use the simulator. This desk lets a test decide what each call
+The tests of each kind's adapter use the simulator. This one lets a test decide what each call
 returns, such as a response that is lost after the provider has the answer.
 """
 
@@ -30,7 +30,7 @@ def rejected(words: str) -> Refused:
     return Refused(RefusalCode.DISPUTE_ANSWER_REJECTED, words)
 
 
-class Desk:
+class DisputeApi:
     can_list = True
     files_max = 5
 
