@@ -130,6 +130,11 @@ async def test_evidence_reaches_the_provider(
     await seller.service.add_file(seller.tenant, dispute.trx_id, "receipt.pdf", PDF)
     await seller.service.submit(seller.tenant, dispute.trx_id)
     await seller.until(paid, status)
+
+    async def is_sent() -> bool:
+        return (await seller.now(dispute)).answer is AnswerState.SENT
+
+    await seller.shop.simulator.until(is_sent)
     shown = await seller.at_provider(paid)
     assert shown["message"] == "Delivered on Monday"
     assert [file["size"] for file in shown["files"]] == [len(PDF)]
