@@ -48,6 +48,18 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Payouts", ("withdrawals_enabled", "payouts_held", DAYS, "kyc_required", "phone_required")),
     ("Settlements", ("settlement_hour", "holidays", "settlement_account_wait_hours")),
     (
+        "Disputes",
+        (
+            "dispute_clocks",
+            "working_hours",
+            "bank_holidays",
+            "dispute_reminder_hours",
+            "dispute_review",
+            "dispute_commission",
+            "dispute_rate_per_1000",
+        ),
+    ),
+    (
         "Limits of merchants",
         tuple(
             f"{period}{what}_limits_{level}"

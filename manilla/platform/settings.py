@@ -182,6 +182,15 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="Whether an administrator reviews answers to disputes before they are sent."
         ),
     ] = False
+    dispute_rate_per_1000: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000,
+            description="Disputes per 1,000 successful payments of a merchant in a month above "
+            "which the console warns, because card schemes fine such rates.",
+        ),
+    ] = 9
     kyc_required: Annotated[
         bool, Meta(description="Whether a merchant needs verified KYC for payouts.")
     ] = False
