@@ -31,6 +31,8 @@ class DisputeFilter(TransactionFilter, frozen=True, kw_only=True):
     is_missed: bool | None = None
     is_open: bool | None = None
     provider: str | None = None
+    # Whether an administrator must review the answer, or send it manually.
+    waits_for_operator: bool | None = None
     answer: str | None = None  # where the answer is, such as `review` or `manual`
     search: str | None = None  # id of a dispute or payment, or the provider's id of the dispute
 
@@ -71,6 +73,10 @@ def selection(scope: Scope, wanted: DisputeFilter) -> Selection:
         .add_given("payment_trx_id = {}", wanted.payment_trx_id)
         .add_given("provider = {}", wanted.provider)
         .add_given("answer = {}", wanted.answer)
+        .add_given(
+            "coalesce(status = 'submitted' AND answer IN ('review', 'manual'), false) = {}",
+            wanted.waits_for_operator,
+        )
         .add_given("(missed_at IS NOT NULL) = {}", wanted.is_missed)
         .add_given("(status IN ('needs_response', 'submitted')) = {}", wanted.is_open)
         .add_given("(status = 'needs_response' AND respond_by < {})", wanted.respond_before)
