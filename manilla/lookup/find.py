@@ -7,6 +7,7 @@ import msgspec
 from manilla.cases import listing as cases
 from manilla.cases.cases import CaseNotUnique
 from manilla.cases.listing import CaseFilter
+from manilla.disputes.dispute import DISPUTE_IDS
 from manilla.kit.database.connections import Database
 from manilla.kit.listing import first, in_pages
 from manilla.ledger import listing as ledger
@@ -32,10 +33,20 @@ class LookupResult(msgspec.Struct, frozen=True):
     trx_id: str | None = None
 
 
+def owner_of(wanted: str) -> int | None:
+    """Returns the merchant of a transaction's id, or None if the text has not the form of one.
+
+    Charges have the payment's id, with a suffix.
+    """
+    trx_id = wanted.partition("-")[0]
+    merchant_id = trx_ids.merchant_of(trx_id)
+    return DISPUTE_IDS.owner_of(trx_id) if merchant_id is None else merchant_id
+
+
 async def find(db: Database, text: str) -> LookupResult | None:
     """Returns the record, or None if the ID is unknown or the record has been deleted."""
     wanted = text.strip()
-    if trx_ids.merchant_of(wanted.partition("-")[0]) is not None:
+    if owner_of(wanted) is not None:
         return await _transaction(db, wanted)
     if notification_ids.merchant_of(wanted) is not None:
         return await _notification(db, wanted)
@@ -67,7 +78,7 @@ async def find_request(db: Database, request_id: str) -> Request | None:
 
 
 async def _transaction(db: Database, wanted: str) -> LookupResult | None:
-    merchant_id = trx_ids.merchant_of(wanted.partition("-")[0])
+    merchant_id = owner_of(wanted)
     if merchant_id is None:
         return None
     found = await db.record(_TRANSACTION, merchant_id, wanted)

@@ -12,17 +12,19 @@ from typing import Any
 
 import msgspec
 
+from manilla.disputes import listing as disputes
 from manilla.kit import amount_input
 from manilla.kit.database.rows import Reads, RowSource
 from manilla.kit.listing import Conditions
 from manilla.kit.money import Money, MoneyError
-from manilla.ledger import transaction_lists, trx_ids
+from manilla.ledger import transaction_lists
 from manilla.ledger.scope import Scope, collation_of, scope_conditions
 from manilla.ledger.transaction_lists import IndexedMatch
+from manilla.lookup.find import owner_of
 from manilla.payments import listing as payments
 from manilla.payouts import listing as payouts
 from manilla.refunds import listing as refunds
-from manilla.transaction_types import PAYMENT, PAYOUT, REFUND, TYPES, TransactionType
+from manilla.transaction_types import DISPUTE, PAYMENT, PAYOUT, REFUND, TYPES, TransactionType
 
 HITS_MAX = 5  # maximum number of search results of each type
 COMMON_MAX = 1000  # maximum number of rows that a search across all merchants compares
@@ -30,7 +32,7 @@ RECENT_ROWS = 5_000  # number of newest rows whose amounts and names are compare
 PREFIX_LENGTH_MIN = 3
 LAST = "\U0010ffff"  # the character that sorts after all others
 AMOUNT, REFERENCE, NAME, EMAIL = "Amount", "Reference", "Name", "Email"
-ID_START, ID_START_LENGTH_MIN = "TXN", 6
+ID_STARTS, ID_START_LENGTH_MIN = ("TXN", "DSP"), 6
 
 
 class HitKind(StrEnum):
@@ -61,6 +63,7 @@ _MATCHES: dict[TransactionType, Callable[[Scope, str], list[IndexedMatch]]] = {
     PAYMENT: payments.matches,
     PAYOUT: payouts.matches,
     REFUND: lambda _scope, text: refunds.matches(text),
+    DISPUTE: lambda _scope, text: disputes.matches(text),
 }
 
 
@@ -97,7 +100,7 @@ def exact_first(hits: Sequence[SearchHit], text: str) -> list[SearchHit]:
 def _arms(scope: Scope, text: str, amounts: Sequence[Money]) -> tuple[list[_Arm], Conditions]:
     """Returns the searches for this text, and their SQL parameters."""
     conditions = scope_conditions(scope)
-    is_id = trx_ids.merchant_of(text.partition("-")[0]) is not None
+    is_id = owner_of(text) is not None
     is_prefix = scope.merchant_id is not None and len(text) >= PREFIX_LENGTH_MIN
     arms = []
     for place, kind in enumerate(TYPES):
@@ -141,7 +144,7 @@ def _prefix_arm(table: str, conditions: Conditions, text: str) -> str:
 
 
 def _is_start_of_id(text: str) -> bool:
-    return text.upper().startswith(ID_START) and len(text) >= ID_START_LENGTH_MIN
+    return text.upper().startswith(ID_STARTS) and len(text) >= ID_START_LENGTH_MIN
 
 
 def _is_name(text: str) -> bool:
@@ -224,7 +227,7 @@ async def _rows(db: RowSource, kind: TransactionType, found: list[str]) -> list[
                created_at, {name} AS name, {email} AS email
           FROM {kind.name}
          WHERE (merchant_id, trx_id) IN (SELECT * FROM unnest($1::bigint[], $2::text[]))""",
-        [trx_ids.merchant_of(each) for each in found],
+        [owner_of(each) for each in found],
         found,
     )
     return sorted(records, key=lambda row: found.index(row["trx_id"]))

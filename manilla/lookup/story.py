@@ -1,10 +1,12 @@
-"""Collects everything known about one payment or payout. The caller sorts it by time."""
+"""Collects everything known about one payment, payout or dispute. The caller sorts it by time."""
 
 from datetime import datetime
 
 import msgspec
 
 from manilla.cases.listing import has_open
+from manilla.disputes import store as disputes
+from manilla.disputes.dispute import Dispute
 from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
@@ -60,6 +62,7 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
     charges: list[Charge]
     held: list[HeldMoney]
     refunds: list[Refund]
+    disputes: list[Dispute]
     is_under_review: bool
 
     @property
@@ -187,6 +190,7 @@ async def payment_story(
         charges=charges,
         held=await held_money(db, charges),
         refunds=await refund_queries.refunds_of(db, merchant_id, trx_id),
+        disputes=await disputes.disputes_of(db, merchant_id, trx_id),
         is_under_review=await has_open(db, merchant_id, trx_id),
     )
 
@@ -201,3 +205,14 @@ async def payout_story(
     common = await transaction_story(db, PAYOUT, merchant_id, trx_id)
     attempts = await explain_attempts(db, merchant_id, trx_id) if payout.is_routed else []
     return PayoutStory(**msgspec.structs.asdict(common), payout=payout, attempts=attempts)
+
+
+async def of_dispute(
+    db: Database, dispute: Dispute
+) -> tuple[list[TimelineEvent], list[PostingLine]]:
+    """Returns the events on the payment's timeline that are about the dispute, and its postings."""
+    steps = await timeline.steps(db, dispute.merchant_id, dispute.payment_trx_id)
+    return (
+        [each for each in steps if each.facts.get("dispute") == dispute.trx_id],
+        await books.postings_of(db, dispute.merchant_id, [dispute.trx_id]),
+    )

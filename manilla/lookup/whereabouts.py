@@ -245,7 +245,18 @@ def _paid(reader: StoryReader, story: PaymentStory) -> Whereabouts:
         sentences.append((story.refunding, " is being refunded to the customer."))
     if story.refunded.minor:
         sentences.append((story.refunded, " was refunded to the customer."))
-    return Whereabouts(Tone.ARRIVED, (*sentences, *_returns(story)))
+    return Whereabouts(Tone.ARRIVED, (*sentences, *_returns(story), *_disputes(reader, story)))
+
+
+def _disputes(reader: StoryReader, story: PaymentStory) -> Iterator[Sentence]:
+    """Yields what disputes withhold, and what they have taken."""
+    currency = story.payment.currency
+    withheld = Money(currency, sum(each.withheld_minor for each in story.disputes))
+    taken = Money(currency, sum(each.taken_minor for each in story.disputes))
+    if withheld.minor:
+        yield (withheld, f" is withheld from {reader.wallet}, because the payment is disputed.")
+    if taken.minor:
+        yield (taken, " was returned to the customer after a dispute.")
 
 
 def _charged_by(reader: StoryReader, charge: Charge | None) -> str:

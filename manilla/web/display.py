@@ -34,10 +34,10 @@ TONES = {
     state: tone
     for tone, states in {
         "green": "success completed delivered paid approved active enabled used resolved healthy "
-        "up",
+        "up won",
         "yellow": "pending waiting open opening held submitted needs_information",
-        "orange": "suspense under_review degraded",
-        "red": "failed rejected refused down",
+        "orange": "suspense under_review degraded needs_response",
+        "red": "failed rejected refused down lost",
     }.items()
     for state in states.split()
 }

@@ -86,6 +86,21 @@ def _refund_started(facts: Facts) -> str:
     return f"{_named(facts)}: {facts['reason']}" if "refund" in facts else ""
 
 
+def _dispute(sentence: str) -> Callable[[Facts], str]:
+    """Returns a function that prefixes the sentence with the dispute's id and amount."""
+    return lambda facts: (f"{_named_dispute(facts)}. " if "dispute" in facts else "") + sentence
+
+
+def _dispute_opened(facts: Facts) -> str:
+    reason = facts.get("reason")
+    sentence = "The customer's bank takes the payment back."
+    return _dispute(f"{sentence} Reason: {reason}" if reason else sentence)(facts)
+
+
+def _named_dispute(facts: Facts) -> str:
+    return f"{facts['dispute']}, {facts['amount']}"
+
+
 def _named(facts: Facts) -> str:
     return f"{facts['refund']}, {facts['amount']}"
 
@@ -116,6 +131,14 @@ _DETAILS: dict[str, str | Callable[[Facts], str]] = {
     "return_started": _refund_started,
     "return_completed": _refund("The money was paid back to the customer."),
     "return_failed": _refund("The money could not be paid back. We are reviewing the case."),
+    "dispute_opened": _dispute_opened,
+    "dispute_updated": _dispute("The provider or an administrator changed it."),
+    "dispute_submitted": _dispute("The answer was submitted."),
+    "dispute_reopened": _dispute("It needs a response again."),
+    "dispute_won": _dispute(RETURNED),
+    "dispute_lost": _dispute("The customer keeps the money."),
+    "dispute_accepted": _dispute("The customer keeps the accepted amount."),
+    "dispute_deadline_missed": _dispute("Nobody answered before the deadline."),
     "case_write_off": "We corrected our records. Your wallet did not change.",
     "case_debit": "We corrected our records. Your wallet was debited.",
     "case_reverse": f"The bank returned the transfer. {RETURNED}",

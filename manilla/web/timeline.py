@@ -23,12 +23,13 @@ from manilla.web import plain_events as plain
 
 GOOD = frozenset(
     {"delivered", "paid", "completed", "success", "refund_completed", "return_completed"}
+    | {"dispute_won"}
 )
 BAD = frozenset(
     {"failed", "rejected", "reversed", "refund_failed", "return_failed", "declined", "canceled"}
-    | {"charge_declined"}
+    | {"charge_declined", "dispute_lost", "dispute_deadline_missed"}
 )
-WARNING = frozenset({"charge_not_created"})
+WARNING = frozenset({"charge_not_created", "dispute_opened", "dispute_reopened"})
 # Events with the same time are sorted in this order, so that a cause precedes its effect.
 REQUEST, CHARGE, STEP, WEBHOOK, POSTING, NOTIFICATION, ATTEMPT = range(7)
 
@@ -63,6 +64,22 @@ def of_payout(story: PayoutStory, *, is_internal: bool = False) -> list[Timeline
     return _in_order(*_common(story, is_internal=is_internal))
 
 
+def of_dispute(
+    steps: Sequence[TimelineEvent], postings: Sequence[PostingLine], *, is_internal: bool = False
+) -> list[TimelineEntry]:
+    """Builds a dispute's timeline. Its page shows the dispute's id, so its events do not."""
+    steps = [
+        msgspec.structs.replace(
+            each, facts={key: text for key, text in each.facts.items() if key != "dispute"}
+        )
+        for each in steps
+    ]
+    return _in_order(
+        *(_step(each, is_internal=is_internal) for each in steps),
+        *_postings(postings, is_internal=is_internal),
+    )
+
+
 def of_webhooks(heard: Sequence[ReceivedWebhook]) -> list[TimelineEntry]:
     """Builds the timeline of webhooks that belong to no transaction of the platform."""
     return _in_order(*(_heard(each) for each in heard))
@@ -72,12 +89,16 @@ def _common(story: PaymentStory | PayoutStory, *, is_internal: bool) -> Iterable
     yield from (_request(each) for each in story.requests)
     yield from (_heard(each) if is_internal else _heard_plainly(each) for each in story.webhooks)
     yield from (_step(each, is_internal=is_internal) for each in story.steps)
-    for posting in story.postings:
+    yield from _postings(story.postings, is_internal=is_internal)
+    for sent in story.notifications:
+        yield from _notification(sent)
+
+
+def _postings(postings: Sequence[PostingLine], *, is_internal: bool) -> Iterable[TimelineEntry]:
+    for posting in postings:
         shown = [each for each in posting.entries if is_internal or each.account == "wallet"]
         if shown:
             yield _posting(posting, shown, is_internal=is_internal)
-    for sent in story.notifications:
-        yield from _notification(sent)
 
 
 def _in_order(*entries: TimelineEntry) -> list[TimelineEntry]:

@@ -1,12 +1,17 @@
-"""Columns and filters of the payment, payout and refund lists in dashboard and console."""
+"""Columns and filters of the lists of transactions in dashboard and console."""
 
+from collections.abc import Mapping
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 from markupsafe import Markup
 
 from manilla.banks.nigeria import BANKS
 from manilla.banks.registry import AmbiguousBankCode
+from manilla.disputes import figures
+from manilla.disputes.dispute import AnswerState, Dispute, DisputeStatus
+from manilla.disputes.listing import DisputeFilter
 from manilla.kit.display import money
 from manilla.kit.listing.sorting import SortOrder
 from manilla.methods.method import MethodKind
@@ -17,6 +22,7 @@ from manilla.payouts.payout import REPORTED, Payout, PayoutStatus, ReportedField
 from manilla.people.roles import Realm
 from manilla.refunds.refund import Refund, RefundStatus
 from manilla.web import record_list, table_cells
+from manilla.web.display import badge, short_moment
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, Outcome, Place, time_column
@@ -54,6 +60,28 @@ def _refund_status(_request: PageRequest, row: Refund) -> Markup:
     return table_cells.status(row.status, "Needs manual payment" if is_manual else None)
 
 
+def _dispute(request: PageRequest, row: Dispute) -> Markup:
+    root = "" if request.realm is Realm.CONSOLE else "~"
+    return table_cells.link(request, f"{root}/disputes/{row.trx_id}", row.ref_trx or row.trx_id)
+
+
+def _deadline(_request: PageRequest, row: Dispute) -> Markup:
+    """Returns the time that is left if it is short. The deadline of an answered dispute is gray."""
+    if not row.is_unanswered:
+        return Markup('<span class="quiet">{}</span>').format(short_moment(row.respond_by))
+    left = figures.seconds_left(row)
+    if left > DEADLINE_NEAR_SECONDS:
+        return short_moment(row.respond_by)
+    if not left:
+        return badge("lost", "Missed")
+    hours, minutes = left // 3600, left // 60
+    return Markup("<strong>{} left</strong>").format(f"{hours} h" if hours else f"{minutes} min")
+
+
+def dispute_status(row: Dispute) -> Markup:
+    return table_cells.status(row.status, ANSWERS.get(row.answer) if row.answer else None)
+
+
 def _bank(request: PageRequest, row: Payout) -> str:
     return table_cells.text(request.services.banks.name_of(row))
 
@@ -67,6 +95,25 @@ def _reported_column(field: ReportedField) -> ListColumn:
         is_default=False,
     )
 
+
+# Where the merchant's answer to a dispute is.
+ANSWERS = {
+    AnswerState.REVIEW: "In review",
+    AnswerState.WAITING: "Waiting to be sent",
+    AnswerState.SENDING: "Being sent",
+    AnswerState.MANUAL: "To be sent manually",
+    AnswerState.SENT: "Sent",
+    AnswerState.REJECTED: "Rejected",
+}
+
+# The views of the list of disputes: title, and what a dispute must have. None: all disputes.
+ALL_DISPUTES = "all"
+DISPUTE_VIEWS: dict[str, tuple[str, Mapping[str, Any] | None]] = {
+    "due": ("Needs response", {"status": DisputeStatus.NEEDS_RESPONSE, "is_missed": False}),
+    "missed": ("Missed", {"is_missed": True, "is_open": True}),
+    ALL_DISPUTES: ("All", None),
+}
+DEADLINE_NEAR_SECONDS = 24 * 3600
 
 CREATED = time_column("Created", "created_at")
 TRX_ID = ListColumn(
@@ -139,6 +186,40 @@ REFUND_COLUMNS = (
     AMOUNT,
 )
 
+DISPUTE_COLUMNS = (
+    ListColumn("deadline", "Deadline", _deadline, Place.TIME, sorts=(SortOrder.DEADLINE,)),
+    ListColumn("dispute", "Payment", _dispute, Place.NAME),
+    ListColumn(
+        "trx_id", "Dispute", lambda _, row: table_cells.identifier(row.trx_id), is_default=False
+    ),
+    ListColumn("reason", "Reason", lambda _, row: table_cells.text(row.reason), Place.ASIDE),
+    ListColumn("stage", "Stage", lambda _, row: table_cells.text(row.stage), is_default=False),
+    ListColumn(
+        "reference",
+        "Provider's reference",
+        lambda _, row: table_cells.identifier(row.provider_reference),
+        is_default=False,
+    ),
+    msgspec.structs.replace(
+        time_column("Opened", "created_at", is_default=False), place=Place.WIDE_SCREENS
+    ),
+    ListColumn(
+        "status",
+        "Status",
+        lambda _, row: dispute_status(row),
+        Place.STATUS,
+        sorts=(SortOrder.STATUS,),
+    ),
+    ListColumn(
+        "withheld",
+        "Withheld",
+        lambda _, row: money(row.withheld) if row.withheld_minor else "—",
+        is_number=True,
+        is_default=False,
+    ),
+    AMOUNT,
+)
+
 PAYMENT_OUTCOMES = (
     Outcome("Paid", PaymentStatus.SUCCESS, "green"),
     Outcome("Pending", PaymentStatus.PENDING, "yellow"),
@@ -171,6 +252,29 @@ def payout_filters(request: PageRequest) -> list[ListFilter]:
 
 def refund_filters(_request: PageRequest) -> list[ListFilter]:
     return [_statuses(list(RefundStatus))]
+
+
+class EndingDisputes(DisputeFilter, frozen=True, kw_only=True):
+    """Disputes that somebody has to answer, by default sorted by what ends first."""
+
+    sort: SortOrder = SortOrder.DEADLINE
+
+
+def read_dispute_filter(request: PageRequest, view: Mapping[str, Any] | None) -> DisputeFilter:
+    """Parses the filters of one view of the disputes, or of all disputes if `view` is None."""
+    if view is None:
+        return record_list.read_amounts(request, DisputeFilter, "status", "currency", "answer")
+    wanted = record_list.read_amounts(request, EndingDisputes, "currency")
+    return msgspec.structs.replace(wanted, **view)
+
+
+def dispute_filters(view: Mapping[str, Any] | None) -> list[ListFilter]:
+    if view is not None:
+        return []
+    return [
+        _statuses(list(DisputeStatus)),
+        ListFilter("answer", "Answer", [(str(each), ANSWERS[each]) for each in AnswerState]),
+    ]
 
 
 def read_payout_filter(request: PageRequest, *, is_sandbox: bool) -> PayoutFilter:
