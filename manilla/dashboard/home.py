@@ -7,6 +7,10 @@ import msgspec
 
 from manilla.approvals import approvals
 from manilla.bulk import store as bulk
+from manilla.disputes import balances
+from manilla.disputes import listing as dispute_listing
+from manilla.disputes.dispute import DisputeStatus
+from manilla.disputes.listing import DisputeFilter
 from manilla.kit import deadline
 from manilla.kit.display import clean, money
 from manilla.kit.environment import Environment
@@ -44,6 +48,7 @@ RECENT = timedelta(days=7)
 LATEST_ROWS = 5
 LATEST_COLUMNS = [column for column in transaction_columns.PAYMENT_COLUMNS if column.is_default]
 LONG_PENDING = timedelta(hours=1)
+DISPUTES = DisputeFilter(status=DisputeStatus.NEEDS_RESPONSE, is_missed=False)
 REVIEWED_PAYMENTS = PaymentFilter(status=ListedStatus.UNDER_REVIEW)
 REVIEWED_PAYOUTS = PayoutFilter(under_review=True)
 
@@ -81,7 +86,7 @@ async def redirect_to_environment(request: PageRequest) -> PageResponse:
 async def show(request: PageRequest) -> PageResponse:
     db, tenant = request.db, request.tenant
     merchant = await merchants.get(db, request.merchant_id)
-    wallets = await merchant_queries.wallets(db, request.merchant_id)
+    wallets = await balances.of_merchant(db, request.merchant_id, request.environment)
     wanted = request.query.text("currency")
     currency = wanted if wanted in merchant.currencies else merchant.currencies[0]
     period = volume.chosen_period(request.query.text("period"))
@@ -91,7 +96,7 @@ async def show(request: PageRequest) -> PageResponse:
     return request.page(
         "home.html",
         merchant=merchant,
-        wallets=[row for row in wallets if row.environment == request.environment],
+        wallets=wallets,
         currency=currency,
         period=period,
         periods=volume.PERIODS,
@@ -129,6 +134,12 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
     db, since = request.reads, datetime.now(UTC) - RECENT
     found = [
         (
+            await _count(dispute_listing.totals(db, tenant, DISPUTES)),
+            "dispute needs a response before its deadline",
+            "disputes need a response before their deadlines",
+            "~/disputes",
+        ),
+        (
             await notifications.count_failed(db, tenant, since),
             "notification was not delivered after three attempts",
             "notifications were not delivered after three attempts",
@@ -159,13 +170,13 @@ async def _attention(request: PageRequest, tenant: Tenant) -> list[AttentionItem
             "~/payouts/bulk",
         ),
         (
-            await _count_reviewed(payment_listing.totals(db, tenant, REVIEWED_PAYMENTS)),
+            await _count(payment_listing.totals(db, tenant, REVIEWED_PAYMENTS)),
             "payment is under review",
             "payments are under review",
             "~/payments?status=under_review",
         ),
         (
-            await _count_reviewed(payout_listing.totals(db, tenant, REVIEWED_PAYOUTS)),
+            await _count(payout_listing.totals(db, tenant, REVIEWED_PAYOUTS)),
             "payout is under review",
             "payouts are under review",
             "~/payouts?status=under_review",
@@ -205,8 +216,8 @@ async def _waiting(request: PageRequest) -> list[AttentionItem]:
     return found
 
 
-async def _count_reviewed(totals: Awaitable[Totals]) -> int:
-    """Returns the number of transactions under review, or 0 if the query takes too long."""
+async def _count(totals: Awaitable[Totals]) -> int:
+    """Returns the number of transactions, or 0 if the query takes too long."""
     found = await deadline.or_none(totals)
     return 0 if found is None else found.count
 

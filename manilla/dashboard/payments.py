@@ -136,6 +136,7 @@ def _about(request: PageRequest, history: PaymentStory) -> dict[str, Any]:
         "quote": payment.quote,
         "net": history.net,
         "refunds": history.refunds,
+        "disputes": history.disputes,
         "refundable": payment.refundable,
         "is_refundable": payment.refundable.minor > 0,
         "refund_note": history.refund_note(request.services.rails),

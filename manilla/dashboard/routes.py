@@ -8,6 +8,7 @@ from manilla.dashboard import (
     batches,
     bulk,
     configuration,
+    disputes,
     home,
     notifications,
     payment_links,
@@ -43,6 +44,7 @@ NAVIGATION = {
         NavigationItem("Payments", "~/payments", "arrow-down-left", Permission.VIEW),
         NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
         NavigationItem("Refunds", "~/refunds", "receipt-refund", Permission.VIEW),
+        NavigationItem("Disputes", "~/disputes", "arrow-back-up", Permission.VIEW),
         NavigationItem("Payment links", "~/links", "qrcode", Permission.VIEW),
         NavigationItem("Balance", "~/wallets", "wallet", Permission.VIEW),
         NavigationItem("Settlements", "~/settlements", "coins", Permission.VIEW),
@@ -87,6 +89,8 @@ PAYMENT = ENV + "/payments/{trx_id:str}"
 LINKS = ENV + "/links"
 REFUNDS = ENV + "/refunds"
 REFUND = REFUNDS + "/{refund:str}"
+DISPUTES = ENV + "/disputes"
+DISPUTE = DISPUTES + "/{dispute:str}"
 PAYOUTS = ENV + "/payouts"
 PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
@@ -191,6 +195,20 @@ ROUTES = [
     Route("GET", REFUNDS, refunds.show_all, VIEW),
     Route("GET", REFUND, refunds.show, VIEW),
     Route("POST", REFUND + "/query", money_story.query, MOVE_MONEY),
+    Route("GET", DISPUTES, disputes.show_all, VIEW),
+    Route("GET", DISPUTE, disputes.show, VIEW),
+    Route("GET", DISPUTE + "/files/{file:int}", disputes.send_file, VIEW, is_page=False),
+    Route(
+        "POST",
+        DISPUTE + "/evidence",
+        disputes.contest,
+        MOVE_MONEY,
+        body_bytes_max=disputes.UPLOAD_BYTES_MAX,
+    ),
+    Route("POST", DISPUTE + "/accept/review", disputes.review_acceptance, MOVE_MONEY),
+    Route(
+        *("POST", DISPUTE + "/accept", disputes.accept, MOVE_MONEY), step_up=True, checks_first=True
+    ),
     Route("GET", PAYMENT + "/refund", payments.show_refund, MOVE_MONEY),
     Route("POST", PAYMENT + "/refund/review", payments.review_refund, MOVE_MONEY),
     Route(

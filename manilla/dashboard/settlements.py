@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from manilla.beneficiaries import beneficiary
 from manilla.compliance import sections
+from manilla.disputes import balances
 from manilla.kit.display import money
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
@@ -164,6 +165,7 @@ async def _card(request: PageRequest, currency: str) -> dict[str, object]:
         "open": newest if newest is not None and newest.is_open else None,
         "offer": offer,
         "problem": problem,
+        "wallet": await balances.of_wallet(request.db, *about, currency),
         "version": f"{newest.id}-{newest.state}-{newest.is_asked}" if newest else "none",
     }
 

@@ -3,13 +3,13 @@
 import msgspec
 
 from manilla.dashboard.references import transactions_named
+from manilla.disputes import balances
+from manilla.disputes.balances import DisputedWallet
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.ledger.statement import StatementFilter
 from manilla.lookup.wallet_statement import STATEMENT_COLUMNS
 from manilla.merchants import merchants, wallets
-from manilla.merchants import queries as merchant_queries
-from manilla.merchants.queries import WalletRow
 from manilla.web import record_list
 from manilla.web.columns import statement
 from manilla.web.page_request import PageRequest
@@ -26,9 +26,8 @@ class TopUpRefused(Refusal):
 
 async def show(request: PageRequest) -> PageResponse:
     merchant = await merchants.get(request.db, request.merchant_id)
-    rows = await merchant_queries.wallets(request.db, request.merchant_id)
-    mine = [row for row in rows if row.environment == request.environment]
-    return request.page("wallets.html", wallets=mine, currencies=merchant.currencies)
+    rows = await balances.of_merchant(request.db, request.merchant_id, request.environment)
+    return request.page("wallets.html", wallets=rows, currencies=merchant.currencies)
 
 
 async def show_statement(request: PageRequest) -> PageResponse:
@@ -64,8 +63,8 @@ async def top_up(request: PageRequest) -> PageResponse:
     return request.redirect(f"~/wallets/{wallet.currency}", done="Test money added.")
 
 
-async def _wallet(request: PageRequest) -> WalletRow:
-    found = await merchant_queries.wallet(
+async def _wallet(request: PageRequest) -> DisputedWallet:
+    found = await balances.of_wallet(
         request.db, request.merchant_id, request.environment, request.parameter("currency")
     )
     if found is None:

@@ -13,6 +13,8 @@ from manilla.bulk.file import COLUMNS
 from manilla.compliance import documents, dossiers
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.dossiers import DossierState
+from manilla.disputes import states
+from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.merchants import api_keys
 from manilla.merchants.api_keys import ApiKeyTerms
@@ -22,10 +24,12 @@ from manilla.notify.endpoints import changes as endpoint_changes
 from manilla.notify.endpoints import deliveries
 from manilla.notify.endpoints.endpoint import EndpointTerms
 from manilla.payments.checkout import SandboxOutcome
+from manilla.payments.payment import SANDBOX
 from manilla.payments.payment_links import store as payment_links
 from manilla.payments.payment_links.link import LinkTerms
 from manilla.payouts.protection.protection import ThresholdChange
 from manilla.people.roles import Realm
+from manilla.providers.port import DisputeState, ReportedDisputeStatus
 from manilla.refunds import initiate as refunds
 from manilla.services import Services
 from manilla.settlements import store as settlements
@@ -55,6 +59,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
     assert notification is not None
     endpoint = await _endpoint(services, merchant, text, notification)
     return {
+        **await create_dispute(services, merchant, payment, text),
         "endpoint": endpoint,
         **await _dossier(services, merchant, text),
         "trx_id": payment,
@@ -69,6 +74,28 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "approval": await _approval(services, merchant),
         "settlement": await _settlement(services, merchant, text),
     }
+
+
+async def create_dispute(
+    services: Services, merchant: Merchant, payment: str, text: str
+) -> dict[str, str]:
+    """Opens a dispute of a sandbox payment, with evidence and a file."""
+    state = DisputeState(
+        provider_reference=f"sandbox-{payment}",
+        status=ReportedDisputeStatus.NEEDS_RESPONSE,
+        charge_reference=payment,
+        amount=Money("NGN", 200_00),
+        stage=text,
+        category=text,
+        reason=text,
+    )
+    settings = services.platform.now
+    dispute = (await states.report(services.db, settings, SANDBOX, state)).dispute
+    assert dispute is not None
+    key = Tenant(merchant.new.id, merchant.environment), dispute.trx_id
+    await services.disputes.set_evidence(*key, text, {"delivered_by": text})
+    file = await services.disputes.add_file(*key, text, PNG)
+    return {"dispute": dispute.trx_id, "file": str(file.number)}
 
 
 async def _link(services: Services, merchant: Merchant, text: str) -> str:

@@ -23,6 +23,7 @@ class Effect(StrEnum):
     PLATFORM = "changes fees, limits, rails, settings or people, or approves a change"
 
 
+DISPUTE = "/{environment:str}/disputes/{dispute:str}"
 DELIVERY = "/{environment:str}/webhooks/{endpoint:str}/deliveries/{notification:str}"
 WALLET = "/merchants/{merchant:int}/wallets/{environment:str}/{currency:str}"
 
@@ -101,6 +102,12 @@ DASHBOARD: dict[str, Effect] = {
     "GET /{environment:str}/payments/{trx_id:str}/refund": Effect.NOTHING,
     "POST /{environment:str}/payments/{trx_id:str}/refund": Effect.MONEY,
     "POST /{environment:str}/payments/{trx_id:str}/refund/review": Effect.NOTHING,
+    "GET /{environment:str}/disputes": Effect.NOTHING,
+    f"GET {DISPUTE}": Effect.NOTHING,
+    f"GET {DISPUTE}/files/{{file:int}}": Effect.NOTHING,
+    f"POST {DISPUTE}/evidence": Effect.NOTHING,
+    f"POST {DISPUTE}/accept/review": Effect.NOTHING,
+    f"POST {DISPUTE}/accept": Effect.MONEY,
     "GET /{environment:str}/links": Effect.NOTHING,
     "GET /{environment:str}/links/new": Effect.NOTHING,
     "POST /{environment:str}/links": Effect.NOTHING,

@@ -33,6 +33,8 @@ DASHBOARD_LISTS = {
     PAYMENTS: "payment",
     PAYOUTS: "payout",
     "/sandbox/refunds": "refund",
+    "/sandbox/disputes?show=all": "dispute",
+    "/sandbox/disputes": "dispute",
     "/sandbox/wallets/NGN": "entr",
     "/sandbox/notifications": "notification",
     "/sandbox/requests": "request",
