@@ -118,6 +118,7 @@ STANDBY_READERS = frozenset(
         "manilla/api/balances.py",
         "manilla/api/lists.py",
         "manilla/cli/proving/prove.py",
+        "manilla/console/disputes.py",
         "manilla/console/ledger.py",
         "manilla/console/lookup.py",
         "manilla/console/overview.py",

@@ -12,6 +12,7 @@ from manilla.approvals import approvals
 from manilla.cases import listing as open_cases
 from manilla.cells.directory import CellMap
 from manilla.cells.registry import KnownCell
+from manilla.disputes import figures as disputes
 from manilla.kit import deadline
 from manilla.kit.clock import last_days
 from manilla.kit.database.connections import Database
@@ -48,6 +49,7 @@ TASKS = (
     TaskKind("merchants", "Pending merchants", "/merchants?status=pending", "building-store"),
     TaskKind("payouts", "Manual payouts", "/payouts", "hand-stop", has_environments=True),
     TaskKind("cases", "Open cases", "/cases", "gavel", has_environments=True),
+    TaskKind("disputes", "Answers to disputes", "/disputes?show=answers", "arrow-back-up"),
     TaskKind("approvals", "Pending approvals", "/approvals", "circle-check"),
     TaskKind(
         *("notifications", "Failed notifications, last 7 days", "/notifications?state=failed"),
@@ -124,6 +126,7 @@ async def count_tasks(db: Database, environment: Environment) -> dict[str, int |
         "merchants": roster.count_pending(db),
         "payouts": payouts.count_manual(db, chosen),
         "cases": open_cases.count_open(db, chosen),
+        "disputes": disputes.count_for_operator(db, environment),
         "approvals": _count_approvals(db),
         "notifications": notifications.count_failed(db, Everyone(omits_copies=True), since),
         "mails": mails.count_failed(db),

@@ -45,6 +45,7 @@ TITLES: dict[str, str] = {
     CaseKind.NOT_RETURNED: "Money not returned to the customer",
     CaseKind.WEBHOOK_DISAGREES: "Webhook and status query disagree",
     CaseKind.UNKNOWN_REFERENCE: "Unknown reference",
+    CaseKind.UNKNOWN_DISPUTE: "Dispute that fits no payment",
     CaseKind.CONTRADICTION: "Provider contradicted a final status",
     CaseKind.STATEMENT_DIFFERS: "Statement and ledger differ",
     CaseKind.CLEARING_DIFFERS: "Ledger and provider balance differ",

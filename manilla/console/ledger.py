@@ -25,6 +25,8 @@ EXPLANATIONS = {
     "payout_fee": "Fees earned on payouts",
     "provider_fee": "Fees kept by the provider",
     "in_flight": "Debited from wallets for payouts in progress",
+    "withheld": "Withheld from wallets until disputes are decided",
+    "short": "Owed by merchants whose wallets did not cover a debit. Their next credits pay it.",
     "suspense": "Received but not credited to a wallet until an administrator resolves the case",
     "customer_credit": "Received from customers by bank transfer and not credited to a wallet: a "
     "surplus to refund, or a partial payment whose rest has not arrived",
@@ -33,7 +35,7 @@ EXPLANATIONS = {
 }
 
 
-ASSETS = ("clearing",)  # accounts whose balances are shown on pages with the opposite sign
+ASSETS = ("clearing", "short")  # accounts whose balances are shown on pages with the opposite sign
 
 
 COLUMNS = books.ENTRY_FIELDS.select(

@@ -14,6 +14,7 @@ from manilla.cases import listing as cases
 from manilla.cases.listing import CaseFilter
 from manilla.compliance import reviews, sections
 from manilla.console import list_pages, responses
+from manilla.disputes import balances
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.ledger import trx_ids
@@ -123,7 +124,7 @@ async def show(request: PageRequest) -> PageResponse:
         needs_reason=reviews.needs_reason(dossier, needs_dossier=_needs_dossier(request)),
         settings=request.services.platform.now,
         approvals=[each for each in waiting if each.merchant_id == merchant.id],
-        wallets=await queries.wallets(db, merchant.id),
+        wallets=await balances.of_merchant(db, merchant.id),
         keys=await _keys(request, merchant.id),
         further_keys=await _further_keys(request, merchant.id),
         endpoints=await endpoints.of_merchant(db, merchant.id),

@@ -70,7 +70,7 @@ async def resend(request: PageRequest) -> PageResponse:
 
 async def resend_failed(request: PageRequest) -> PageResponse:
     try:
-        since, merchant_id = _moment(request.form, "since"), list_pages.merchant(request)
+        since, merchant_id = read_moment(request.form, "since"), list_pages.merchant(request)
         sent = await redeliver.redeliver_failed(request.db, since, merchant_id)
     except Refusal as refusal:
         return request.redirect_with_errors("/notifications", refusal)
@@ -85,7 +85,7 @@ async def _notification(request: PageRequest) -> Notification:
     return found
 
 
-def _moment(given: Form, name: str) -> datetime:
+def read_moment(given: Form, name: str) -> datetime:
     """Parses a form field that contains a Lagos time, and returns the time in UTC."""
     try:
         at = datetime.strptime(given.text(name), FIELD_FORMAT).replace(tzinfo=lists.ZONE)

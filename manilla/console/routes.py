@@ -7,6 +7,7 @@ from manilla.console import (
     approvals,
     audit,
     cases,
+    disputes,
     jobs,
     ledger,
     lookup,
@@ -51,6 +52,7 @@ NAVIGATION = {
     "Queues": [
         NavigationItem("Manual payouts", "/payouts", "hand-stop", VIEW),
         NavigationItem("Refunds", "/refunds", "receipt-refund", VIEW),
+        NavigationItem("Disputes", "/disputes", "arrow-back-up", VIEW),
         NavigationItem("Cases", "/cases", "gavel", VIEW),
         NavigationItem("Approvals", "/approvals", "circle-check", VIEW),
         NavigationItem("Notifications", "/notifications", "bell", VIEW),
@@ -80,6 +82,7 @@ ACTIONS = [
 ]
 
 DOSSIER = "/merchants/{merchant:int}/dossier"
+DISPUTE = "/disputes/{dispute:str}"
 
 ROUTES = [
     *account.ROUTES,
@@ -234,6 +237,23 @@ ROUTES = [
         "/transactions/{trx_id:str}/refund",
         refunds.start,
         OPERATIONS,
+        step_up=True,
+        checks_first=True,
+    ),
+    Route("GET", "/disputes", disputes.show_all, VIEW),
+    Route("GET", "/disputes/rates", disputes.show_rates, VIEW),
+    Route("GET", "/disputes/new", disputes.show_new, OPERATIONS),
+    Route("POST", "/disputes/new", disputes.record, OPERATIONS, step_up=True, checks_first=True),
+    Route("GET", DISPUTE, disputes.show, VIEW),
+    Route("GET", DISPUTE + "/answer.zip", disputes.send_answer, OPERATIONS, is_page=False),
+    Route("GET", DISPUTE + "/files/{file:int}", disputes.send_file, OPERATIONS, is_page=False),
+    Route(
+        *("POST", DISPUTE + "/release", disputes.release, OPERATIONS),
+        step_up=True,
+        checks_first=True,
+    ),
+    Route(
+        *("POST", DISPUTE + "/return", disputes.return_to_merchant, OPERATIONS),
         step_up=True,
         checks_first=True,
     ),

@@ -1,4 +1,4 @@
-"""Transaction pages for all merchants: lists of payments, payouts and refunds, and details."""
+"""Transaction pages for all merchants: a list for each type of transaction, and details."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla.cases import listing as cases
+from manilla.console import disputes as console_disputes
 from manilla.console import list_pages, lookup
 from manilla.console.providers import titles
 from manilla.kit.environment import Environment
@@ -27,7 +28,7 @@ from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
-from manilla.transaction_types import PAYMENT, PAYOUT, REFUND
+from manilla.transaction_types import DISPUTE, PAYMENT, PAYOUT, REFUND
 from manilla.web import exports, money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
@@ -126,6 +127,12 @@ LISTS = {
             " provider created_at"
         ),
     ),
+    DISPUTE.name: TransactionList(
+        console_disputes.LIST,
+        lambda request, _: transaction_columns.read_dispute_filter(request, None),
+        lambda _: transaction_columns.dispute_filters(None),
+        console_disputes.COLUMNS,
+    ),
 }
 
 
@@ -172,6 +179,7 @@ async def show(request: PageRequest) -> PageResponse:
             "payment": paid.payment,
             "quote": paid.payment.quote,
             "refunds": paid.refunds,
+            "disputes": paid.disputes,
             "history": paid,
             "method_names": method_names,
         }

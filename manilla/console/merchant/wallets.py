@@ -8,6 +8,7 @@ from manilla.approvals.changes import apply_or_ask
 from manilla.approvals.kinds import WalletAdjustment
 from manilla.console import responses
 from manilla.console.merchants import merchant_number
+from manilla.disputes import balances
 from manilla.kit.crypto import SealError
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
@@ -39,7 +40,9 @@ async def show(request: PageRequest) -> PageResponse:
         *(request, "wallet.html", COLUMNS, (tenant, wallet.currency), wanted, [statement.KIND]),
         file_name=f"wallet-{merchant.id}-{wallet.currency}",
         merchant=merchant,
-        wallet=wallet,
+        wallet=await balances.of_wallet(
+            request.db, merchant.id, request.environment, wallet.currency
+        ),
         ticket=_ticket(request, merchant.id, wallet.currency),
         limit=request.services.platform.now.adjustment_limit_in(wallet.currency),
         is_alone=request.may(Permission.MONEY_ALONE),
