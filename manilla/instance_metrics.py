@@ -12,14 +12,17 @@ import msgspec
 from manilla import metrics
 from manilla.cases.cases import CaseKind
 from manilla.cells import registry
+from manilla.disputes import figures as disputes
 from manilla.job_kinds import JobKind
 from manilla.kit import health
+from manilla.kit.clock import LAGOS
 from manilla.kit.database.connections import Database
 from manilla.kit.database.reader import Reader
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs.queues import job_queues
 from manilla.merchants import outgoing
 from manilla.notify.outbox import DELIVER
+from manilla.platform import settings
 from manilla.proofs import proofs
 from manilla.proofs.archive import months
 from manilla.providers import accounts as provider_accounts
@@ -37,6 +40,7 @@ async def measure(db: Database, kinds: Collection[str]) -> None:
     accounts = await provider_accounts.load(db)
     await _measure_payouts(db, accounts)
     await _measure_cases(db)
+    await _measure_disputes(db)
     await _measure_rails(db, accounts)
     await _measure_deliveries(db, accounts)
     await _measure_books(db)
@@ -118,6 +122,14 @@ async def _measure_cases(db: Database) -> None:
     numbers = {row.kind: row.number for row in rows}
     for kind in CaseKind:
         metrics.cases_open.labels(kind).set(numbers.get(kind, 0))
+
+
+async def _measure_disputes(db: Database) -> None:
+    for who, number in (await disputes.count_ending(db)).items():
+        metrics.disputes_ending.labels(who).set(number)
+    today = datetime.now(LAGOS).date()
+    high = await disputes.count_high_rates(db, await settings.load(db), today)
+    metrics.dispute_rates_high.set(high)
 
 
 async def _measure_rails(db: Database, accounts: Collection[str]) -> None:

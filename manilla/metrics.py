@@ -102,6 +102,15 @@ jobs_parked = gauge(
     "kind",
 )
 cases_open = gauge("manilla_cases_open", "Cases that await an administrator's decision.", "kind")
+disputes_ending = gauge(
+    "manilla_disputes_ending",
+    "Unanswered production disputes with less than 4 hours left, by who must act.",
+    "waits_for",
+)
+dispute_rates_high = gauge(
+    "manilla_dispute_rates_high",
+    "Merchants whose dispute rate of this or the previous month is above the threshold.",
+)
 rail_down = gauge(
     "manilla_rail_down",
     "Whether the circuit breaker stops calls to a provider in a direction: 1 or 0.",

@@ -72,6 +72,21 @@ CASES = (
         21,
         {"kind": "no_answer"},
     ),
+    *(
+        AlertCase(
+            alert,
+            gauge(f'manilla_disputes_ending{{waits_for="{who}"}}', 0, 1, minutes=5),
+            *(10, 11),
+        )
+        for alert, who in (("DisputesToSend", "operator"), ("DisputesEnding", "merchant"))
+    ),
+    AlertCase(
+        "DisputeRateHigh",
+        gauge("manilla_dispute_rates_high", 0, 2, minutes=80),
+        HOUR,
+        HOUR + 12,
+        value="2",
+    ),
     AlertCase(
         "CasesMany",
         {
