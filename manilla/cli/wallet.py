@@ -9,20 +9,25 @@ from manilla.cli import changes
 from manilla.cli.instance import Data, Tools, command, run
 from manilla.cli.options import MerchantId, read_money
 from manilla.cli.output import Json, as_row, as_rows
+from manilla.disputes import balances
+from manilla.disputes.balances import DisputedWallet
 from manilla.kit.amount_input import parse_signed_amount
 from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.merchants import merchants, queries, wallets
+from manilla.merchants import merchants, wallets
 from manilla.merchants.wallets import WalletStatus
 
 app = typer.Typer(no_args_is_help=True)
 
 CurrencyCode = Annotated[str, typer.Argument(metavar="CURRENCY", help="A currency code.")]
 COLUMNS = Fields(
-    queries.WalletRow, balance=lambda wallet: Money(wallet.currency, wallet.balance_minor)
-).select("environment currency balance status")
+    DisputedWallet,
+    balance=lambda wallet: Money(wallet.currency, wallet.balance_minor),
+    withheld=lambda wallet: Money(wallet.currency, wallet.withheld_minor),
+    short=lambda wallet: Money(wallet.currency, wallet.short_minor),
+).select("environment currency balance withheld short status")
 InEnvironment = Annotated[Environment, typer.Option("--environment")]
 
 
@@ -86,13 +91,13 @@ async def set_(
 async def show(tools: Tools, merchant_id: MerchantId) -> None:
     """Show a merchant's wallets in both environments."""
     await merchants.get(tools.db, merchant_id)
-    rows = as_rows(COLUMNS, await queries.wallets(tools.db, merchant_id))
+    rows = as_rows(COLUMNS, await balances.of_merchant(tools.db, merchant_id))
     tools.print_rows(rows, empty="The merchant has no wallet.")
 
 
 async def _described(
     tools: Tools, merchant_id: int, environment: Environment, currency: str
 ) -> dict[str, Any]:
-    wallet = await queries.wallet(tools.db, merchant_id, environment, currency)
+    wallet = await balances.of_wallet(tools.db, merchant_id, environment, currency)
     assert wallet is not None
     return as_row(COLUMNS, wallet)
