@@ -32,6 +32,7 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 from manilla.kit.texts import LINE_ENDS, has_controls
+from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import DisputeDesk, EvidenceField
@@ -69,14 +70,24 @@ class DisputeService:
         api = self._api(dispute)
         return () if api is None else api.evidence_fields(dispute.category)
 
-    async def accept(self, tenant: Tenant, trx_id: str, amount: Decimal | None = None) -> Dispute:
+    async def accept(
+        self,
+        tenant: Tenant,
+        trx_id: str,
+        amount: Decimal | None = None,
+        remember: Remember = without_key,
+    ) -> Dispute:
         """Accepts the dispute in full, or for a smaller amount."""
         async with self._answerable(tenant, trx_id) as (change, dispute):
             accepted = dispute.amount if amount is None else _accepted(dispute, amount)
             detail = f"the merchant accepts {accepted}"
-            return await self._answer(change, dispute, accepted.minor, detail)
+            answered = await self._answer(change, dispute, accepted.minor, detail)
+            await remember(change.connection, answered)
+            return answered
 
-    async def submit(self, tenant: Tenant, trx_id: str) -> Dispute:
+    async def submit(
+        self, tenant: Tenant, trx_id: str, remember: Remember = without_key
+    ) -> Dispute:
         """Contests the dispute with the evidence that was saved."""
         async with self._answerable(tenant, trx_id) as (change, dispute):
             if dispute.is_rejected:
@@ -87,7 +98,9 @@ class DisputeService:
             missing = self._missing(dispute, files)
             if missing:
                 raise EvidenceIncomplete(errors=missing)
-            return await self._answer(change, dispute, None, "the merchant contests it")
+            answered = await self._answer(change, dispute, None, "the merchant contests it")
+            await remember(change.connection, answered)
+            return answered
 
     async def set_evidence(
         self,
@@ -109,10 +122,18 @@ class DisputeService:
             )
             return await _changed(change.connection, dispute)
 
-    async def add_file(self, tenant: Tenant, trx_id: str, name: str, content: bytes) -> DisputeFile:
+    async def add_file(
+        self,
+        tenant: Tenant,
+        trx_id: str,
+        name: str,
+        content: bytes,
+        remember: Remember = without_key,
+    ) -> DisputeFile:
         async with self._answerable(tenant, trx_id) as (change, dispute):
             added = await evidence.add(change.connection, self._keyring, dispute, name, content)
             await _changed(change.connection, dispute)
+            await remember(change.connection, added)
             return added
 
     async def remove_file(self, tenant: Tenant, trx_id: str, number: int) -> None:

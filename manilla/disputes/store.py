@@ -1,5 +1,7 @@
 """SQL queries for disputes and their files."""
 
+from collections.abc import Sequence
+
 from manilla.disputes.dispute import DISPUTE_IDS, AnswerState, Dispute, DisputeFile
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import RowSource, columns
@@ -94,6 +96,17 @@ async def files_of(db: RowSource, merchant_id: int, trx_id: str) -> list[Dispute
         _FILE + " WHERE merchant_id = $1 AND trx_id = $2 ORDER BY number",
         *(merchant_id, trx_id),
     )
+
+
+async def files_by_dispute(
+    db: Database, merchant_id: int, trx_ids: Sequence[str]
+) -> dict[str, list[DisputeFile]]:
+    """Maps the ids of these disputes of one merchant to their files."""
+    found: dict[str, list[DisputeFile]] = {trx_id: [] for trx_id in trx_ids}
+    sql = _FILE + " WHERE merchant_id = $1 AND trx_id = ANY($2) ORDER BY trx_id, number"
+    for file in await db.rows_by_key(DisputeFile, sql, merchant_id, list(trx_ids)):
+        found[file.trx_id].append(file)
+    return found
 
 
 async def refunds_beside(db: Database | Connection, dispute_: Dispute) -> list[Refund]:
