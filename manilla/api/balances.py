@@ -26,6 +26,8 @@ class WalletBalance(Struct, frozen=True):
     currency_code: str
     available: Decimal
     in_flight: Decimal
+    withheld: Decimal
+    short: Decimal
 
 
 class Balance(Struct, frozen=True):
@@ -65,6 +67,8 @@ def endpoints(services: Services) -> list[Endpoint]:
                     wallet.currency,
                     amount_of(wallet.currency, wallet.balance_minor),
                     amount_of(wallet.currency, wallet.open_minor),
+                    amount_of(wallet.currency, wallet.withheld_minor),
+                    amount_of(wallet.currency, wallet.short_minor),
                 )
                 for wallet in wallets
             ],
@@ -82,7 +86,8 @@ def endpoints(services: Services) -> list[Endpoint]:
             path="/api/v1/balance",
             operation_id="getBalance",
             summary="Get the balance",
-            description="Returns each wallet's balance, and its open payouts' total with fees.",
+            description="Returns each wallet's balance, its open payouts' total with fees, what "
+            "open disputes withhold, and what you owe.",
             right=Right.READ,
             answers=(Balance,),
             use_case=balance,

@@ -29,7 +29,7 @@ class Call(msgspec.Struct, frozen=True):
 
     caller: Caller
     path: str
-    parameter: str  # the value of the path parameter, or an empty string
+    parameters: tuple[str, ...]  # the values of the path parameters
     query: Any
     body: Any
     raw_body: bytes
@@ -40,16 +40,30 @@ class Call(msgspec.Struct, frozen=True):
     check_again: Callable[[], Awaitable[None]] = _nothing_to_check
 
     @property
+    def parameter(self) -> str:
+        """The value of the first path parameter, or an empty string."""
+        return self.parameters[0] if self.parameters else ""
+
+    @property
     def tenant(self) -> Tenant:
         """The merchant and environment whose data the request may access."""
         return Tenant(self.caller.merchant_id, self.caller.environment)
+
+
+class Upload(msgspec.Struct, frozen=True):
+    """An endpoint's multipart body with one file, which can be larger than other bodies."""
+
+    field: str  # the name of the form's field
+    bytes_max: int  # of the whole body
+    too_large: Callable[[], Refusal]
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """An API endpoint: its method, path, required permission, fields and use case."""
 
     method: str
-    path: str  # one of the last two segments can be a parameter, such as `{name}`
+    # Ends with parameters as in `/{name}`, `/{name}/action` or `/{name}/parts/{part}`, or has none.
+    path: str
     # The operation's id in the OpenAPI document, or None to derive it from the path.
     operation_id: str | None = None
     summary: str
@@ -67,4 +81,5 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     is_signed: bool = True  # False for the legacy API, which uses bearer tokens
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
+    upload: Upload | None = None  # takes a multipart body, which the use case parses
     refusals: tuple[type[Refusal], ...] = ()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 import structlog
@@ -48,10 +49,11 @@ log = structlog.get_logger(__name__)
 READ_HEADERS = frozenset(
     b"x-environment x-merchant-key x-api-key x-timestamp x-signature authorization"
     b" idempotency-key x-sandbox-scenario content-encoding content-length transfer-encoding"
-    b" user-agent traceparent".split()
+    b" content-type user-agent traceparent".split()
 )
 PREFIX = "/api/"
 TRACEPARENT = b"traceparent"
+UPLOADS_MAX = 4  # of one merchant at the same time
 FIXED_LINES = direct.lines(http.JSON_HEADERS)
 
 
@@ -70,6 +72,8 @@ class MerchantApi:
     def __init__(self, services: Services, endpoints: Sequence[Endpoint]) -> None:
         self._services = services
         self._ended: list[ApiRequest] = []  # requests that have ended but are not logged yet
+        # The merchants of the uploads in progress. A request that has ended is not in it any more.
+        self._uploads = WeakKeyDictionary[HttpRequest, int]()
         self._routes: dict[str, dict[str, Endpoint]] = {}
         self._routes_with_parameter: dict[str, dict[str, Endpoint]] = {}
         for endpoint in endpoints:
@@ -78,8 +82,7 @@ class MerchantApi:
             routes.setdefault(route, {})[endpoint.method] = endpoint
 
     async def respond(self, sent: HttpRequest) -> HttpResponse:
-        proxies = self._services.trusted_proxies
-        request = ApiRequest(sent, http.client_address(sent.peer, sent.all_headers, proxies))
+        request = ApiRequest(sent, self._address_of(sent))
         with deadline.limited(waited_seconds=sent.waited_seconds):
             answer = await (self._trace(request) if tracing.is_on() else self._answer(request))
         request.end(answer.status)
@@ -96,6 +99,30 @@ class MerchantApi:
         lines = first_lines(ids.new_request_id(), OF_ADDRESS, limit).encode()
         head = FIXED_LINES + lines + direct.lines(refusals.headers(refusal))
         return HttpResponse(refusal.status, refusals.body(refusal), head)
+
+    def upload_bytes_max(self, request: HttpRequest) -> int:
+        try:
+            endpoint, _ = self._find(request.method, request.path)
+        except Refusal:
+            return 0
+        return endpoint.upload.bytes_max if endpoint.upload else 0
+
+    async def admits(self, request: HttpRequest) -> bool:
+        """Admits uploads of callers with a valid API key, and only a few of each merchant at once.
+
+        The signature covers the body, so it is checked when the body is complete. Without this
+        check, anybody could fill the memory with bodies of requests that are then rejected.
+        """
+        with deadline.limited():
+            try:
+                identity = await self._find_key(ApiRequest(request, self._address_of(request)))
+            except Refusal:
+                return False
+        owner = identity.caller.merchant_id
+        if sum(each == owner for each in self._uploads.values()) >= UPLOADS_MAX:
+            return False
+        self._uploads[request] = owner
+        return True
 
     async def _trace(self, request: ApiRequest) -> ApiAnswer:
         """Responds to the request in a span of the caller's trace, or of a new trace."""
@@ -127,13 +154,13 @@ class MerchantApi:
 
     async def _call(self, request: ApiRequest) -> ApiAnswer:
         services, sent = self._services, request.sent
-        endpoint, parameter = self._find(sent.method, sent.path)
+        endpoint, parameters = self._find(sent.method, sent.path)
         request.endpoint = endpoint.path
         body = sent.body
-        if body is None:
-            raise ValidationFailed("The body is larger than 64 KiB.")
         # Refresh the cached settings and merchants, which may be outdated after a pause.
         await services.watch.ensure_fresh()
+        if body is None:
+            raise await self._rejected_body(request, endpoint)
         identity = request.identity = await self._identify(request, endpoint, body)
         caller = identity.caller
         services.cells.now.check_here(caller.merchant_id)
@@ -146,7 +173,7 @@ class MerchantApi:
             call = request.call = Call(
                 caller=caller,
                 path=sent.path,
-                parameter=parameter,
+                parameters=parameters,
                 query=fields.read_query(endpoint.query, sent.query) if endpoint.query else None,
                 body=self._read_fields(endpoint, request, body),
                 raw_body=body,
@@ -165,7 +192,7 @@ class MerchantApi:
                 await services.limiter.spend(ticket)
             if isinstance(refusal, InsufficientPermission | InvalidCredentials):
                 raise  # an API key without this permission must not get a stored response
-            first = await self._first_answer(endpoint, parameter, request, body)
+            first = await self._first_answer(endpoint, parameters, request, body)
             if first is None:
                 raise
             # An unavailable merchant is rejected before the permission is checked.
@@ -173,7 +200,7 @@ class MerchantApi:
             return _success(endpoint, first)
 
     async def _first_answer(
-        self, endpoint: Endpoint, parameter: str, request: ApiRequest, body: bytes
+        self, endpoint: Endpoint, parameters: Sequence[str], request: ApiRequest, body: bytes
     ) -> Replayed | None:
         """Returns the stored response if the request repeats an earlier successful request.
 
@@ -188,7 +215,7 @@ class MerchantApi:
         first = await idempotency.find_answer(self._services.db, tenant, repeat)
         if first is None:
             return None
-        answer = await endpoint.replay(tenant, parameter, first)
+        answer = await endpoint.replay(tenant, parameters[0] if parameters else "", first)
         if isinstance(answer, Replayed):
             return answer
         return Replayed(strict_json.encode(answer).decode())
@@ -207,17 +234,37 @@ class MerchantApi:
             SignedRequest(request.sent.method, request.sent.target, body),
         )
 
+    async def _rejected_body(self, request: ApiRequest, endpoint: Endpoint) -> Refusal:
+        """Returns why the body was not read. Raises an error if its sender is unknown."""
+        upload = endpoint.upload
+        if upload is None:
+            return ValidationFailed("The body is larger than 64 KiB.")
+        length = int(request.sent.headers.get(b"content-length", b"0"))
+        if not length:
+            return ValidationFailed("Send the header Content-Length with a body of this size.")
+        if length > upload.bytes_max:
+            return upload.too_large()
+        await self._find_key(request)
+        return Unavailable("Too many of your uploads are in progress. Please try again.")
+
     async def _check_again(self, request: ApiRequest, endpoint: Endpoint) -> None:
         """Rejects the request if its API key or merchant has lost access since the first check."""
-        services, headers = self._services, request.sent.headers
+        services = self._services
         await services.watch.ensure_fresh()
-        environment = authenticate.read_environment(headers)
-        identity = await authenticate.identify(
-            services.directory, environment, request.address, headers
-        )
+        identity = await self._find_key(request)
         services.cells.now.check_here(identity.caller.merchant_id)
         availability.check(identity.caller)
         rights.check(identity.rights, endpoint.right)
+
+    async def _find_key(self, request: ApiRequest) -> Identity:
+        """Returns the request's API key and merchant, without checking the signature."""
+        headers = request.sent.headers
+        environment = authenticate.read_environment(headers)
+        directory = self._services.directory
+        return await authenticate.identify(directory, environment, request.address, headers)
+
+    def _address_of(self, sent: HttpRequest) -> str:
+        return http.client_address(sent.peer, sent.all_headers, self._services.trusted_proxies)
 
     def _log_ended(self) -> None:
         """Logs the requests that ended in this event-loop iteration.
@@ -254,27 +301,33 @@ class MerchantApi:
             is_public_only=not self._services.is_development,
         )
 
-    def _find(self, method: str, path: str) -> tuple[Endpoint, str]:
-        parameter = ""
+    def _find(self, method: str, path: str) -> tuple[Endpoint, tuple[str, ...]]:
+        parameters: tuple[str, ...] = ()
         methods = self._routes.get(path)
         if methods is None:
-            methods, parameter = self._with_parameter(path)
+            methods, parameters = self._with_parameters(path)
         if methods is None:
             raise NotFound
         endpoint = methods.get(method)
         if endpoint is None:
             raise MethodNotAllowed(", ".join(sorted(methods)))
-        return endpoint, parameter
+        return endpoint, parameters
 
-    def _with_parameter(self, path: str) -> tuple[dict[str, Endpoint] | None, str]:
-        """Finds the endpoints for a path with a parameter. Also returns the parameter's value."""
-        head, _, last = path.rpartition("/")
-        methods = self._routes_with_parameter.get(head + "/{}")
-        if methods is not None:
-            return (methods if last else None), last
-        head, _, parameter = head.rpartition("/")
-        methods = self._routes_with_parameter.get(f"{head}/{{}}/{last}")
-        return (methods if parameter else None), parameter
+    def _with_parameters(self, path: str) -> tuple[dict[str, Endpoint] | None, tuple[str, ...]]:
+        """Finds the endpoints for a path with parameters. Also returns the parameters' values."""
+        before, *last = path.rsplit("/", 3)
+        if len(last) < 3:
+            return None, ()
+        first, middle, end = last
+        for route, parameters in (
+            (f"{before}/{first}/{middle}/{{}}", (end,)),
+            (f"{before}/{first}/{{}}/{end}", (middle,)),
+            (f"{before}/{{}}/{middle}/{{}}", (first, end)),
+        ):
+            methods = self._routes_with_parameter.get(route)
+            if methods is not None:
+                return (methods if all(parameters) else None), parameters
+        return None, ()
 
     async def _refuse(self, request: ApiRequest, refusal: Refusal) -> ApiAnswer:
         if request.ticket is None and not isinstance(refusal, Unavailable):

@@ -2,6 +2,7 @@
 
 from manilla.api import (
     balances,
+    disputes,
     events,
     payment_links,
     payments,
@@ -31,6 +32,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         *payments.endpoints(services),
         *payment_links.endpoints(services),
         *refunds.endpoints(services),
+        *disputes.endpoints(services),
         *balances.endpoints(services),
         *payouts.endpoints(services),
         *events.endpoints(services.db, services.keyring),

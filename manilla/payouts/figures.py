@@ -55,14 +55,17 @@ class WalletFigures(msgspec.Struct, frozen=True):
     currency: str
     balance_minor: int
     open_minor: int  # amounts and fees of pending payouts, already debited from the wallet
+    withheld_minor: int  # what open disputes withhold, already debited from the wallet
+    short_minor: int  # what the merchant owes, and later credits pay
 
 
 async def balances(db: Reads, tenant: Tenant) -> list[WalletFigures]:
-    """Returns each wallet's balance and the total of its open payouts, from one snapshot."""
+    """Returns each wallet's balance, open payouts, withheld money and debt, from one snapshot."""
     return await db.rows(
         WalletFigures,
         f"""
-        SELECT w.currency, w.balance_minor, open.minor AS open_minor
+        SELECT w.currency, w.balance_minor, open.minor AS open_minor,
+               disputed.minor AS withheld_minor, w.short_minor
           FROM wallet w
          CROSS JOIN LATERAL (
                SELECT coalesce(sum({debit_minor("p")}), 0)::bigint AS minor
@@ -71,6 +74,12 @@ async def balances(db: Reads, tenant: Tenant) -> list[WalletFigures]:
                   AND p.currency = w.currency
                   AND (p.status || '') = 'pending'  -- the condition of the index `payout_open`
               ) AS open
+         CROSS JOIN LATERAL (
+               SELECT coalesce(sum(d.withheld_minor), 0)::bigint AS minor
+                 FROM dispute d
+                WHERE d.merchant_id = w.merchant_id AND d.environment = w.environment
+                  AND d.currency = w.currency AND d.status IN ('needs_response', 'submitted')
+              ) AS disputed
          WHERE w.merchant_id = $1 AND w.environment = $2
          ORDER BY w.currency""",
         *(tenant.merchant_id, tenant.environment),

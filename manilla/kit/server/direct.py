@@ -6,7 +6,7 @@ returns a complete response, which has less overhead than ASGI's messages.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, runtime_checkable
 from typing import Protocol as Interface
 from urllib.parse import unquote
 
@@ -23,7 +23,7 @@ from manilla.kit.server.request_queue import RequestQueue
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class HttpRequest(msgspec.Struct):
+class HttpRequest(msgspec.Struct, eq=False, weakref=True):
     method: str
     path: str  # percent-decoded path
     target: bytes  # the path and query exactly as sent, because the signature covers these bytes
@@ -53,6 +53,20 @@ class Direct(Interface):
         """Returns the response during overload, or None if the application rejects no requests."""
 
 
+@runtime_checkable
+class TakesUploads(Interface):
+    """A `Direct` application that accepts bodies above `body_bytes_max` from known senders.
+
+    Such a body needs a Content-Length header.
+    """
+
+    def upload_bytes_max(self, request: HttpRequest) -> int:
+        """Returns the maximum body size of this request."""
+
+    async def admits(self, request: HttpRequest) -> bool:
+        """Returns whether the sender may upload this body. It is called before the body is read."""
+
+
 class Site(Interface):
     def direct(self, path: str) -> Direct | None:
         """Returns the application for this path, or None if the ASGI application serves it."""
@@ -67,6 +81,7 @@ class DirectCycle:
     __slots__ = (
         "app",
         "body",
+        "body_bytes_max",
         "disconnected",
         "is_next",
         "is_ready",
@@ -83,6 +98,7 @@ class DirectCycle:
         self.request = request
         self.keep_alive = keep_alive
         self.body = bytearray()
+        self.body_bytes_max = app.body_bytes_max
         self.more_body = True
         self.is_next = False  # whether all earlier requests on the connection have been answered
         self.is_ready = False  # whether the body is complete or too large
@@ -139,13 +155,38 @@ class Protocol(LimitedProtocol):
     def _begin(self, cycle: DirectCycle) -> None:
         earlier = self.cycle
         self.cycle = cycle  # type: ignore[assignment]
-        if int(cycle.request.headers.get(b"content-length", b"0")) > cycle.app.body_bytes_max:
-            self._set_ready(cycle, None)
+        length = int(cycle.request.headers.get(b"content-length", b"0"))
+        if length > cycle.body_bytes_max:
+            self._begin_upload(cycle, length)
         if earlier is None or earlier.response_complete:
             self._set_next(cycle)
         else:  # respond to pipelined requests in order
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))  # type: ignore[arg-type]
+
+    def _begin_upload(self, cycle: DirectCycle, length: int) -> None:
+        """Rejects the body, or reads it only after the application has admitted its sender."""
+        app = cycle.app
+        if not isinstance(app, TakesUploads) or length > app.upload_bytes_max(cycle.request):
+            self._set_ready(cycle, None)
+            return
+        cycle.body_bytes_max = length
+        self.flow.pause_reading()
+        task = self.loop.create_task(self._admit(app, cycle))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
+    async def _admit(self, app: TakesUploads, cycle: DirectCycle) -> None:
+        is_admitted = False
+        try:
+            is_admitted = await app.admits(cycle.request)
+        except Exception as error:
+            self.logger.error("An upload could not be admitted.", exc_info=error)
+        if cycle.disconnected or cycle.is_ready:
+            return
+        if not is_admitted:
+            self._set_ready(cycle, None)
+        self.flow.resume_reading()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         if type(cycle) is DirectCycle:
@@ -224,7 +265,7 @@ class Protocol(LimitedProtocol):
             super().add_body(body)
         elif not cycle.is_ready:
             cycle.body += body
-            if len(cycle.body) > cycle.app.body_bytes_max:
+            if len(cycle.body) > cycle.body_bytes_max:
                 self._set_ready(cycle, None)
 
     def end_body(self) -> None:
