@@ -24,7 +24,8 @@ async def dispute(db: RowSource, merchant_id: int, trx_id: str) -> Dispute | Non
 
 async def of_tenant(db: RowSource, tenant: Tenant, trx_id: str) -> Dispute:
     """Returns the dispute. The id of another merchant or environment is unknown."""
-    found = await dispute(db, tenant.merchant_id, trx_id)
+    is_own = DISPUTE_IDS.owner_of(trx_id) == tenant.merchant_id
+    found = await dispute(db, tenant.merchant_id, trx_id) if is_own else None
     if found is None or found.environment is not tenant.environment:
         raise TransactionNotFound("There is no such dispute.")
     return found
