@@ -62,7 +62,9 @@ class ExplorerApi:
         self._services = services
         self._endpoints = v1.endpoints(services)
         document = openapi.document(self._endpoints, services.base_url, __version__)
-        self.operations = [one for one in operations(document) if one.is_signed]
+        self.operations = [
+            one for one in operations(document) if one.is_signed and not one.is_upload
+        ]
 
     async def send(self, call: ExplorerCall) -> ExplorerResult:
         caller = await self._services.directory.of(Environment.SANDBOX, call.merchant_id)

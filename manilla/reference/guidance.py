@@ -67,8 +67,8 @@ GUIDANCE: dict[str, Guidance] = {
         "The endpoint does not support this HTTP method.", "Use a method in the `Allow` header."
     ),
     "TRANSACTION_NOT_FOUND": Guidance(
-        "You have no payment, payout or refund with this `trx_id` in this environment.",
-        "Check the `trx_id`, and send the `X-Environment` in which it was created. Use "
+        "You have no payment, payout, refund or dispute with this id in this environment.",
+        "Check the id, and send the `X-Environment` in which it was created. Use "
         "verify-payment for payments, verify-payout for payouts and verify-refund for refunds.",
     ),
     "WEBHOOK_ENDPOINT_NOT_FOUND": Guidance(
@@ -111,9 +111,34 @@ GUIDANCE: dict[str, Guidance] = {
         "commission in the dashboard. Nothing was debited.",
     ),
     "refund_failed": Guidance(
-        "The payment is not successful, or its remaining amount is lower than the refund. Or "
-        "refunds are not possible: your account or payouts are disabled, or a wallet is inactive.",
+        "The payment is not successful, or what is neither refunded nor disputed is lower than the "
+        "refund. Or your account or payouts are disabled, or a wallet is inactive.",
         "The message contains the reason. Nothing was debited.",
+    ),
+    "dispute_closed": Guidance(
+        "The dispute does not need a response: you have answered it, or it has ended.",
+        "Get the dispute. Its `status` shows what has happened.",
+    ),
+    "dispute_deadline_passed": Guidance(
+        "You did not answer the dispute before `respond_by`.",
+        "Wait for the provider's decision, which is sent to you as an event. Contact the "
+        "platform's support if you have evidence.",
+    ),
+    "evidence_incomplete": Guidance(
+        "The provider needs evidence that is missing. Nothing was sent.",
+        "Add each value that `errors` names with PUT evidence, and submit again.",
+    ),
+    "evidence_rejected": Guidance(
+        "The provider has rejected this evidence. The message contains its words.",
+        "Change the text, the fields or the files, and submit again before `respond_by`.",
+    ),
+    "BAD_DOCUMENT": Guidance(
+        "The file is not a complete PDF, PNG or JPEG file, is larger than 5 MB, or the dispute "
+        "has the maximum number of files.",
+        "Send the file unchanged, in one of these formats. Its content counts, not its name.",
+    ),
+    "DOCUMENT_NOT_FOUND": Guidance(
+        "The dispute has no file with this id.", "Get the dispute, which lists its files."
     ),
     "provider_insufficient_balance": Guidance(
         "The provider's balance is too low.",

@@ -132,6 +132,8 @@ class Protocol(LimitedProtocol):
         self._queue = queue
 
     def begin_request(self) -> None:
+        if self.transport.is_closing():
+            return  # nobody would get the response
         raw_path, query = _split(self.url)
         path = raw_path.decode("ascii")
         if "%" in path:
@@ -255,7 +257,10 @@ class Protocol(LimitedProtocol):
         cycle.body = bytearray()
         if not self._in_message:
             self.headers = []
-        if not keep_alive:
+        if not keep_alive and cycle.more_body:
+            # Closing the connection now would reset it, and the client would lose the response.
+            cycle.keep_alive = False
+        elif not keep_alive:
             self.transport.close()
         self.on_response_complete()
 
@@ -276,6 +281,8 @@ class Protocol(LimitedProtocol):
         cycle.more_body = False
         if not cycle.is_ready:
             self._set_ready(cycle, bytes(cycle.body))
+        elif cycle.response_complete and not cycle.keep_alive:
+            self.transport.close()
 
 
 def _length_line(response: HttpResponse) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla.api import refusals
-from manilla.api.endpoint import PARAMETER, Endpoint
+from manilla.api.endpoint import PARAMETER, Endpoint, Upload
 from manilla.api.fields import requires_field
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.ratelimit import RateLimitExceeded
@@ -35,6 +35,8 @@ DETAILED: dict[str, schemas.BodyType] = {
 
 # Errors whose response has a `Retry-After` header.
 WAITING = (RateLimitExceeded, Unavailable)
+
+FORM = "multipart/form-data"
 
 DESCRIPTION = """\
 Payments through hosted checkout, and payouts by bank transfer.
@@ -110,6 +112,7 @@ TAGS = {
     "payout": "Payouts",
     "payment": "Payments",
     "refund": "Refunds",
+    "dispute": "Disputes",
     "balance": "Balance",
     "event": "Notifications",
     "webhook": "Notifications",
@@ -139,7 +142,25 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             "description": "At most 64 KiB of JSON without duplicate keys.",
             "content": _json(schemas.reference(endpoint.body), examples.REQUESTS.get(own_id, {})),
         }
+    elif endpoint.upload is not None:
+        operation["requestBody"] = _form(endpoint.upload)
     return operation
+
+
+def _form(upload: Upload) -> dict[str, Any]:
+    file = {"type": "string", "contentMediaType": "application/octet-stream"}
+    described = {**file, "description": f"The file. The form has at most {upload.bytes_max} bytes."}
+    schema = {
+        "type": "object",
+        "properties": {upload.field: described},
+        "required": [upload.field],
+        "additionalProperties": True,
+    }
+    return {
+        "required": True,
+        "description": "A form with one file, with a `Content-Length` header.",
+        "content": {FORM: {"schema": schema}},
+    }
 
 
 def _description(endpoint: Endpoint) -> str:

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from manilla.disputes.dispute import TEXT_LENGTH_MAX
 from manilla.merchants.rights import Right
 from manilla.notify.events.kinds import EVENT_TYPES, PATTERNS
 from manilla.payments.payment_links.link import LinkStatus
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
+DISPUTE_ID_PATTERN = "^DSP[0-9A-HJKMNP-TV-Z]{30}$"
 ENDPOINT_ID_PATTERN = "^we_[0-9A-HJKMNP-TV-Z]{30}$"
 EVENT_ID_PATTERN = "^msg_[0-9A-HJKMNP-TV-Z]{32}$"
 LINK_ID_PATTERN = "^PL[0-9A-HJKMNP-TV-Z]{29}$"
@@ -99,10 +101,16 @@ FIELDS: Mapping[str, FieldDescription] = {
     "in_flight": _amount(
         "The total `payable_amount` of your open payouts. It is not part of `available`."
     ),
+    "withheld": _amount("The amount that open disputes withhold. It is not part of `available`."),
+    "WalletBalance.short": _amount(
+        "What you owe because the wallet could not cover a dispute. Later credits pay it first."
+    ),
     "kind": _field(
         "The type of change: `payment`, `commission`, `payout`, `payout_refund` (a failed "
-        "payout), `refund`, `refund_returned` (a failed refund), `funding`, `adjustment`, or "
-        "another value for a correction by the operator."
+        "payout), `refund`, `refund_returned` (a failed refund), `withheld` (for a "
+        "dispute), "
+        "`dispute_fee`, `commission_returned`, `short_paid` (a credit paid what you owed), "
+        "`funding`, `adjustment`, or another value for a correction by the operator."
     ),
     "BalanceTransaction.trx_id": _field("The id of the transaction, or of its commission."),
     "BalanceTransaction.ref_trx": _field(
@@ -214,6 +222,57 @@ FIELDS: Mapping[str, FieldDescription] = {
         "refunded to the customer, and is not part of any other amount."
     ),
     "commission_trx_id": _id("The commission's transaction id, or null if there is no commission."),
+    # disputes
+    "DisputesQuery.status": _field("Only disputes with this status."),
+    "DisputesQuery.ref_trx": _field(
+        "Only disputes of the payment with this reference.", maxLength=60
+    ),
+    "DisputesQuery.trx_id": _field("Only disputes of the payment with this id."),
+    "respond_before": _moment("Only disputes that need a response before this time."),
+    "DisputeList.data": _field("The disputes, newest first."),
+    "DisputeInfo.id": _field("The dispute's id.", pattern=DISPUTE_ID_PATTERN),
+    "DisputeInfo.payment_trx_id": _id("The disputed payment."),
+    "DisputeInfo.ref_trx": _field("Your reference for the disputed payment."),
+    "DisputeInfo.amount": _amount("The disputed amount. It can be a part of the payment."),
+    "DisputeInfo.stage": _field("The provider's word for the stage, or empty."),
+    "DisputeInfo.category": _field("The provider's word for the type of dispute, or empty."),
+    "DisputeInfo.reason": _field("Why the customer disputes the payment, as the provider says it."),
+    "provider_reference": _field("The provider's id of the dispute."),
+    "opened_at": _time("When the dispute was opened at the provider."),
+    "respond_by": _time("The deadline for your response."),
+    "missed": _field(
+        "Whether the deadline has passed without a response. The dispute is not lost until the "
+        "provider says so."
+    ),
+    "DisputeInfo.withheld": _amount("The amount that is withheld until the dispute ends."),
+    "DisputeInfo.short": _amount("The part that your wallet could not cover, which you owe."),
+    "DisputeInfo.fee": _amount("The provider's fee, if you bear one."),
+    "evidence": _field("Your evidence."),
+    "EvidenceInfo.text": _field("What you write to the provider."),
+    "EvidenceInfo.fields": _field("Values that the provider asks for, by name."),
+    "files": _field("The files of the evidence."),
+    "EvidenceFileInfo.id": _field("The file's id, which is unique in its dispute."),
+    "EvidenceFileInfo.name": _field("The file's name."),
+    "size": _field("The file's size in bytes."),
+    "rejection": _field(
+        "The provider's words if it has rejected your evidence, otherwise empty. You can change "
+        "the evidence and submit it again."
+    ),
+    "outcome_at": _time("When the dispute ended, or null if it has not."),
+    "DisputeInfo.environment": _field(
+        "The environment of the payment.", enum=["sandbox", "production"]
+    ),
+    "DisputeAcceptanceRequest.amount": _amount(
+        "What you accept. If omitted, the whole disputed amount."
+    ),
+    "DisputeEvidenceRequest.text": _field(
+        "What you write to the provider. It can have several lines.", maxLength=TEXT_LENGTH_MAX
+    ),
+    "DisputeEvidenceRequest.fields": _field(
+        "Values that the provider asks for, by name. If one is missing, submit names it. They "
+        "replace all earlier values."
+    ),
+    "DeletedFile.id": _field("The id of the file that was removed."),
     # events and webhook endpoints
     "EventsQuery.since": _field(
         "List events from this time (RFC 3339) on, or after the event with this id. To continue, "
@@ -276,7 +335,7 @@ FIELDS: Mapping[str, FieldDescription] = {
     "failing_since": _time("The time of the first failed attempt after the last success, or null."),
     "WebhookEndpointItem.created_at": _time("When the endpoint was created."),
     "WebhookEndpointList.data": _field("The webhook endpoints, newest first."),
-    "deleted": _field("Always true: the endpoint no longer exists.", enum=[True]),
+    "deleted": _field("Always true: the object no longer exists.", enum=[True]),
     "EndpointTestResult.id": _field("The test event's id.", pattern=EVENT_ID_PATTERN),
     "EndpointTestResult.status": _field(
         "`delivered`: your server responded with 2xx. `failed`: it did not. `pending`: not known.",
@@ -454,6 +513,13 @@ SCHEMAS: Mapping[str, str] = {
     "RefundInfo": "The refund's details.",
     "VerifiedRefund": "A refund.",
     "RefundList": "A page of refunds.",
+    "DisputeAcceptanceRequest": "What you accept. Unknown fields are ignored.",
+    "DisputeEvidenceRequest": "The evidence to save. Unknown fields are ignored.",
+    "DisputeInfo": "A dispute.",
+    "DisputeList": "A page of disputes.",
+    "EvidenceInfo": "The evidence for your answer.",
+    "EvidenceFileInfo": "A file of the evidence.",
+    "DeletedFile": "The file that was removed.",
     "Balance": "The balances of your wallets.",
     "WalletBalance": "The balance of one wallet.",
     "BalanceTransaction": "One change of a wallet's balance.",

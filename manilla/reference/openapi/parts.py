@@ -2,12 +2,19 @@
 
 from typing import Any
 
+from manilla.ledger.transactions import Scenario
 from manilla.reference import examples
-from manilla.reference.openapi.fields import ENDPOINT_ID_PATTERN, LINK_ID_PATTERN, TRX_ID_PATTERN
+from manilla.reference.openapi.fields import (
+    DISPUTE_ID_PATTERN,
+    ENDPOINT_ID_PATTERN,
+    LINK_ID_PATTERN,
+    TRX_ID_PATTERN,
+)
 
 TAGS = {
     "Payments": "Collect money from customers through hosted checkout.",
     "Refunds": "Return payments to customers.",
+    "Disputes": "Answer customers' banks that take payments back.",
     "Payouts": "Send bank transfers from your wallet.",
     "Balance": "Read your wallets' balances and statement.",
     "Site": "Information about this site.",
@@ -48,9 +55,9 @@ PARAMETERS = {
     ),
     "SandboxScenario": header_parameter(
         "X-Sandbox-Scenario",
-        "The transaction's result. Only for the sandbox.",
+        "The transaction's result. Only for the sandbox. `disputed` is only for payments.",
         "success",
-        enum=["success", "failed", "pending"],
+        enum=list(Scenario),
     ),
     "TrxId": {
         "name": "trxId",
@@ -68,6 +75,22 @@ PARAMETERS = {
         "description": "The payment link's `id`.",
         "schema": {"type": "string", "pattern": LINK_ID_PATTERN},
         "example": examples.LINK_ID,
+    },
+    "DisputeId": {
+        "name": "disputeId",
+        "in": "path",
+        "required": True,
+        "description": "The dispute's `id`.",
+        "schema": {"type": "string", "pattern": DISPUTE_ID_PATTERN},
+        "example": examples.DISPUTE_ID,
+    },
+    "FileId": {
+        "name": "fileId",
+        "in": "path",
+        "required": True,
+        "description": "The file's `id`.",
+        "schema": {"type": "integer", "minimum": 1},
+        "example": 1,
     },
     "EndpointId": {
         "name": "endpointId",
