@@ -182,7 +182,11 @@ def remember(call: Call, describe: Callable[[Any], msgspec.Struct]) -> Remember:
     return store
 
 
-def read_scenario(call: Call) -> Scenario | None:
+SCENARIOS = frozenset((Scenario.SUCCESS, Scenario.FAILED, Scenario.PENDING))
+
+
+def read_scenario(call: Call, further: Scenario | None = None) -> Scenario | None:
+    """Returns the outcome that the caller requested. `further`: only this endpoint has it."""
     raw = call.headers.get(b"x-sandbox-scenario")
     if raw is None:
         return None
@@ -190,6 +194,6 @@ def read_scenario(call: Call) -> Scenario | None:
     if not call.caller.is_sandbox:
         # If production ignored the header, a caller that expects a test could move real money.
         problem = "This header works in the sandbox only."
-    elif raw.decode("latin-1") in set(Scenario):
-        return Scenario(raw.decode("latin-1"))
+    elif (text := raw.decode("latin-1")) in SCENARIOS or text == further:
+        return Scenario(text)
     raise ValidationFailed(errors={SANDBOX_SCENARIO: problem})

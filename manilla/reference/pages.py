@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
+from manilla.disputes.dispute import FILES_MAX
 from manilla.kit.time_limits import TimeLimits
 from manilla.merchants import checkout_origins
 from manilla.notify import queries
@@ -60,7 +61,7 @@ FIRST = (
     _guide("/payments", "Take payments", "Guides"),
     _guide("/embedded-checkout", "Checkout in your page", "Guides"),
     _guide("/payouts", "Send payouts", "Guides"),
-    _guide("/refunds", "Refunds", "Guides"),
+    _guide("/refunds", "Refunds and disputes", "Guides"),
     _guide("/notifications", "Notifications", "Guides"),
     _guide("/webhook-endpoints", "Webhook endpoints", "Guides"),
     _guide("/clients", "Client libraries", "Guides"),
@@ -201,6 +202,8 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "notice": {one.slug: one for one in operations.notices(document)}.__getitem__,
         "payout_outcomes": guidance.PAYOUT_OUTCOMES,
         "refund_refusals": guidance.REFUNDS,
+        "dispute_files_max": FILES_MAX,
+        "dispute_statuses": transitions.DISPUTE_STATUSES,
         "refund_steps": transitions.REFUND_STEPS,
         "payout_steps": transitions.PAYOUT_STEPS,
         "payment_steps": transitions.PAYMENT_STEPS,

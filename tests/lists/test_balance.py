@@ -63,7 +63,7 @@ async def test_the_balance_shows_what_is_available_and_what_open_payouts_cost(
 ) -> None:
     fresh = await _balance(sandbox_payer)
     assert fresh["environment"] == "sandbox"
-    ngn = {"currency_code": "NGN", "available": START, "in_flight": 0}
+    ngn = {"currency_code": "NGN", "available": START, "in_flight": 0, "withheld": 0, "short": 0}
     assert ngn in fresh["balances"]
     trx_id = await sandbox_payer.pay_out(MANUAL)
     payout = await sandbox_payer.payout(trx_id)

@@ -233,7 +233,7 @@ async def test_the_search_ranks_titles_before_headings_before_text(site: Site) -
 
     refunds = await found("refund")
     headings = [title for title in refunds if len(title) == 2]
-    assert (refunds[0], headings[0]) == (["Refunds"], ["Take payments", "Refunds"])
+    assert (refunds[0], headings[0]) == (["Refunds and disputes"], ["Take payments", "Refunds"])
     assert refunds.index(headings[0]) == len(refunds) - len(headings)  # titles come first
     assert (await found("errors"))[0] == ["Errors"]
     assert (await found("webhook endpoint"))[0] == ["Webhook endpoints"]
