@@ -24,8 +24,11 @@ NOT_GENERATED = {
 # Maps the API's schemas to the clients' classes. Other schemas keep their names.
 RESPONSES = {
     "BeneficiaryField": "MethodField",
+    "DisputeInfo": "Dispute",
     "EndpointTestResult": "EndpointTest",
     "EventItem": "Event",
+    "EvidenceFileInfo": "EvidenceFile",
+    "EvidenceInfo": "Evidence",
     "InitiatedPayout": "Payout",
     "InitiatedRefund": "Refund",
     "ListedBank": "Bank",
@@ -42,6 +45,7 @@ ORDERS = {
     "PaymentRequest": "PaymentOrder",
     "PayoutRequest": "PayoutOrder",
     "RefundRequest": "RefundOrder",
+    "DisputeEvidenceRequest": "DisputeEvidence",
     "PaymentLinkRequest": "PaymentLinkOrder",
     "PaymentLinkEditRequest": "PaymentLinkChange",
     "WebhookEndpointRequest": "EndpointOrder",
@@ -183,6 +187,9 @@ class Field:
             self.reader = f"{self.php}::read($document->object('{name}'))"
         elif kind == "array":
             self._read_list(part["items"])
+        elif kind == "object":
+            self.php, self._shape = "array", "array<string, string>"
+            self.reader = f"$document->map('{name}')"
         elif kind == "boolean" and not is_required:
             self.php, self.reader = "bool", f"$document->flag('{name}')"
         else:

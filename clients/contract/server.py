@@ -13,6 +13,8 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
+from email.parser import BytesParser
+from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -168,7 +170,9 @@ class Script:
         faults = [
             *([] if len(sent) == len(headers) else ["a header was sent twice"]),
             *signature_faults(method, target, sent, body),
-            *request_faults(exchange["request"], method, target, body),
+            *request_faults(
+                exchange["request"], method, target, sent.get("content-type", ""), body
+            ),
             *self._header_faults(name, exchange["request"], sent),
         ]
         return faults, exchange["response"]
@@ -226,13 +230,29 @@ def signature_faults(method: str, target: str, sent: Mapping[str, str], body: by
     ]
 
 
-def request_faults(request: Mapping[str, Any], method: str, target: str, body: bytes) -> list[str]:
+def read_file(content_type: str, body: bytes) -> dict[str, Any] | str:
+    """Returns the name and content of the only file in a form, or what was sent instead."""
+    message = BytesParser(policy=default).parsebytes(
+        f"Content-Type: {content_type}\r\n\r\n".encode() + body
+    )
+    parts = [] if message.defects or not message.is_multipart() else list(message.iter_parts())
+    if [each.get_param("name", header="content-disposition") for each in parts] != ["file"]:
+        return f"{content_type}: {body!r}"
+    content = parts[0].get_payload(decode=True).decode()
+    return {"name": parts[0].get_filename(), "content": content}
+
+
+def request_faults(
+    request: Mapping[str, Any], method: str, target: str, content_type: str, body: bytes
+) -> list[str]:
     path, _, query = target.partition("?")
     faults = []
     if (method, path) != (request["method"], request["path"]):
         faults.append(f"{method} {path} instead of {request['method']} {request['path']}")
     pairs = parse_qsl(query, keep_blank_values=True)
     faults += differences(request.get("query", {}), dict(pairs), "query")
+    if "file" in request:
+        return faults + differences(request["file"], read_file(content_type, body), "file")
     if "body" not in request:
         return faults + ([f"a body was sent: {body!r}"] if body else [])
     try:
@@ -266,6 +286,9 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, {})
 
     def do_PATCH(self) -> None:
+        self._scripted()
+
+    def do_PUT(self) -> None:
         self._scripted()
 
     def do_DELETE(self) -> None:

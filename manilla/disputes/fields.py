@@ -40,6 +40,7 @@ class EvidenceInfo(msgspec.Struct, frozen=True):
 
 class DisputeInfo(msgspec.Struct, frozen=True, kw_only=True):
     id: str
+    trx_id: str  # the same: receivers of notifications read this field of every transaction
     payment_trx_id: str
     ref_trx: str
     amount: Decimal
@@ -78,6 +79,7 @@ def describe(dispute: Dispute, files: Sequence[DisputeFile]) -> DisputeInfo:
     )
     return DisputeInfo(
         id=dispute.trx_id,
+        trx_id=dispute.trx_id,
         payment_trx_id=dispute.payment_trx_id,
         ref_trx=dispute.ref_trx,
         amount=dispute.amount.amount,

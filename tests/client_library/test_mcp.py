@@ -29,8 +29,11 @@ from tests.client_library.tool import environment, tool, variables
 from tests.support.client import Merchant, Site
 from tests.support.provider_simulator import ProviderSimulator
 
-LISTS = ("list_payments", "list_payouts", "list_refunds", "list_statement_lines", "list_events")
-TOOLS = {*LISTS, "balances", "transaction", "documentation"}
+LISTS = (
+    *("list_payments", "list_payouts", "list_refunds", "list_disputes"),
+    *("list_statement_lines", "list_events"),
+)
+TOOLS = {*LISTS, "balances", "transaction", "dispute", "documentation"}
 
 
 class Reader:

@@ -84,6 +84,7 @@ async def test_a_dispute_is_returned_as_documented(
     assert b'"amount":1000.00' in reply.body
     assert reply.json == {
         "id": dispute.trx_id,
+        "trx_id": dispute.trx_id,
         "payment_trx_id": paid.started.trx_id,
         "ref_trx": dispute.ref_trx,
         "amount": 1000,

@@ -156,7 +156,7 @@ final class Runner
     private function call(Client $client, array $case): mixed
     {
         $method = self::camelCase($case['call']);
-        $arguments = array_key_exists('id', $case) ? [$this->value($case['id'])] : [];
+        $arguments = array_key_exists('id', $case) ? (array) $this->value($case['id']) : [];
         if (isset($case['order'])) {
             $order = array_map($this->value(...), $case['order']);
             $parameter = (new ReflectionMethod($client, $method))->getParameters()[count($arguments)];
@@ -295,6 +295,7 @@ final class Runner
         $content = current($value);
         return match (key($value)) {
             '$amount' => $content,
+            '$bytes' => $content,
             '$float' => (float) $content,
             '$time' => new DateTimeImmutable($content),
             '$saved' => $this->saved[$content],

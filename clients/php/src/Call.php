@@ -27,6 +27,7 @@ final class Call
         public readonly ?string $idempotency_key = null,
         public readonly bool $has_own_key = false,
         public readonly ?string $scenario = null,
+        private readonly string $content_type = 'application/json',
     ) {
     }
 
@@ -67,14 +68,44 @@ final class Call
         ?string $idempotency_key,
         ?string $scenario = null,
     ): self {
-        $key = $idempotency_key ?? bin2hex(random_bytes(16));
+        $key = self::checkedKey($idempotency_key);
+        if (!in_array($scenario, [null, 'success', 'failed', 'pending', 'disputed'], true)) {
+            throw new \InvalidArgumentException('A scenario is success, failed, pending or disputed.');
+        }
+        return new self('POST', $path, $read, self::encoded($body), $key, $idempotency_key !== null, $scenario);
+    }
+
+    /**
+     * Creates a call that sends a file as a form.
+     *
+     * @template U
+     * @param callable(Document): U $read
+     * @return self<U>
+     */
+    public static function upload(
+        string $path,
+        callable $read,
+        string $name,
+        string $content,
+        ?string $idempotency_key,
+    ): self {
+        $key = self::checkedKey($idempotency_key);
+        // The boundary depends only on the file, so that a repeated call has the same body.
+        $boundary = hash('sha256', $content);
+        $quoted = preg_replace('/[\r\n"\\\\]/', '_', $name);
+        $body = "--$boundary\r\nContent-Disposition: form-data; name=\"file\"; filename=\"$quoted\"\r\n"
+            . "Content-Type: application/octet-stream\r\n\r\n$content\r\n--$boundary--\r\n";
+        $type = "multipart/form-data; boundary=$boundary";
+        return new self('POST', $path, $read, $body, $key, $idempotency_key !== null, null, $type);
+    }
+
+    private static function checkedKey(?string $given): string
+    {
+        $key = $given ?? bin2hex(random_bytes(16));
         if (preg_match(self::KEY_PATTERN, $key) !== 1) {
             throw new \InvalidArgumentException('An idempotency key has 1 to 255 printable characters.');
         }
-        if (!in_array($scenario, [null, 'success', 'failed', 'pending'], true)) {
-            throw new \InvalidArgumentException('A scenario is success, failed or pending.');
-        }
-        return new self('POST', $path, $read, self::encoded($body), $key, $idempotency_key !== null, $scenario);
+        return $key;
     }
 
     /** Appends an id to the path. An empty id or dots would lead to another path. */
@@ -90,7 +121,7 @@ final class Call
     public function headers(): array
     {
         return ['Accept' => 'application/json', 'User-Agent' => 'manilla-php/' . Client::VERSION]
-            + ($this->body === '' ? [] : ['Content-Type' => 'application/json'])
+            + ($this->body === '' ? [] : ['Content-Type' => $this->content_type])
             + ($this->idempotency_key === null ? [] : ['Idempotency-Key' => $this->idempotency_key])
             + ($this->scenario === null ? [] : ['X-Sandbox-Scenario' => $this->scenario]);
     }

@@ -16,10 +16,13 @@ use Manilla\Models\BankList;
 use Manilla\Models\CompletedPayment;
 use Manilla\Models\CreatedPaymentLink;
 use Manilla\Models\DeletedEndpoint;
+use Manilla\Models\DeletedFile;
 use Manilla\Models\DeliveredPayout;
+use Manilla\Models\Dispute;
 use Manilla\Models\EndpointSecret;
 use Manilla\Models\EndpointTest;
 use Manilla\Models\Event;
+use Manilla\Models\EvidenceFile;
 use Manilla\Models\PaymentLink;
 use Manilla\Models\PaymentSession;
 use Manilla\Models\Payout;
@@ -39,17 +42,19 @@ use Manilla\Models\WebhookEndpoint;
  * @phpstan-import-type PaymentOrder from Orders
  * @phpstan-import-type PayoutOrder from Orders
  * @phpstan-import-type RefundOrder from Orders
+ * @phpstan-import-type DisputeEvidence from Orders
  * @phpstan-import-type PaymentLinkOrder from Orders
  * @phpstan-import-type PaymentLinkChange from Orders
  * @phpstan-import-type EndpointOrder from Orders
  * @phpstan-import-type EndpointChange from Orders
  * @phpstan-type Time \DateTimeInterface|string
  * @phpstan-type TransactionQuery array{since?: Time, until?: Time, ref_trx?: string, status?: 'pending'|'success'|'failed'}
+ * @phpstan-type DisputeQuery array{since?: Time, until?: Time, ref_trx?: string, trx_id?: string, status?: string, respond_before?: Time}
  * @phpstan-type StatementQuery array{since?: Time, until?: Time, ref_trx?: string, currency_code?: string}
  * @phpstan-type PaymentLinkQuery array{since?: Time, until?: Time, status?: string, limit?: int, cursor?: ?string}
  * @phpstan-type EventQuery array{since?: Time, type?: string, wait?: int, limit?: int, cursor?: ?string}
  * @phpstan-type PageQuery array{limit?: int, cursor?: ?string}
- * @phpstan-type Scenario 'success'|'failed'|'pending'
+ * @phpstan-type Scenario 'success'|'failed'|'pending'|'disputed'
  */
 final class Client
 {
@@ -57,6 +62,7 @@ final class Client
     public const VERSION = '0.14.0';
 
     private const LINKS = '/api/v1/payment-links';
+    private const DISPUTES = '/api/v1/disputes';
     private const ENDPOINTS = '/api/v1/webhook-endpoints';
     private const PERIOD = ['since', 'until', 'ref_trx'];
     private const PAGING = ['limit', 'cursor'];
@@ -244,6 +250,70 @@ final class Client
     public function refunds(array $query = []): \Generator
     {
         return $this->every('/api/v1/refunds', VerifiedRefund::read(...), $query, [...self::PERIOD, 'status']);
+    }
+
+    /**
+     * Yields all your disputes, newest first. Requests more pages when needed.
+     *
+     * @param DisputeQuery $query `ref_trx` and `trx_id` are the payment's
+     * @return \Generator<int, Dispute>
+     */
+    public function disputes(array $query = []): \Generator
+    {
+        $known = [...self::PERIOD, 'trx_id', 'status', 'respond_before'];
+        return $this->every(self::DISPUTES, Dispute::read(...), $query, $known);
+    }
+
+    public function getDispute(string $dispute_id): Dispute
+    {
+        return $this->do(Call::get(Call::path(self::DISPUTES, $dispute_id), Dispute::read(...)));
+    }
+
+    /** Accepts that the customer gets the disputed amount back, or a part of it. */
+    public function acceptDispute(
+        string $dispute_id,
+        ?string $amount = null,
+        ?string $idempotency_key = null,
+    ): Dispute {
+        $path = Call::path(self::DISPUTES, $dispute_id, '/accept');
+        $body = self::given(Call::converted(['amount' => $amount], ['amount' => 'amount']));
+        return $this->do(Call::post($path, Dispute::read(...), $body, $idempotency_key));
+    }
+
+    /**
+     * Saves a text, fields or both. Nothing is sent to the provider before you submit.
+     *
+     * @param DisputeEvidence $evidence null removes a part
+     */
+    public function setDisputeEvidence(string $dispute_id, array $evidence): Dispute
+    {
+        $path = Call::path(self::DISPUTES, $dispute_id, '/evidence');
+        $body = Call::converted($evidence, Orders::DISPUTE_EVIDENCE);
+        return $this->do(Call::send('PUT', $path, Dispute::read(...), $body));
+    }
+
+    /** Adds a PDF, PNG or JPEG file of at most 5 MB to the evidence. */
+    public function addDisputeFile(
+        string $dispute_id,
+        string $name,
+        string $content,
+        ?string $idempotency_key = null,
+    ): EvidenceFile {
+        $path = Call::path(self::DISPUTES, $dispute_id, '/files');
+        return $this->do(Call::upload($path, EvidenceFile::read(...), $name, $content, $idempotency_key));
+    }
+
+    public function removeDisputeFile(string $dispute_id, int $file_id): DeletedFile
+    {
+        $path = Call::path(self::DISPUTES, $dispute_id, "/files/$file_id");
+        return $this->do(Call::send('DELETE', $path, DeletedFile::read(...)));
+    }
+
+    /** Sends your evidence to the provider. You cannot change it afterwards. */
+    public function submitDispute(string $dispute_id, ?string $idempotency_key = null): Dispute
+    {
+        $path = Call::path(self::DISPUTES, $dispute_id, '/submit');
+        return $this->do(Call::post($path, Dispute::read(...), null, $idempotency_key));
     }
 
     public function balance(): Balance

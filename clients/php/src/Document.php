@@ -125,6 +125,19 @@ final class Document
         return $values;
     }
 
+    /** @return array<string, string> */
+    public function map(string $field): array
+    {
+        $values = $this->fields[$field] ?? throw $this->missing($field);
+        if (!is_array($values) || (array_is_list($values) && $values !== [])) {
+            throw $this->mismatch($field, 'an object');
+        }
+        foreach ($values as $value) {
+            is_string($value) || throw $this->mismatch($field, 'an object with strings');
+        }
+        return $values;
+    }
+
     public function object(string $field): self
     {
         return self::of($this->fields[$field] ?? throw $this->missing($field), "$this->name.$field");

@@ -39,6 +39,10 @@ namespace Manilla;
  *     amount?: string|null,
  *     reason?: string|null,
  * }
+ * @phpstan-type DisputeEvidence array{
+ *     text?: string|null,
+ *     fields?: array<string, string>|null,
+ * }
  * @phpstan-type PaymentLinkOrder array{
  *     title: string,
  *     currency_code: string,
@@ -96,6 +100,10 @@ final class Orders
         'ref_trx' => 'plain',
         'amount' => 'amount',
         'reason' => 'plain',
+    ];
+    public const DISPUTE_EVIDENCE = [
+        'text' => 'plain',
+        'fields' => 'object',
     ];
     public const PAYMENT_LINK_ORDER = [
         'title' => 'plain',

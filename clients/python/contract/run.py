@@ -119,7 +119,8 @@ class Runner:
         raise Mismatch(f"no notification about {trx_id} arrived")
 
     def _call(self, case: Mapping[str, Any], url: str, keys: Credentials, retries: Retries) -> Any:
-        words = [case["id"]] if "id" in case else []
+        words = decoded(case.get("id", []))
+        words = words if isinstance(words, list) else [words]
         named = decoded({**case.get("order", {}), **case.get("options", {})})
         if self._kind == "AsyncClient":
             return asyncio.run(call_async(case["call"], words, named, url, keys, retries))
@@ -147,7 +148,7 @@ class Runner:
 
 async def call_async(
     name: str,
-    words: list[str],
+    words: list[Any],
     named: Mapping[str, Any],
     url: str,
     keys: Credentials,
@@ -167,6 +168,8 @@ def decoded(value: Any) -> Any:
     match value:
         case {"$amount": text}:
             return Decimal(text)
+        case {"$bytes": text}:
+            return text.encode()
         case {"$float": number}:
             return float(number)
         case {"$time": text}:

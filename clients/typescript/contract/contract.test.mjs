@@ -26,6 +26,7 @@ const isObject = (value) => typeof value === "object" && value !== null && !Arra
 function decoded(value) {
   if (Array.isArray(value)) return value.map(decoded);
   if (!isObject(value)) return value;
+  if ("$bytes" in value) return new TextEncoder().encode(value.$bytes);
   for (const tag of ["$amount", "$float", "$time"]) if (tag in value) return value[tag];
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, decoded(part)]));
 }
@@ -79,7 +80,7 @@ function checkError(expected, error) {
 }
 
 async function call(client, { call: name, id, order, options }) {
-  const words = [id, decoded(order), options && camelKeys(options)];
+  const words = [decoded(id), decoded(order), options && camelKeys(options)].flat();
   const result = client[camel(name)](...words.filter((word) => word !== undefined));
   return Symbol.asyncIterator in result ? collected(result) : result;
 }

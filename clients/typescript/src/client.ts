@@ -2,7 +2,7 @@
 
 import { converse } from "./conversation.js";
 import { fromEnvironment, Signer, type Credentials } from "./credentials.js";
-import { bytes, randomKey } from "./crypto.js";
+import { bytes, joined, randomKey, sha256, toHex, type Bytes } from "./crypto.js";
 import { StillPending } from "./errors.js";
 import { OPERATIONS } from "./generated/shapes.js";
 import type * as api from "./generated/types.js";
@@ -14,7 +14,8 @@ import { timeText, type TimeInput } from "./values.js";
 const PAGE_ITEMS = 100; // Large pages need fewer requests.
 const KEY = /^[\x20-\x7e]{1,255}$/;
 const OPTIONS: readonly string[] = ["idempotencyKey", "scenario"];
-const SCENARIOS: readonly string[] = ["success", "failed", "pending"];
+const SCENARIOS: readonly string[] = ["success", "failed", "pending", "disputed"];
+const JSON_TYPE = "application/json";
 const FIRST_WAIT_SECONDS = 0.5;
 const WAIT_SECONDS_MAX = 10;
 const WAIT_FOR_SECONDS = 60;
@@ -39,7 +40,7 @@ export interface CallOptions {
 /** Options of a call that moves money. */
 export interface MoneyOptions extends CallOptions {
   /** The outcome of a sandbox transaction. */
-  scenario?: "success" | "failed" | "pending";
+  scenario?: "success" | "failed" | "pending" | "disputed";
 }
 
 export interface WaitOptions {
@@ -56,6 +57,7 @@ type Filters<Query> = Omit<Query, "from" | "to" | "limit" | "cursor"> & Period;
 export type PaymentFilters = Filters<api.ListPaymentsQuery>;
 export type PayoutFilters = Filters<api.ListPayoutsQuery>;
 export type RefundFilters = Filters<api.ListRefundsQuery>;
+export type DisputeFilters = Filters<api.ListDisputesQuery>;
 export type StatementFilters = Filters<api.ListBalanceTransactionsQuery>;
 export type PaymentLinkFilters = Filters<api.ListPaymentLinksQuery>;
 export type PaymentLinkQuery = Omit<api.ListPaymentLinksQuery, "from" | "to"> & Period;
@@ -70,8 +72,17 @@ export type ListedPayout = api.DeliveredPayout | api.ListedUndeliveredPayout;
 
 type Name = keyof api.Operations & keyof typeof OPERATIONS;
 
+interface Sent {
+  content: Bytes;
+  type: string;
+}
+
 interface Arguments {
   id?: string;
+  /** The second id in the path. */
+  part?: number;
+  /** A body that is not JSON. */
+  form?: Sent;
   body?: object;
   query?: object;
   options?: MoneyOptions;
@@ -186,6 +197,52 @@ export class Client {
   /** Returns the banks and bank codes of provider B, or of the given automatic method. */
   bankList(methodCode?: string): Promise<api.BankList> {
     return this.#call("payoutBankList", { query: { method_code: methodCode } });
+  }
+
+  /** Iterates over all your disputes, newest first. Requests more pages when needed. */
+  disputes(filters: DisputeFilters = {}): AsyncGenerator<api.DisputeInfo, void, undefined> {
+    return this.#every("listDisputes", filters);
+  }
+
+  getDispute(disputeId: string): Promise<api.DisputeInfo> {
+    return this.#call("getDispute", { id: disputeId });
+  }
+
+  /** Accepts that the customer gets the disputed amount back, or a part of it. */
+  acceptDispute(
+    disputeId: string,
+    acceptance: api.DisputeAcceptanceRequest = {},
+    options: CallOptions = {},
+  ): Promise<api.DisputeInfo> {
+    return this.#call("acceptDispute", { id: disputeId, body: acceptance, options });
+  }
+
+  /** Saves a text, fields or both. Nothing is sent to the provider before you submit. */
+  setDisputeEvidence(
+    disputeId: string,
+    evidence: api.DisputeEvidenceRequest,
+  ): Promise<api.DisputeInfo> {
+    return this.#call("setDisputeEvidence", { id: disputeId, body: evidence });
+  }
+
+  /** Adds a PDF, PNG or JPEG file of at most 5 MB to the evidence. */
+  async addDisputeFile(
+    disputeId: string,
+    name: string,
+    content: Uint8Array,
+    options: CallOptions = {},
+  ): Promise<api.EvidenceFileInfo> {
+    const form = await fileForm(name, joined(content));
+    return this.#call("addDisputeFile", { id: disputeId, form, options });
+  }
+
+  removeDisputeFile(disputeId: string, fileId: number): Promise<api.DeletedFile> {
+    return this.#call("removeDisputeFile", { id: disputeId, part: fileId });
+  }
+
+  /** Sends your evidence to the provider. You cannot change it afterwards. */
+  submitDispute(disputeId: string, options: CallOptions = {}): Promise<api.DisputeInfo> {
+    return this.#call("submitDispute", { id: disputeId, options });
   }
 
   balance(): Promise<api.Balance> {
@@ -323,26 +380,30 @@ export class Client {
 
   async #call<Operation extends Name, Result = api.Operations[Operation]["response"]>(
     name: Operation,
-    { id, body, query = {}, options = {} }: Arguments = {},
+    { id, part, body, form, query = {}, options = {} }: Arguments = {},
     complete?: (response: api.Operations[Operation]["response"]) => Result,
   ): Promise<Result> {
     const operation = OPERATIONS[name];
-    const path = operation.path.replace(/\{[^}]+\}/, () => encodeURIComponent(checkedId(id)));
+    const ids = [id, part?.toString()];
+    const path = operation.path.replace(/\{[^}]+\}/g, () =>
+      encodeURIComponent(checkedId(ids.shift())),
+    );
     checkOptions(options);
-    // The API clears a field of a payment link that is null. Elsewhere, null means not sent.
-    const keepsNull = name === "editPaymentLink";
-    const sent = body && operation.request ? encode(operation.request, body, keepsNull) : "";
+    // These operations clear a field that is null. Elsewhere, null means not sent.
+    const keepsNull = name === "editPaymentLink" || name === "setDisputeEvidence";
+    const json = body && operation.request ? encode(operation.request, body, keepsNull) : "";
+    const sent = form ?? { content: bytes(json), type: JSON_TYPE };
     const key = operation.isRepeatable ? await checkedKey(options.idempotencyKey) : null;
     const call = {
       method: operation.method,
       target: path + queryText(name, query),
       headers: {
         Accept: "application/json",
-        ...(sent ? { "Content-Type": "application/json" } : {}),
+        ...(sent.content.length > 0 ? { "Content-Type": sent.type } : {}),
         ...(key === null ? {} : { "Idempotency-Key": key }),
         ...(options.scenario ? { "X-Sandbox-Scenario": options.scenario } : {}),
       },
-      body: bytes(sent),
+      body: sent.content,
       idempotencyKey: key,
       hasOwnKey: options.idempotencyKey !== undefined,
     };
@@ -409,6 +470,17 @@ function queryText(name: Name, query: object): string {
   return sent.length > 0 ? `?${sent.join("&")}` : "";
 }
 
+/** Returns a form with one file. Its boundary depends only on the file, so that repeated calls match. */
+async function fileForm(name: string, content: Bytes): Promise<Sent> {
+  const boundary = toHex(await sha256(content));
+  const quoted = name.replace(/[\r\n"\\]/g, "_");
+  const head =
+    `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${quoted}"\r\n` +
+    "Content-Type: application/octet-stream\r\n\r\n";
+  const whole = joined(bytes(head), content, bytes(`\r\n--${boundary}--\r\n`));
+  return { content: whole, type: `multipart/form-data; boundary=${boundary}` };
+}
+
 /** Returns the id. An empty id or dots would lead to another path. */
 function checkedId(id: unknown): string {
   if (typeof id !== "string" || ["", ".", ".."].includes(id)) {
@@ -422,7 +494,7 @@ function checkOptions(options: MoneyOptions): void {
     if (!OPTIONS.includes(name)) throw new TypeError(`There is no option ${name}.`);
   }
   if (options.scenario !== undefined && !SCENARIOS.includes(options.scenario)) {
-    throw new RangeError("A scenario is success, failed or pending.");
+    throw new RangeError("A scenario is success, failed, pending or disputed.");
   }
 }
 

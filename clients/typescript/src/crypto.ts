@@ -32,6 +32,11 @@ export async function hmacMatches(secret: Bytes, data: Bytes, signature: Bytes):
   return subtle.verify(HMAC.name, key, signature, data);
 }
 
+export async function sha256(data: Bytes): Promise<Bytes> {
+  const { subtle } = await webCrypto();
+  return new Uint8Array(await subtle.digest("SHA-256", data));
+}
+
 export async function randomKey(): Promise<string> {
   return (await webCrypto()).randomUUID();
 }

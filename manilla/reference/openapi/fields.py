@@ -231,6 +231,9 @@ FIELDS: Mapping[str, FieldDescription] = {
     "respond_before": _moment("Only disputes that need a response before this time."),
     "DisputeList.data": _field("The disputes, newest first."),
     "DisputeInfo.id": _field("The dispute's id.", pattern=DISPUTE_ID_PATTERN),
+    "DisputeInfo.trx_id": _field(
+        "The same as `id`, because every notification has a `trx_id`.", pattern=DISPUTE_ID_PATTERN
+    ),
     "DisputeInfo.payment_trx_id": _id("The disputed payment."),
     "DisputeInfo.ref_trx": _field("Your reference for the disputed payment."),
     "DisputeInfo.amount": _amount("The disputed amount. It can be a part of the payment."),

@@ -20,8 +20,9 @@ final class BalanceTransaction
         public readonly ?string $ref_trx,
         /**
          * The type of change: `payment`, `commission`, `payout`, `payout_refund` (a failed payout), `refund`,
-         * `refund_returned` (a failed refund), `funding`, `adjustment`, or another value for a correction by
-         * the operator.
+         * `refund_returned` (a failed refund), `withheld` (for a dispute), `dispute_fee`,
+         * `commission_returned`, `short_paid` (a credit paid what you owed), `funding`, `adjustment`, or
+         * another value for a correction by the operator.
          */
         public readonly string $kind,
         /**

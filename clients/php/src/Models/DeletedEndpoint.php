@@ -16,7 +16,7 @@ final class DeletedEndpoint
     public function __construct(
         /** The webhook endpoint's id. */
         public readonly string $id,
-        /** Always true: the endpoint no longer exists. */
+        /** Always true: the object no longer exists. */
         public readonly bool $deleted,
     ) {
     }

@@ -25,6 +25,16 @@ final class WalletBalance
          * exact to the currency's minor unit.
          */
         public readonly string $in_flight,
+        /**
+         * The amount that open disputes withhold. It is not part of `available`. In major units, exact to the
+         * currency's minor unit.
+         */
+        public readonly string $withheld,
+        /**
+         * What you owe because the wallet could not cover a dispute. Later credits pay it first. In major
+         * units, exact to the currency's minor unit.
+         */
+        public readonly string $short,
     ) {
     }
 
@@ -35,6 +45,8 @@ final class WalletBalance
             currency_code: $document->string('currency_code'),
             available: $document->amount('available'),
             in_flight: $document->amount('in_flight'),
+            withheld: $document->amount('withheld'),
+            short: $document->amount('short'),
         );
     }
 }

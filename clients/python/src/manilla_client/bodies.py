@@ -49,6 +49,13 @@ class RefundOrder(TypedDict):
     reason: NotRequired[str | None]
 
 
+class DisputeEvidence(TypedDict, total=False):
+    """The evidence to save. What you omit does not change, and None removes it."""
+
+    text: str | None
+    fields: Mapping[str, str] | None
+
+
 class PaymentLinkOrder(TypedDict):
     title: str
     currency_code: str
@@ -441,10 +448,61 @@ class VerifiedRefund:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceFile:
+    id: int
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Your evidence. `fields` has values that the provider asks for."""
+
+    text: str
+    fields: dict[str, str]
+    files: tuple[EvidenceFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispute:
+    """A customer's bank takes a payment back. Answer before `respond_by`."""
+
+    id: str
+    trx_id: str  # the same as `id`
+    payment_trx_id: str
+    ref_trx: str
+    amount: Decimal
+    currency: str
+    status: str  # needs_response, submitted, won, lost or accepted
+    stage: str
+    category: str
+    reason: str
+    provider_reference: str
+    opened_at: datetime
+    respond_by: datetime
+    missed: bool
+    withheld: Decimal
+    short: Decimal
+    fee: Decimal
+    evidence: Evidence
+    rejection: str
+    outcome_at: datetime | None
+    environment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedFile:
+    id: int
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WalletBalance:
     currency_code: str
     available: Decimal
     in_flight: Decimal
+    withheld: Decimal
+    short: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

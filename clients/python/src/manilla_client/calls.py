@@ -1,9 +1,10 @@
 """The API's calls as data: each call has a request and a function that parses the response."""
 
+import hashlib
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Generic, Literal, TypedDict, TypeVar, get_args
@@ -12,17 +13,22 @@ from urllib.parse import quote, urlencode
 from manilla_client import exact_json
 from manilla_client.bodies import (
     AcceptedResend,
+    Amount,
     Balance,
     BankList,
     CompletedPayment,
     CreatedPaymentLink,
     DeletedEndpoint,
+    DeletedFile,
     DeliveredPayout,
+    Dispute,
+    DisputeEvidence,
     EndpointChange,
     EndpointOrder,
     EndpointSecret,
     EndpointTest,
     EventPage,
+    EvidenceFile,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -45,12 +51,14 @@ from manilla_client.errors import BadAnswer
 from manilla_client.reading import read
 
 Kind = TypeVar("Kind")
-Scenario = Literal["success", "failed", "pending"]
+Scenario = Literal["success", "failed", "pending", "disputed"]
 KEY_LENGTH_MAX = 255
 AMOUNTS = frozenset({"payment_amount", "payout_amount", "amount"})
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 LINKS = "/api/v1/payment-links"
 ENDPOINTS = "/api/v1/webhook-endpoints"
+DISPUTES = "/api/v1/disputes"
+JSON_TYPE = "application/json"
 
 
 class PaymentLinkQuery(TypedDict, total=False):
@@ -83,11 +91,12 @@ class Call(Generic[Kind]):
     idempotency_key: str | None = None
     has_own_key: bool = False  # whether the caller chose the idempotency key
     scenario: Scenario | None = None
+    content_type: str = JSON_TYPE  # of the body
 
     def headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json"}
         if self.body:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = self.content_type
         if self.idempotency_key is not None:
             headers["Idempotency-Key"] = self.idempotency_key
         if self.scenario is not None:
@@ -150,6 +159,51 @@ def initiate_refund(
 def verify_refund(trx_id: str) -> Call[VerifiedRefund]:
     target = _path("/api/v1/verify-refund", trx_id)
     return Call("GET", target, lambda document: read(VerifiedRefund, document))
+
+
+def get_dispute(dispute_id: str) -> Call[Dispute]:
+    return Call("GET", _path(DISPUTES, dispute_id), _reading(Dispute))
+
+
+def accept_dispute(
+    dispute_id: str, amount: Amount | None, idempotency_key: str | None
+) -> Call[Dispute]:
+    target = _path(DISPUTES, dispute_id, "/accept")
+    body = _encoded({} if amount is None else {"amount": amount})
+    return _post(target, _reading(Dispute), body, idempotency_key)
+
+
+def set_dispute_evidence(dispute_id: str, evidence: DisputeEvidence) -> Call[Dispute]:
+    check_names(evidence, DisputeEvidence)
+    target = _path(DISPUTES, dispute_id, "/evidence")
+    # Parts that are None are sent as null, which tells the API to remove them.
+    return Call("PUT", target, _reading(Dispute), _encoded(evidence))
+
+
+def add_dispute_file(
+    dispute_id: str, name: str, content: bytes, idempotency_key: str | None
+) -> Call[EvidenceFile]:
+    target = _path(DISPUTES, dispute_id, "/files")
+    # The boundary depends only on the file, so that a repeated call has the same body.
+    boundary = hashlib.sha256(content).hexdigest()
+    quoted = re.sub('[\r\n"\\\\]', "_", name)
+    head = (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{quoted}"\r\n'
+        "Content-Type: application/octet-stream\r\n\r\n"
+    )
+    body = head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
+    call = _post(target, _reading(EvidenceFile), body, idempotency_key)
+    return replace(call, content_type=f"multipart/form-data; boundary={boundary}")
+
+
+def remove_dispute_file(dispute_id: str, file_id: int) -> Call[DeletedFile]:
+    target = _path(DISPUTES, dispute_id, f"/files/{int(file_id)}")
+    return Call("DELETE", target, _reading(DeletedFile))
+
+
+def submit_dispute(dispute_id: str, idempotency_key: str | None) -> Call[Dispute]:
+    target = _path(DISPUTES, dispute_id, "/submit")
+    return _post(target, _reading(Dispute), b"", idempotency_key)
 
 
 def balance() -> Call[Balance]:
@@ -264,7 +318,7 @@ def _post(
     scenario: Scenario | None = None,
 ) -> Call[Kind]:
     if scenario not in (None, *get_args(Scenario)):
-        raise ValueError("A scenario is success, failed or pending.")
+        raise ValueError("A scenario is success, failed, pending or disputed.")
     key = str(uuid.uuid4()) if idempotency_key is None else _checked_key(idempotency_key)
     is_own = idempotency_key is not None
     return Call("POST", target, read_answer, body, key, is_own, scenario)

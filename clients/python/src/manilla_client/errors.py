@@ -197,6 +197,40 @@ class RefundFailed(ApiError):
     advice = "Check the payment's status and its remaining amount."
 
 
+class BadDocument(ApiError):
+    codes = ("BAD_DOCUMENT",)
+    advice = "Send a complete PDF, PNG or JPEG file of at most 5 MB."
+
+
+class DocumentNotFound(ApiError):
+    codes = ("DOCUMENT_NOT_FOUND",)
+    advice = "Get the dispute: it lists its files."
+
+
+class DisputeRefused(ApiError):
+    """The API rejected the answer to a dispute. Nothing was sent to the provider."""
+
+
+class DisputeClosed(DisputeRefused):
+    codes = ("dispute_closed",)
+    advice = "Get the dispute: its status shows what has happened."
+
+
+class DisputeDeadlinePassed(DisputeRefused):
+    codes = ("dispute_deadline_passed",)
+    advice = "Wait for the provider's decision, or contact the platform's support."
+
+
+class EvidenceIncomplete(DisputeRefused):
+    codes = ("evidence_incomplete",)
+    advice = "Add what `errors` names, and submit again."
+
+
+class EvidenceRejected(DisputeRefused):
+    codes = ("evidence_rejected",)
+    advice = "Change the evidence, and submit again."
+
+
 class PayoutRefused(ApiError):
     """The API rejected a payout. No wallet is debited, unless the outcome is unknown."""
 

@@ -10,6 +10,7 @@ from manilla_client.bodies import (
     BalanceTransaction,
     CompletedPayment,
     DeliveredPayout,
+    Dispute,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
@@ -33,6 +34,14 @@ class Period(TypedDict, total=False):
 
 class TransactionQuery(Period, total=False):
     status: str | None  # pending, success or failed
+
+
+class DisputeQuery(Period, total=False):
+    """Filters for disputes. `ref_trx` and `trx_id` are the payment's."""
+
+    status: str | None  # needs_response, submitted, won, lost or accepted
+    trx_id: str | None
+    respond_before: datetime | None
 
 
 class StatementQuery(Period, total=False):
@@ -61,6 +70,10 @@ def payouts(query: TransactionQuery) -> PageCall[DeliveredPayout | UndeliveredPa
 
 def refunds(query: TransactionQuery) -> PageCall[VerifiedRefund]:
     return _pages("refunds", query, TransactionQuery, lambda item: read(VerifiedRefund, item))
+
+
+def disputes(query: DisputeQuery) -> PageCall[Dispute]:
+    return _pages("disputes", query, DisputeQuery, lambda item: read(Dispute, item))
 
 
 def balance_transactions(query: StatementQuery) -> PageCall[BalanceTransaction]:

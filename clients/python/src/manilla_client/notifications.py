@@ -44,7 +44,9 @@ class Notification:
     @property
     def handled_once_by(self) -> tuple[str, str, str, str]:
         """A unique key. Store the key, and ignore a notification whose key is already stored."""
-        return self.event, self.trx_id, self.status, str(self.data.get("refund_trx_id", ""))
+        # A dispute can return to an earlier status, so the message's id distinguishes its events.
+        other = self.id or "" if self.event == "dispute" else self.data.get("refund_trx_id", "")
+        return self.event, self.trx_id, self.status, str(other)
 
 
 def verify_ipn(

@@ -28,6 +28,10 @@ def _read(kind: Any, value: object, where: str) -> Any:
     if origin is tuple:
         items = _expect(value, list, where)
         return tuple(_read(get_args(kind)[0], item, where) for item in items)
+    if origin is dict:
+        _, inner = get_args(kind)
+        document = _expect(value, dict, where)
+        return {name: _read(inner, each, f"{where}.{name}") for name, each in document.items()}
     if origin is Literal:
         if value not in get_args(kind):
             raise BadAnswer(f"{where} has a value that this version does not know.")

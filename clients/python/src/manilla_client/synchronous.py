@@ -10,18 +10,23 @@ from typing import Self, TypeVar, Unpack
 from manilla_client import calls, lists, polling
 from manilla_client.bodies import (
     AcceptedResend,
+    Amount,
     Balance,
     BalanceTransaction,
     BankList,
     CompletedPayment,
     CreatedPaymentLink,
     DeletedEndpoint,
+    DeletedFile,
     DeliveredPayout,
+    Dispute,
+    DisputeEvidence,
     EndpointChange,
     EndpointOrder,
     EndpointSecret,
     EndpointTest,
     EventPage,
+    EvidenceFile,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -43,7 +48,7 @@ from manilla_client.bodies import (
 from manilla_client.calls import Call, EventQuery, PaymentLinkQuery, Scenario
 from manilla_client.conversation import converse
 from manilla_client.credentials import Credentials, url_of_environment
-from manilla_client.lists import Item, PageCall, StatementQuery, TransactionQuery
+from manilla_client.lists import DisputeQuery, Item, PageCall, StatementQuery, TransactionQuery
 from manilla_client.retries import Retries
 from manilla_client.transport import Answer, Failure, Request, Transport
 
@@ -225,6 +230,40 @@ class Client:
     def refunds(self, **query: Unpack[TransactionQuery]) -> Iterator[VerifiedRefund]:
         """Yields all your refunds, newest first. Requests more pages when needed."""
         return self._every(lists.refunds(query))
+
+    def disputes(self, **query: Unpack[DisputeQuery]) -> Iterator[Dispute]:
+        """Yields all your disputes, newest first. Requests more pages when needed."""
+        return self._every(lists.disputes(query))
+
+    def get_dispute(self, dispute_id: str) -> Dispute:
+        return self._do(calls.get_dispute(dispute_id))
+
+    def accept_dispute(
+        self,
+        dispute_id: str,
+        amount: Amount | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Dispute:
+        """Accepts that the customer gets the disputed amount back, or a part of it."""
+        return self._do(calls.accept_dispute(dispute_id, amount, idempotency_key))
+
+    def set_dispute_evidence(self, dispute_id: str, **evidence: Unpack[DisputeEvidence]) -> Dispute:
+        """Saves a text, fields or both. Nothing is sent to the provider before you submit."""
+        return self._do(calls.set_dispute_evidence(dispute_id, evidence))
+
+    def add_dispute_file(
+        self, dispute_id: str, name: str, content: bytes, *, idempotency_key: str | None = None
+    ) -> EvidenceFile:
+        """Adds a PDF, PNG or JPEG file of at most 5 MB to the evidence."""
+        return self._do(calls.add_dispute_file(dispute_id, name, content, idempotency_key))
+
+    def remove_dispute_file(self, dispute_id: str, file_id: int) -> DeletedFile:
+        return self._do(calls.remove_dispute_file(dispute_id, file_id))
+
+    def submit_dispute(self, dispute_id: str, *, idempotency_key: str | None = None) -> Dispute:
+        """Sends your evidence to the provider. You cannot change it afterwards."""
+        return self._do(calls.submit_dispute(dispute_id, idempotency_key))
 
     def balance(self) -> Balance:
         return self._do(calls.balance())

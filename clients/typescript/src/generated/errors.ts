@@ -150,6 +150,52 @@ export class RefundFailed extends ApiError {
     "Check the payment's status and its remaining amount.";
 }
 
+export class BadDocument extends ApiError {
+  static override readonly codes: readonly string[] =
+    ["BAD_DOCUMENT"];
+  static override readonly advice: string | null =
+    "Send a complete PDF, PNG or JPEG file of at most 5 MB.";
+}
+
+export class DocumentNotFound extends ApiError {
+  static override readonly codes: readonly string[] =
+    ["DOCUMENT_NOT_FOUND"];
+  static override readonly advice: string | null =
+    "Get the dispute: it lists its files.";
+}
+
+/** The API rejected the answer to a dispute. Nothing was sent to the provider. */
+export class DisputeRefused extends ApiError {
+}
+
+export class DisputeClosed extends DisputeRefused {
+  static override readonly codes: readonly string[] =
+    ["dispute_closed"];
+  static override readonly advice: string | null =
+    "Get the dispute: its status shows what has happened.";
+}
+
+export class DisputeDeadlinePassed extends DisputeRefused {
+  static override readonly codes: readonly string[] =
+    ["dispute_deadline_passed"];
+  static override readonly advice: string | null =
+    "Wait for the provider's decision, or contact the platform's support.";
+}
+
+export class EvidenceIncomplete extends DisputeRefused {
+  static override readonly codes: readonly string[] =
+    ["evidence_incomplete"];
+  static override readonly advice: string | null =
+    "Add what `errors` names, and submit again.";
+}
+
+export class EvidenceRejected extends DisputeRefused {
+  static override readonly codes: readonly string[] =
+    ["evidence_rejected"];
+  static override readonly advice: string | null =
+    "Change the evidence, and submit again.";
+}
+
 /** The API rejected a payout. No wallet is debited, unless the outcome is unknown. */
 export class PayoutRefused extends ApiError {
 }
@@ -239,6 +285,13 @@ export const ERROR_CLASSES: readonly (typeof ApiError)[] = [
   ServiceUnavailable,
   ServerError,
   RefundFailed,
+  BadDocument,
+  DocumentNotFound,
+  DisputeRefused,
+  DisputeClosed,
+  DisputeDeadlinePassed,
+  EvidenceIncomplete,
+  EvidenceRejected,
   PayoutRefused,
   InsufficientBalance,
   ProviderInsufficientBalance,

@@ -28,8 +28,9 @@ export interface BalanceTransaction {
   ref_trx: string | null;
   /**
    * The type of change: `payment`, `commission`, `payout`, `payout_refund` (a failed payout),
-   * `refund`, `refund_returned` (a failed refund), `funding`, `adjustment`, or another value for a
-   * correction by the operator.
+   * `refund`, `refund_returned` (a failed refund), `withheld` (for a dispute), `dispute_fee`,
+   * `commission_returned`, `short_paid` (a credit paid what you owed), `funding`, `adjustment`, or
+   * another value for a correction by the operator.
    */
   kind: string;
   /**
@@ -126,7 +127,15 @@ export interface Customer {
 export interface DeletedEndpoint {
   /** The webhook endpoint's id. */
   id: string;
-  /** Always true: the endpoint no longer exists. */
+  /** Always true: the object no longer exists. */
+  deleted: boolean;
+}
+
+/** The file that was removed. */
+export interface DeletedFile {
+  /** The id of the file that was removed. */
+  id: number;
+  /** Always true: the object no longer exists. */
   deleted: boolean;
 }
 
@@ -167,6 +176,98 @@ export interface DeliveredPayout {
   updated_at: string;
 }
 
+/** What you accept. Unknown fields are ignored. */
+export interface DisputeAcceptanceRequest {
+  /**
+   * What you accept. If omitted, the whole disputed amount. In major units, exact to the currency's
+   * minor unit.
+   */
+  amount?: AmountInput | null;
+}
+
+/** The evidence to save. Unknown fields are ignored. */
+export interface DisputeEvidenceRequest {
+  /** What you write to the provider. It can have several lines. */
+  text?: string | null;
+  /**
+   * Values that the provider asks for, by name. If one is missing, submit names it. They replace
+   * all earlier values.
+   */
+  fields?: Record<string, string> | null;
+}
+
+/** A dispute. */
+export interface DisputeInfo {
+  /** The dispute's id. */
+  id: string;
+  /** The same as `id`, because every notification has a `trx_id`. */
+  trx_id: string;
+  /** The disputed payment. */
+  payment_trx_id: string;
+  /** Your reference for the disputed payment. */
+  ref_trx: string;
+  /**
+   * The disputed amount. It can be a part of the payment. In major units, exact to the currency's
+   * minor unit.
+   */
+  amount: Amount;
+  /** An ISO 4217 code. */
+  currency: string;
+  /** The dispute's status. */
+  status: Open<"needs_response" | "submitted" | "won" | "lost" | "accepted">;
+  /** The provider's word for the stage, or empty. */
+  stage: string;
+  /** The provider's word for the type of dispute, or empty. */
+  category: string;
+  /** Why the customer disputes the payment, as the provider says it. */
+  reason: string;
+  /** The provider's id of the dispute. */
+  provider_reference: string;
+  /** When the dispute was opened at the provider. ISO 8601, UTC, with microseconds. */
+  opened_at: string;
+  /** The deadline for your response. ISO 8601, UTC, with microseconds. */
+  respond_by: string;
+  /**
+   * Whether the deadline has passed without a response. The dispute is not lost until the provider
+   * says so.
+   */
+  missed: boolean;
+  /**
+   * The amount that is withheld until the dispute ends. In major units, exact to the currency's
+   * minor unit.
+   */
+  withheld: Amount;
+  /**
+   * The part that your wallet could not cover, which you owe. In major units, exact to the
+   * currency's minor unit.
+   */
+  short: Amount;
+  /** The provider's fee, if you bear one. In major units, exact to the currency's minor unit. */
+  fee: Amount;
+  /** Your evidence. */
+  evidence: EvidenceInfo;
+  /**
+   * The provider's words if it has rejected your evidence, otherwise empty. You can change the
+   * evidence and submit it again.
+   */
+  rejection: string;
+  /** When the dispute ended, or null if it has not. ISO 8601, UTC, with microseconds. */
+  outcome_at: string | null;
+  /** The environment of the payment. */
+  environment: Open<"sandbox" | "production">;
+}
+
+/** A page of disputes. */
+export interface DisputeList {
+  /** The disputes, newest first. */
+  data: (DisputeInfo)[];
+  /**
+   * The `cursor` of the next page, or null on the last page. A page can have fewer items than
+   * `limit`, or no items, although there is a next page.
+   */
+  next_cursor: string | null;
+}
+
 /** The webhook endpoint's id and its new secret. */
 export interface EndpointSecret {
   /** The webhook endpoint's id. */
@@ -194,7 +295,7 @@ export interface EventItem {
   /** The event's id: the `webhook-id` of its notification. */
   id: string;
   /** The event's type. */
-  type: Open<"payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed">;
+  type: Open<"payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened">;
   /** The transaction's id. For a refund, the payment's id. */
   trx_id: string;
   /** Your reference for the transaction. */
@@ -217,6 +318,26 @@ export interface EventList {
    * the last event's id as `since`.
    */
   next_cursor: string | null;
+}
+
+/** A file of the evidence. */
+export interface EvidenceFileInfo {
+  /** The file's id, which is unique in its dispute. */
+  id: number;
+  /** The file's name. */
+  name: string;
+  /** The file's size in bytes. */
+  size: number;
+}
+
+/** The evidence for your answer. */
+export interface EvidenceInfo {
+  /** What you write to the provider. */
+  text: string;
+  /** Values that the provider asks for, by name. */
+  fields: Record<string, string>;
+  /** The files of the evidence. */
+  files: (EvidenceFileInfo)[];
 }
 
 /** An accepted payout. The wallet is debited. */
@@ -994,6 +1115,16 @@ export interface WalletBalance {
    * exact to the currency's minor unit.
    */
   in_flight: Amount;
+  /**
+   * The amount that open disputes withhold. It is not part of `available`. In major units, exact to
+   * the currency's minor unit.
+   */
+  withheld: Amount;
+  /**
+   * What you owe because the wallet could not cover a dispute. Later credits pay it first. In major
+   * units, exact to the currency's minor unit.
+   */
+  short: Amount;
 }
 
 /** The fields to change. Unknown fields are ignored. */
@@ -1001,7 +1132,7 @@ export interface WebhookEndpointChangeRequest {
   /** The URL of your server that receives events. */
   url?: string | null;
   /** The event types to receive: single types, a group (`payment.*`), or all (`*`). */
-  events?: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed")[] | null;
+  events?: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened")[] | null;
   /** A note for you, on one line. */
   description?: string | null;
   /** `disabled` stops deliveries, and `enabled` starts them again. */
@@ -1047,7 +1178,7 @@ export interface WebhookEndpointRequest {
   /** The URL of your server that receives events. */
   url: string;
   /** The event types to receive: single types, a group (`payment.*`), or all (`*`). */
-  events: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed")[];
+  events: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened")[];
   /** A note for you, on one line. */
   description?: string | null;
 }
@@ -1142,6 +1273,36 @@ export interface ListRefundsQuery {
   status?: "failed" | "pending" | "success" | null | null;
 }
 
+export interface ListDisputesQuery {
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
+  limit?: number | null;
+  /**
+   * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
+   */
+  cursor?: string | null;
+  /**
+   * Only items created at this time or later. It must not be after `to`. RFC 3339 with any offset,
+   * such as `2026-01-31T12:00:00+01:00`.
+   */
+  from?: TimeInput | null;
+  /**
+   * Only items created before this time. RFC 3339 with any offset, such as
+   * `2026-01-31T12:00:00+01:00`.
+   */
+  to?: TimeInput | null;
+  /** Only disputes with this status. */
+  status?: "accepted" | "lost" | "needs_response" | "submitted" | "won" | null | null;
+  /** Only disputes of the payment with this reference. */
+  ref_trx?: string | null;
+  /** Only disputes of the payment with this id. */
+  trx_id?: string | null;
+  /**
+   * Only disputes that need a response before this time. RFC 3339 with any offset, such as
+   * `2026-01-31T12:00:00+01:00`.
+   */
+  respond_before?: TimeInput | null;
+}
+
 export interface ListBalanceTransactionsQuery {
   /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
@@ -1211,7 +1372,7 @@ export interface EventsQuery {
    */
   since?: string | null;
   /** Only events of this type. */
-  type?: "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | null;
+  type?: "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | null;
   /** If there are no events, wait up to this many seconds, at most 30. Defaults to 0. */
   wait?: number | null;
 }
@@ -1291,6 +1452,41 @@ export interface Operations {
     request: undefined;
     query: ListRefundsQuery;
     response: RefundList;
+  };
+  listDisputes: {
+    request: undefined;
+    query: ListDisputesQuery;
+    response: DisputeList;
+  };
+  getDispute: {
+    request: undefined;
+    query: undefined;
+    response: DisputeInfo;
+  };
+  acceptDispute: {
+    request: DisputeAcceptanceRequest;
+    query: undefined;
+    response: DisputeInfo;
+  };
+  submitDispute: {
+    request: undefined;
+    query: undefined;
+    response: DisputeInfo;
+  };
+  setDisputeEvidence: {
+    request: DisputeEvidenceRequest;
+    query: undefined;
+    response: DisputeInfo;
+  };
+  addDisputeFile: {
+    request: undefined;
+    query: undefined;
+    response: EvidenceFileInfo;
+  };
+  removeDisputeFile: {
+    request: undefined;
+    query: undefined;
+    response: DeletedFile;
   };
   getBalance: {
     request: undefined;

@@ -21,7 +21,7 @@ from manilla_client.asynchronous import AsyncClient
 from manilla_client.calls import Call
 from manilla_client.command.accounts import Account
 from manilla_client.errors import ApiError, ManillaError, TransactionNotFound
-from manilla_client.lists import PageCall, TransactionQuery
+from manilla_client.lists import DisputeQuery, PageCall, TransactionQuery
 from manilla_client.transport import Failure, Request, Transport
 
 INSTRUCTIONS = (
@@ -67,7 +67,27 @@ EventType = Literal[
     "refund.pending",
     "refund.completed",
     "refund.failed",
+    "dispute.opened",
+    "dispute.updated",
+    "dispute.submitted",
+    "dispute.won",
+    "dispute.lost",
+    "dispute.accepted",
+    "dispute.deadline_missed",
+    "dispute.reopened",
 ]
+DisputeStatus = Annotated[
+    Literal["needs_response", "submitted", "won", "lost", "accepted"] | None,
+    Field(description="Only disputes with it."),
+]
+PaymentReference = Annotated[
+    str | None, Field(description="Only disputes of the payment with this reference of yours.")
+]
+PaymentId = Annotated[str | None, Field(description="Only disputes of the payment with this id.")]
+Deadline = Annotated[
+    AwareDatetime | None, Field(description="Only disputes that need a response before it.")
+]
+DisputeId = Annotated[str, Field(min_length=1, max_length=64, description="A dispute's id: DSP…")]
 TrxId = Annotated[str, Field(min_length=1, max_length=64, description="A transaction's id: TXN…")]
 
 
@@ -149,6 +169,28 @@ class MerchantTools:
             {"since": since, "until": until, "currency_code": currency_code, "ref_trx": ref_trx}
         )
         return await self._read(page_at(cursor, limit))
+
+    async def list_disputes(
+        self,
+        limit: Limit = 20,
+        cursor: Cursor = None,
+        status: DisputeStatus = None,
+        ref_trx: PaymentReference = None,
+        trx_id: PaymentId = None,
+        respond_before: Deadline = None,
+    ) -> Document:
+        """Disputes, newest first: customers' banks that take payments back."""
+        query: DisputeQuery = {
+            "status": status,
+            "ref_trx": ref_trx,
+            "trx_id": trx_id,
+            "respond_before": respond_before,
+        }
+        return await self._read(lists.disputes(query)(cursor, limit))
+
+    async def dispute(self, dispute_id: DisputeId) -> Document:
+        """One dispute, with its deadline, the withheld amount and the evidence."""
+        return await self._read(calls.get_dispute(dispute_id))
 
     async def list_events(
         self,
@@ -273,6 +315,8 @@ def build(tools: MerchantTools) -> "MCPServer[Any]":
         ),
         _tool(tools.balances),
         _tool(tools.list_statement_lines),
+        _tool(tools.list_disputes),
+        _tool(tools.dispute),
         _tool(tools.list_events),
         _tool(tools.transaction),
         _tool(tools.documentation),
