@@ -83,11 +83,11 @@ def _reading(services: Services) -> list[Endpoint]:
     cursors = Cursors(services.keyring, DISPUTES)
 
     async def list_disputes(call: Call) -> DisputeList:
-        reads, wanted = services.reads.begin(), _filter(call.query)
+        db, wanted = services.db, _filter(call.query)
         after, limit = cursors.read(call), call.query.limit
-        page = await listing.disputes(reads, call.tenant, wanted, after=after, limit=limit)
+        page = await listing.disputes(db, call.tenant, wanted, after=after, limit=limit)
         trx_ids = [each.trx_id for each in page.rows]
-        files = await store.files_by_dispute(services.db, call.tenant.merchant_id, trx_ids)
+        files = await store.files_by_dispute(db, call.tenant.merchant_id, trx_ids)
         data = [describe(each, files[each.trx_id]) for each in page.rows]
         return DisputeList(data, cursors.write(call, page.next))
 

@@ -19,8 +19,12 @@ from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 from mcp_types import CallToolResult
 
+from manilla.disputes import states
+from manilla.kit.money import Money
 from manilla.merchants.rights import Right
 from manilla.notify.events.kinds import EVENT_TYPES
+from manilla.payments.payment import SANDBOX
+from manilla.providers.port import DisputeState, ReportedDisputeStatus
 from manilla.services import Services
 from tests.api.test_keys import new_key
 from tests.client_library.conftest import credentials_of
@@ -145,6 +149,36 @@ async def test_a_transactions_story_has_its_events_and_statement_lines(
     assert story["is_complete"]
 
 
+async def test_disputes_are_listed_and_one_is_read(
+    services: Services, client: AsyncClient, simulator: ProviderSimulator, reader: Reader
+) -> None:
+    payment_trx_id, trx_id = await disputed(services, client, simulator)
+    [listed] = (await reader.read("list_disputes", trx_id=payment_trx_id))["data"]
+    shown = await reader.read("dispute", dispute_id=trx_id)
+    assert listed["id"] == shown["id"] == trx_id
+    assert shown["withheld"] == shown["amount"] == "1500.50"
+    assert (await reader.read("list_disputes", status="won"))["data"] == []
+    assert "404 TRANSACTION_NOT_FOUND" in await reader.error("dispute", dispute_id="DSP0")
+
+
+async def disputed(
+    services: Services, client: AsyncClient, simulator: ProviderSimulator
+) -> tuple[str, str]:
+    """Returns the ids of a paid payment and of its dispute."""
+    trx_id = (await client.initiate_payment(**payment())).trx_id
+    await due_now(simulator, trx_id)
+    paid = await client.verify_payment(trx_id)
+    state = DisputeState(
+        provider_reference=f"sandbox-{trx_id}",
+        status=ReportedDisputeStatus.NEEDS_RESPONSE,
+        charge_reference=trx_id,
+        amount=Money.of(paid.amount, "NGN"),  # type: ignore[union-attr]
+    )
+    reported = await states.report(services.db, services.platform.now, SANDBOX, state)
+    assert reported.dispute is not None
+    return trx_id, reported.dispute.trx_id
+
+
 async def test_lists_have_pages_filters_and_limits(client: AsyncClient, reader: Reader) -> None:
     made = [(await client.initiate_payment(**payment())).trx_id for _ in range(3)]
     first = await reader.read("list_payments", limit=2)
@@ -166,7 +200,7 @@ async def test_only_event_types_of_the_api_are_suggested(reader: Reader) -> None
 
 
 async def test_an_unknown_argument_is_an_error(reader: Reader) -> None:
-    needed = {"transaction": {"trx_id": "TXN1"}}
+    needed = {"transaction": {"trx_id": "TXN1"}, "dispute": {"dispute_id": "DSP1"}}
     for offered in await reader.tools():
         assert offered.input_schema["additionalProperties"] is False
         given = {**needed.get(offered.name, {}), "refference": "ORDER-1"}
@@ -190,9 +224,13 @@ async def test_every_tool_says_that_it_only_reads(reader: Reader) -> None:
 
 
 async def test_no_tool_sends_anything_but_get_requests(
-    client: AsyncClient, reader: Reader, monkeypatch: pytest.MonkeyPatch
+    services: Services,
+    client: AsyncClient,
+    simulator: ProviderSimulator,
+    reader: Reader,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    trx_id = (await client.initiate_payment(**payment())).trx_id
+    trx_id, dispute_id = await disputed(services, client, simulator)
     send, sent = transport.Transport.send, []
 
     def record(self: transport.Transport, request: Request) -> Answer | Failure:
@@ -200,7 +238,7 @@ async def test_no_tool_sends_anything_but_get_requests(
         return send(self, request)
 
     monkeypatch.setattr(transport.Transport, "send", record)
-    needed = {"transaction": {"trx_id": trx_id}}
+    needed = {"transaction": {"trx_id": trx_id}, "dispute": {"dispute_id": dispute_id}}
     for name in TOOLS:
         await reader.read(name, **needed.get(name, {}))
     assert len(sent) >= len(TOOLS)
