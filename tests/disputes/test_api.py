@@ -10,19 +10,24 @@ import pytest
 
 from manilla.api.disputes import DISPUTES
 from manilla.api.kernel import UPLOADS_MAX
+from manilla.disputes import manual
 from manilla.disputes.dispute import FILES_MAX, Dispute
 from manilla.kit.clock import iso
 from manilla.kit.environment import Environment
 from manilla.merchants.documents import BYTES_MAX
 from manilla.merchants.rights import Right
+from manilla.providers.kinds.providera import ProviderA
+from manilla.providers.port import EvidenceField
 from manilla.services import Services
 from tests.api.test_keys import new_key
+from tests.compliance.files import PDF, PNG
+from tests.disputes.dispute_api import DisputeApi
 from tests.disputes.steps import LOST, SUBMITTED, WON, Disputes, Paid
+from tests.payments.orders import INITIATE, order
+from tests.payments.shop import Shop
 from tests.support.client import Merchant, Reply, Site
 from tests.support.waiting import until
 
-PDF = b"%PDF-1.4\n1 0 obj\nendobj\nstartxref\n9\n%%EOF\n"
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR" + b"\0" * 20 + b"\0\0\0\0IEND\xaeB`\x82"
 BOUNDARY = "------------------------d74496d66958873e"
 FORM_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 
@@ -67,10 +72,6 @@ async def paid(disputes: Disputes) -> Paid:
 @pytest.fixture
 async def dispute(disputes: Disputes, paid: Paid) -> Dispute:
     return await disputes.open(paid)
-
-
-async def answer_with(reply: Reply) -> tuple[int, str | None]:
-    return reply.status, None if reply.status == 200 else reply.code
 
 
 # Reading
@@ -143,6 +144,17 @@ async def test_a_wrong_filter_is_rejected(merchant: Merchant, query: str) -> Non
     assert list(reply.json["errors"]) == [query.partition("=")[0]]
 
 
+REQUESTS = {
+    "/api/v1/initiate-refund": {"trx_id": "TXN1", "ref_trx": "REFUND-1"},
+    "/api/v1/initiate-payout": {
+        "payout_amount": 100,
+        "currency_code": "NGN",
+        "ref_trx": "PAYOUT-1",
+        "ipn_url": "https://shop.example/ipn",
+        "withdraw_method_id": 6,
+        "beneficiary": {"bank_code": "058", "account_number": "0000000000"},
+    },
+}
 ACTIONS = [
     ("GET", "", b""),
     ("POST", "/accept", b""),
@@ -257,6 +269,60 @@ async def test_incomplete_evidence_is_rejected_with_what_is_missing(
     assert (reply.status, reply.code) == (422, "evidence_incomplete")
     assert list(reply.json["errors"]) == ["text"]
     assert await disputes.now(dispute) == before
+
+
+async def test_fields_that_the_provider_requires_are_named(
+    merchant: Merchant, dispute: Dispute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = DisputeApi()
+    api.fields = (EvidenceField("customer_name", "The customer's name", is_required=True),)
+    monkeypatch.setattr(ProviderA, "disputes", api)
+    await put(merchant, dispute, {"text": "It was delivered."})
+    reply = await merchant.post(path(dispute, "/submit"), b"")
+    assert (reply.status, reply.code) == (422, "evidence_incomplete")
+    assert reply.json["errors"] == {"customer_name": "The customer's name is required."}
+    await put(merchant, dispute, {"fields": {"customer_name": "Ada"}})
+    assert (await merchant.post(path(dispute, "/submit"), b"")).status == 200
+
+
+async def test_rejected_evidence_shows_the_providers_words_until_it_is_changed(
+    disputes: Disputes, merchant: Merchant, dispute: Dispute
+) -> None:
+    await put(merchant, dispute, {"text": "It was delivered."})
+    await merchant.post(path(dispute, "/submit"), b"")
+    await manual.return_to_merchant(
+        *(disputes.db, disputes.settings, await disputes.now(dispute), "The receipt is missing.")
+    )
+    shown = (await merchant.get(path(dispute))).json
+    assert (shown["status"], shown["rejection"]) == ("needs_response", "The receipt is missing.")
+    reply = await merchant.post(path(dispute, "/submit"), b"")
+    assert (reply.status, reply.code) == (422, "evidence_rejected")
+    assert "The receipt is missing." in reply.json["error"]
+    assert (await upload(merchant, dispute, form(PDF))).status == 200
+    assert (await merchant.post(path(dispute, "/submit"), b"")).json["rejection"] == ""
+
+
+async def test_the_sandbox_plays_a_whole_dispute(sandbox_shop: Shop) -> None:
+    shop, body = sandbox_shop.merchant, json.dumps(order(payment_amount=1000)).encode()
+    created = await shop.call("POST", INITIATE, body, X_Sandbox_Scenario="disputed")
+    trx_id = created.headers["x-transaction-id"].upper()
+    await sandbox_shop.simulator.run_job_now("payment.sandbox", trx_id)
+    [found] = (await shop.get(f"{DISPUTES}?trx_id={trx_id}")).json["data"]
+    target = f"{DISPUTES}/{found['id']}"
+    await shop.call("PUT", f"{target}/evidence", b'{"text": "This will be won."}')
+    assert (await shop.post(f"{target}/submit", b"")).json["status"] == "submitted"
+    await sandbox_shop.simulator.run_job_now("dispute", found["id"])
+    ended = (await shop.get(target)).json
+    assert (ended["status"], ended["withheld"]) == ("won", 0)
+    assert ended["outcome_at"] is not None
+
+
+async def test_only_payments_can_be_disputed_in_the_sandbox(sandbox_shop: Shop) -> None:
+    for path_ in ("/api/v1/initiate-payout", "/api/v1/initiate-refund"):
+        body = json.dumps(REQUESTS[path_]).encode()
+        reply = await sandbox_shop.merchant.call("POST", path_, body, X_Sandbox_Scenario="disputed")
+        assert (reply.status, reply.code) == (400, "VALIDATION_FAILED")
+        assert list(reply.json["errors"]) == ["X-Sandbox-Scenario"]
 
 
 async def test_after_the_deadline_nothing_is_accepted(
