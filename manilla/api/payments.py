@@ -26,7 +26,6 @@ from manilla.kit.texts import Line
 from manilla.ledger.transactions import (
     CurrencyNotEnabled,
     DuplicateReference,
-    Scenario,
     TransactionNotFound,
 )
 from manilla.merchants.rights import Right
@@ -194,6 +193,6 @@ def _order(call: Call, endpoint: str) -> PaymentOrder:
     return PaymentOrder(
         **body,
         is_legacy=endpoint == INITIATE_LEGACY,
-        scenario=read_scenario(call, Scenario.DISPUTED),
+        scenario=read_scenario(call),
         repeat_key=read_repeat_key(call.headers, endpoint, call.raw_body),
     )

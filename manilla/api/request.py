@@ -182,11 +182,7 @@ def remember(call: Call, describe: Callable[[Any], msgspec.Struct]) -> Remember:
     return store
 
 
-SCENARIOS = frozenset((Scenario.SUCCESS, Scenario.FAILED, Scenario.PENDING))
-
-
-def read_scenario(call: Call, further: Scenario | None = None) -> Scenario | None:
-    """Returns the outcome that the caller requested. `further`: only this endpoint has it."""
+def read_scenario(call: Call) -> Scenario | None:
     raw = call.headers.get(b"x-sandbox-scenario")
     if raw is None:
         return None
@@ -194,6 +190,11 @@ def read_scenario(call: Call, further: Scenario | None = None) -> Scenario | Non
     if not call.caller.is_sandbox:
         # If production ignored the header, a caller that expects a test could move real money.
         problem = "This header works in the sandbox only."
-    elif (text := raw.decode("latin-1")) in SCENARIOS or text == further:
+    elif (text := raw.decode("latin-1")) in _scenarios_of(call.path):
         return Scenario(text)
     raise ValidationFailed(errors={SANDBOX_SCENARIO: problem})
+
+
+def _scenarios_of(path: str) -> set[Scenario]:
+    is_payment = path.endswith("/initiate-payment")
+    return set(Scenario) - (set() if is_payment else {Scenario.DISPUTED})

@@ -61,10 +61,10 @@ class ExplorerApi:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._endpoints = v1.endpoints(services)
-        document = openapi.document(self._endpoints, services.base_url, __version__)
-        self.operations = [
-            one for one in operations(document) if one.is_signed and not one.is_upload
-        ]
+        # The explorer's form cannot send files.
+        shown = [endpoint for endpoint in self._endpoints if endpoint.upload is None]
+        document = openapi.document(shown, services.base_url, __version__)
+        self.operations = [one for one in operations(document) if one.is_signed]
 
     async def send(self, call: ExplorerCall) -> ExplorerResult:
         caller = await self._services.directory.of(Environment.SANDBOX, call.merchant_id)

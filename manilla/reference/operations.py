@@ -8,7 +8,6 @@ import msgspec
 
 from manilla.api.request import IDEMPOTENCY_KEY, SANDBOX_SCENARIO
 from manilla.reference import code_samples
-from manilla.reference.openapi.document import FORM
 
 DEPTH_MAX = 3
 
@@ -54,7 +53,6 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     answers: list[DocumentedBody]
     examples: dict[str, str]
     errors: list[DocumentedError]
-    is_upload: bool = False
 
     @property
     def is_repeatable(self) -> bool:
@@ -123,7 +121,6 @@ def _operation(document: Any, method: str, path: str, slug: str, described: Any)
         answers=[_body(document, one) for one in _alternatives(success)],
         examples=_examples(success),
         errors=list(_errors(described["responses"])),
-        is_upload=FORM in described.get("requestBody", {}).get("content", {}),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from manilla.disputes.dispute import FILES_MAX
+from manilla.disputes.dispute import FILES_MAX, DisputeStatus
 from manilla.kit.time_limits import TimeLimits
 from manilla.merchants import checkout_origins
 from manilla.notify import queries
@@ -203,7 +203,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "payout_outcomes": guidance.PAYOUT_OUTCOMES,
         "refund_refusals": guidance.REFUNDS,
         "dispute_files_max": FILES_MAX,
-        "dispute_statuses": transitions.DISPUTE_STATUSES,
+        "dispute_statuses": list(DisputeStatus),
         "refund_steps": transitions.REFUND_STEPS,
         "payout_steps": transitions.PAYOUT_STEPS,
         "payment_steps": transitions.PAYMENT_STEPS,

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from manilla.beneficiaries import sandbox
-from manilla.disputes.dispute import DisputeStatus
 from manilla.kit.money import Money
 from manilla.payments import sandbox_amounts
 from manilla.payments import states as payments
@@ -74,16 +73,6 @@ def _steps(
 PAYMENT_STEPS = _steps(payments.NEXT, PAYMENT_TEXTS)
 PAYOUT_STEPS = _steps(payouts.NEXT, PAYOUT_TEXTS)
 REFUND_STEPS = _steps(refunds.NEXT, REFUND_TEXTS)
-
-# Providers can report any status after any other one, so merchants see what each status means.
-_DISPUTE_TEXTS = {
-    DisputeStatus.NEEDS_RESPONSE: "Answer before `respond_by`. The amount is withheld.",
-    DisputeStatus.SUBMITTED: "Your answer was accepted. The amount is withheld until the outcome.",
-    DisputeStatus.WON: "You keep the money. The withheld amount is in your wallet again.",
-    DisputeStatus.LOST: "The customer gets the money.",
-    DisputeStatus.ACCEPTED: "You accepted the dispute, and the customer gets the accepted amount.",
-}
-DISPUTE_STATUSES = {status.value: _DISPUTE_TEXTS[status] for status in DisputeStatus}
 
 SANDBOX_ACCOUNTS = {
     "0000000000": "The payout is delivered.",
