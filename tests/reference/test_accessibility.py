@@ -154,7 +154,7 @@ async def test_the_keyboard_copies_code_and_searches(browser: Browser, services:
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", name="Search")).to_be_visible()
         first = page.locator(".found a").first
-        await expect(first).to_have_text("Refunds")
+        await expect(first).to_have_text("Refunds and disputes")
 
 
 @pytest.mark.long
