@@ -93,7 +93,7 @@ BEGIN
                 received_minor, disputed_minor, updated_at)
              = (g.payment_status, g.payment_error_code, g.payment_commission_trx_id,
                 g.payment_credited_charge, g.payment_refunded_minor, g.payment_received_minor,
-                g.payment_disputed_minor, now())
+                coalesce(g.payment_disputed_minor, p.disputed_minor), now())  -- null: from 0.14.0
           FROM jsonb_to_recordset(p_items) AS g (
                item integer, merchant_id bigint, payment_key text, payment_status text,
                payment_error_code text, payment_commission_trx_id text,
