@@ -19,6 +19,7 @@ Status = TypeVar("Status")
 
 TEXT_LENGTH_MAX = 200
 AMOUNT_DIGITS_MAX = 28  # the maximum number of digits of a Decimal without rounding
+YEARS = range(2000, 2200)  # of a time that a provider means
 
 _OUR_REFERENCE = re.compile(r"\bTXN[0-9A-HJKMNP-TV-Z]{30}(-[0-9]+)?(?![0-9A-Z])", re.IGNORECASE)
 
@@ -224,11 +225,14 @@ def moment(data: Any, name: str) -> datetime | None:
 def readable_moment(data: Any, name: str, zone: tzinfo = UTC) -> datetime | None:
     """Parses a time, which is in `zone` unless it contains a time zone.
 
-    Returns None if the time cannot be parsed, because its format must not hide the rest.
+    Returns None if the time cannot be parsed or is a placeholder, such as the year 1, because it
+    must not hide the rest.
     """
     try:
         parsed = datetime.fromisoformat(optional_text(data, name))
     except ValueError:
+        return None
+    if parsed.year not in YEARS:
         return None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=zone)
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from manilla.kit.money import Money
+from manilla.providers import reading
 from manilla.providers.port import (
     Adapter,
     DisputeAnswer,
@@ -329,3 +330,9 @@ def test_webhooks_about_chargebacks_are_not_used(flutterwave: Adapter) -> None:
     signed = {b"verif-hash": [SECRET_HASH.encode()]}
     raw = json.dumps({"event": "chargeback.initiated", "data": CHARGEBACK}).encode()
     assert isinstance(flutterwave.read_webhook(signed, raw), Unreadable)
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00"])
+def test_a_placeholder_for_a_time_is_no_time(moment: str) -> None:
+    """The database cannot store such a time, and other disputes on the page must be opened."""
+    assert reading.readable_moment({"due_date": moment}, "due_date") is None
