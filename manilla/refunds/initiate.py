@@ -129,6 +129,11 @@ def _commission(payment: Payment, amount: Money) -> Money:
     commission = payment.quote.customer_pays - payment.amount
     if commission.minor <= 0:
         raise RefundRefused("The customer paid no commission for this payment.")
+    if payment.disputed_minor:
+        # The dispute can release the rest, which would be refunded with the commission again.
+        raise RefundRefused(
+            "The commission cannot be refunded while a part of the payment is disputed."
+        )
     if amount < payment.refundable:
         raise RefundRefused(
             f"The commission is refunded only with the full remaining amount: {payment.refundable}."
