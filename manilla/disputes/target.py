@@ -6,6 +6,7 @@ import msgspec
 
 from manilla.disputes import store
 from manilla.kit.database.connections import Connection, Database
+from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.payments import store as payments
 from manilla.payments.payment import SANDBOX, Charge, ChargeStatus, Payment, PaymentStatus
@@ -20,6 +21,7 @@ class DisputeTarget(msgspec.Struct, frozen=True):
     payment_trx_id: str = ""
     charge: Charge | None = None
     is_known: bool = False  # whether the dispute was opened before
+    is_of_other_charge: bool = False  # whether it was opened before, for another charge
 
     @property
     def charge_reference(self) -> str | None:
@@ -36,15 +38,25 @@ class DisputeTarget(msgspec.Struct, frozen=True):
         charge, amount = self.charge, state.amount
         if payment is None or (charge is None) != (self.provider == SANDBOX):
             return "The dispute names no charge of ours."
+        return self._problem_of_payment(payment, amount) or self._problem_of_charge(payment)
+
+    def _problem_of_payment(self, payment: Payment, amount: Money | None) -> str | None:
         if not self.is_known and (amount is None or amount.minor <= 0):
             return "The provider reports no disputed amount."
         if amount is not None and amount.currency != payment.currency:
             return f"The dispute is in {amount.currency}, and the payment in {payment.currency}."
         if payment.status is not PaymentStatus.SUCCESS:
             return f"The disputed payment is {payment.status}, so the merchant has no money of it."
-        return None if charge is None else self._problem_of(charge)
+        return None
 
-    def _problem_of(self, charge: Charge) -> str | None:
+    def _problem_of_charge(self, payment: Payment) -> str | None:
+        charge = self.charge
+        if payment.is_sandbox != (self.provider == SANDBOX):
+            return f"A dispute at {self.provider} cannot be about a {payment.environment} payment."
+        if charge is None:
+            return None
+        if self.is_of_other_charge:
+            return "The dispute was opened for another charge. Nothing was changed."
         if charge.provider != self.provider:
             return f"The disputed charge was made at {charge.provider}, not at {self.provider}."
         if charge.status not in (ChargeStatus.PAID, ChargeStatus.PART):
@@ -61,7 +73,8 @@ async def find_target(db: Database, provider: str, state: DisputeState) -> Dispu
     if charge is None:
         return DisputeTarget(provider)
     is_known = (charge.merchant_id, charge.reference) in known
-    return DisputeTarget(provider, charge.merchant_id, charge.trx_id, charge, is_known)
+    is_of_other = bool(known) and not is_known
+    return DisputeTarget(provider, charge.merchant_id, charge.trx_id, charge, is_known, is_of_other)
 
 
 async def _charge(
