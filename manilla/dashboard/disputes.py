@@ -137,7 +137,7 @@ async def _save(request: PageRequest, dispute: Dispute) -> None:
 
 def _accepted(request: PageRequest, dispute: Dispute) -> Money:
     accepted = request.form.money("amount", dispute.currency)
-    if not 0 < accepted.minor <= dispute.amount_minor:
+    if not 0 < accepted.minor <= dispute.withheld_minor:
         raise BadForm(errors={"amount": BadAcceptedAmount.message})
     return accepted
 

@@ -41,7 +41,7 @@ from manilla.providers.rails import Rails
 
 class BadAcceptedAmount(Refusal):
     status, code = 400, "INVALID_AMOUNT"
-    message = "The accepted amount must be above zero, and at most the disputed amount."
+    message = "The accepted amount must be above zero, and at most what the dispute withholds."
 
 
 class BadEvidence(Refusal):
@@ -77,9 +77,9 @@ class DisputeService:
         amount: Decimal | None = None,
         remember: Remember = without_key,
     ) -> Dispute:
-        """Accepts the dispute in full, or for a smaller amount."""
+        """Accepts the dispute for this amount or, by default, for all that it withholds."""
         async with self._answerable(tenant, trx_id) as (change, dispute):
-            accepted = dispute.amount if amount is None else _accepted(dispute, amount)
+            accepted = _accepted(dispute, amount)
             detail = f"the merchant accepts {accepted}"
             answered = await self._answer(change, dispute, accepted.minor, detail)
             await remember(change.connection, answered)
@@ -224,12 +224,13 @@ def _key(dispute: Dispute) -> tuple[int, str]:
     return dispute.merchant_id, dispute.trx_id
 
 
-def _accepted(dispute: Dispute, amount: Decimal) -> Money:
+def _accepted(dispute: Dispute, amount: Decimal | None) -> Money:
     try:
-        accepted = Money.of(amount, dispute.currency)
+        accepted = dispute.withheld if amount is None else Money.of(amount, dispute.currency)
     except MoneyError as error:
         raise BadAcceptedAmount.at("amount", str(error)) from None
-    if not 0 < accepted.minor <= dispute.amount_minor:
+    # The customer has already got back what a refund of the payment, or another dispute, covers.
+    if not 0 < accepted.minor <= dispute.withheld_minor:
         raise BadAcceptedAmount.at("amount", BadAcceptedAmount.message)
     return accepted
 
