@@ -79,6 +79,7 @@ NEXT: dict[tuple[DisputeStatus, DisputeEvent], DisputeStatus] = {
     (DisputeStatus.LOST, DisputeEvent.WON): DisputeStatus.WON,
     (DisputeStatus.ACCEPTED, DisputeEvent.REOPENED): DisputeStatus.NEEDS_RESPONSE,
     (DisputeStatus.ACCEPTED, DisputeEvent.WON): DisputeStatus.WON,
+    (DisputeStatus.ACCEPTED, DisputeEvent.LOST): DisputeStatus.LOST,
 }
 
 
@@ -165,7 +166,10 @@ class Dispute(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> Money | None:
-        return None if self.accepted_minor is None else Money(self.currency, self.accepted_minor)
+        """What the merchant accepts, which the provider may have lowered since."""
+        if self.accepted_minor is None:
+            return None
+        return Money(self.currency, min(self.accepted_minor, self.amount_minor))
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -198,6 +202,12 @@ class Dispute(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_on_its_way(self) -> bool:
+        """Whether a job sends the answer. A provider can decide the dispute before that."""
+        is_sent_by_job = self.answer in (AnswerState.WAITING, AnswerState.SENDING)
+        return self.status is DisputeStatus.SUBMITTED and is_sent_by_job
+
+    @property
     def is_rejected(self) -> bool:
         return self.answer is AnswerState.REJECTED
 
@@ -209,6 +219,12 @@ class Dispute(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def holding(self) -> Holding:
         return Holding(self.withheld_minor, self.taken_minor)
+
+    @property
+    def uncovered(self) -> Money:
+        """What the payment does not cover of what the provider holds or took."""
+        wanted = holding_in(self.status, self.amount_minor, self.accepted_minor)
+        return Money(self.currency, wanted.total - self.holding.total)
 
 
 class DisputeFile(msgspec.Struct, frozen=True):

@@ -4,6 +4,8 @@ Some providers have no API for disputes. An administrator records what the provi
 the merchants' answers there.
 """
 
+from datetime import UTC, datetime
+
 import msgspec
 
 from manilla.disputes import states, store
@@ -58,6 +60,9 @@ async def release(
         else:
             raise NothingToRelease
         after = msgspec.structs.replace(current, answer=answer)
+        if answer is AnswerState.SENT:
+            # A report that was requested before does not know the answer.
+            after = msgspec.structs.replace(after, reported_at=datetime.now(UTC))
         after = await change.write(current, after, DisputeEvent.UPDATED, f"answer {answer}")
         await states.record(change.connection, "dispute.release", after, answer=answer, note=note)
     return after

@@ -30,7 +30,6 @@ from manilla.disputes.target import DisputeTarget, find_target
 from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
-from manilla.kit.money import Money
 from manilla.ledger import outcomes
 from manilla.ledger.outcomes import ChangedRow, TimelineStep, TransactionOutcome
 from manilla.notify import outbox
@@ -175,7 +174,16 @@ class DisputeChange:
         await mails.put(self.connection, after, event, detail)
         if after.is_open:
             await jobs.put(self.connection, after.merchant_id, JobKind.DISPUTE, after.trx_id)
+        if after.holding.total < before.holding.total:
+            await self._cover_others(after)
         return after
+
+    async def _cover_others(self, dispute: Dispute) -> None:
+        """Uses what this dispute has released for the payment's other disputes."""
+        key = dispute.merchant_id, dispute.payment_trx_id
+        for other in await store.disputes_of(self.connection, *key):
+            if other.trx_id != dispute.trx_id:
+                await self.refresh(other)
 
     async def refresh(self, dispute: Dispute) -> Dispute:
         """Withholds or takes what the payment covers now, for example after a refund has failed."""
@@ -268,12 +276,10 @@ async def _open(
     )
     await store.insert(change.connection, new)
     after = await change.settle(new)
-    uncovered = Money(amount.currency, amount.minor - after.withheld_minor)
     detail = f"opened at {provider}"
     await _close_case(change.connection, 0, provider, state)
-    if uncovered.minor:
-        detail += f"; {uncovered} of it was refunded, disputed or never paid"
-        await _open_case(change.connection, provider, state, payment, f"Dispute {trx_id} {detail}.")
+    if after.uncovered.minor:
+        detail += await _report_uncovered(change, after, state)
     else:
         await _close_case(change.connection, payment.merchant_id, provider, state)
     return await change.write(new, after, DisputeEvent.OPENED, detail)
@@ -297,10 +303,21 @@ async def _apply(
         after = after_event(after, event)
     after = _with_fee(await change.settle(after), state)
     if after == dispute:
-        return dispute
+        await store.set_reported(change.connection, dispute, asked_at)
+        return msgspec.structs.replace(dispute, reported_at=asked_at)
     after = msgspec.structs.replace(after, reported_at=asked_at)
     detail = f"reported by {dispute.provider}"
+    if after.uncovered.minor > dispute.uncovered.minor:
+        detail += await _report_uncovered(change, after, state)
     return await change.write(dispute, after, event or DisputeEvent.UPDATED, detail)
+
+
+async def _report_uncovered(change: DisputeChange, dispute: Dispute, state: DisputeState) -> str:
+    """Opens a case about what the provider holds or took, and the payment does not cover."""
+    words = f"; {dispute.uncovered} of it was refunded, disputed or never paid"
+    detail = f"Dispute {dispute.trx_id} is {dispute.status}{words}."
+    await _open_case(change.connection, dispute.provider, state, change.payment, detail)
+    return words
 
 
 def event_of(dispute: Dispute, status: ReportedDisputeStatus) -> DisputeEvent | None:
@@ -321,6 +338,12 @@ def after_event(dispute: Dispute, event: DisputeEvent) -> Dispute:
         changes |= {"accepted_minor": None, "outcome_at": None, "missed_at": None, "reminders": 0}
     elif event in (DisputeEvent.WON, DisputeEvent.LOST, DisputeEvent.ACCEPTED):
         changes |= {"outcome_at": datetime.now(UTC)}
+        if dispute.answer is not None and dispute.answer.is_unsent:
+            # Nobody may send the answer any more. The provider has decided without it, unless a
+            # person has sent an acceptance there.
+            is_confirmed = dispute.answer is AnswerState.MANUAL and event is DisputeEvent.ACCEPTED
+            accepted_minor = dispute.accepted_minor if is_confirmed else None
+            changes |= {"answer": None, "accepted_minor": accepted_minor}
     elif event is DisputeEvent.SUBMITTED:
         changes |= {"outcome_at": None}
     return msgspec.structs.replace(dispute, **changes)

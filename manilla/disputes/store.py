@@ -1,6 +1,7 @@
 """SQL queries for disputes and their files."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from manilla.disputes.dispute import DISPUTE_IDS, AnswerState, Dispute, DisputeFile
 from manilla.kit.database.connections import Connection, Database
@@ -146,6 +147,14 @@ async def set_answer(connection: Connection, changed: Dispute, answer: AnswerSta
     await connection.execute(
         "UPDATE dispute SET answer = $3, updated_at = now() WHERE merchant_id = $1 AND trx_id = $2",
         *(changed.merchant_id, changed.trx_id, answer),
+    )
+
+
+async def set_reported(connection: Connection, changed: Dispute, asked_at: datetime) -> None:
+    """Writes when the latest report was requested, so that an older one changes nothing."""
+    await connection.execute(
+        "UPDATE dispute SET reported_at = $3 WHERE merchant_id = $1 AND trx_id = $2",
+        *(changed.merchant_id, changed.trx_id, asked_at),
     )
 
 

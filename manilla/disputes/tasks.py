@@ -218,13 +218,13 @@ class DisputeTasks:
             await self._leave_to_administrator(dispute, answer.guidance)
             return QUERY_SECONDS
         async with states.changing(self._db, self._platform.now, dispute) as (change, current):
-            if current.answer in (AnswerState.WAITING, AnswerState.SENDING):
+            if current.is_on_its_way:
                 await change.reject(current, answer.guidance)
         return 0
 
     async def _leave_to_administrator(self, dispute: Dispute, detail: str) -> None:
         async with states.changing(self._db, self._platform.now, dispute) as (change, current):
-            if current.answer in (AnswerState.WAITING, AnswerState.SENDING):
+            if current.is_on_its_way:
                 await change.leave_to_administrator(current, detail)
 
     async def _ask(self, dispute: Dispute, api: DisputeDesk) -> float:
