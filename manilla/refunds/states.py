@@ -148,7 +148,7 @@ async def _change(
         postings=[moved],
         ended_jobs=[] if is_watched else [job],
     )
-    if not is_paid and payment.disputed_minor:
+    if not is_paid:
         await connection.execute(_CHECK_DISPUTES, payment.merchant_id, payment.trx_id)
     is_written = await outcomes.apply(connection, outcome)
     assert is_written, "a returned refund may exceed the wallet's maximum balance"

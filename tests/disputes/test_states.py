@@ -320,3 +320,35 @@ async def test_a_refund_that_fails_later_gives_the_dispute_its_whole_amount(
     is_open = status is NEEDS_RESPONSE
     withheld = 1000 if is_open else 0
     assert await disputes.money() == money(withheld=withheld, taken=1000 - withheld)
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+async def test_a_dispute_gets_what_a_refund_of_the_whole_payment_returns(
+    disputes: Disputes, is_decided: bool
+) -> None:
+    await disputes.shop.simulator.control("a/faults", {"refunds": "failed"})
+    paid = await disputes.pay()
+    refund = await initiate.start(disputes.db, paid.started.trx_id, None, "returned goods")
+    dispute = await disputes.open(paid)
+    if is_decided:
+        await disputes.report(paid.reported(LOST))
+    await disputes.shop.simulator.run_jobs()
+    for _ in range(2):
+        await disputes.shop.simulator.run_job_now("refund", refund.trx_id)
+    await disputes.shop.simulator.run_jobs()
+    assert (await disputes.now(dispute)).holding.total == 1000_00
+
+
+@pytest.mark.parametrize("status", [NEEDS_RESPONSE, LOST])
+async def test_a_dispute_gets_what_another_dispute_of_the_payment_returns(
+    disputes: Disputes, status: ReportedDisputeStatus
+) -> None:
+    paid = await disputes.pay()
+    await disputes.open(paid, "1000")
+    second = await disputes.open(paid, "500", provider_reference="D-2")
+    await disputes.report(paid.reported(status, "500", provider_reference="D-2"))
+    await disputes.shop.simulator.run_jobs()
+    assert (await disputes.now(second)).holding.total == 0
+    await disputes.report(paid.reported(WON))
+    await disputes.shop.simulator.run_jobs()
+    assert (await disputes.now(second)).holding.total == 500_00
