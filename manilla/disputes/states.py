@@ -293,7 +293,8 @@ async def _apply(
     answered: AnswerState | None,
 ) -> Dispute:
     """Applies a report to the dispute, unless a newer report has been applied."""
-    if asked_at < dispute.reported_at:
+    # A report of a host whose clock was ahead is not newer than the reports of the other hosts.
+    if asked_at < dispute.reported_at <= datetime.now(UTC):
         return dispute
     event = event_of(dispute, state.status)
     after = _described(change, dispute, state, event)

@@ -352,3 +352,13 @@ async def test_a_dispute_gets_what_another_dispute_of_the_payment_returns(
     await disputes.report(paid.reported(WON))
     await disputes.shop.simulator.run_jobs()
     assert (await disputes.now(second)).holding.total == 500_00
+
+
+async def test_a_report_of_a_host_whose_clock_is_ahead_does_not_hide_later_reports(
+    disputes: Disputes,
+) -> None:
+    paid = await disputes.pay()
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    await disputes.report(paid.reported(NEEDS_RESPONSE), asked_at=tomorrow)
+    after = disputes.one(await disputes.report(paid.reported(LOST)))
+    assert after.status is DisputeStatus.LOST
