@@ -61,6 +61,7 @@ class AnswerState(StrEnum):
 OPEN = (DisputeStatus.NEEDS_RESPONSE, DisputeStatus.SUBMITTED)
 
 # Unlisted transitions change nothing. A provider can reopen a dispute, and can correct its outcome.
+# A stage can begin and end between two queries, so any outcome can follow any other.
 NEXT: dict[tuple[DisputeStatus, DisputeEvent], DisputeStatus] = {
     (DisputeStatus.NEEDS_RESPONSE, DisputeEvent.SUBMITTED): DisputeStatus.SUBMITTED,
     (DisputeStatus.NEEDS_RESPONSE, DisputeEvent.WON): DisputeStatus.WON,
@@ -77,7 +78,9 @@ NEXT: dict[tuple[DisputeStatus, DisputeEvent], DisputeStatus] = {
     (DisputeStatus.LOST, DisputeEvent.REOPENED): DisputeStatus.NEEDS_RESPONSE,
     (DisputeStatus.LOST, DisputeEvent.SUBMITTED): DisputeStatus.SUBMITTED,
     (DisputeStatus.LOST, DisputeEvent.WON): DisputeStatus.WON,
+    (DisputeStatus.LOST, DisputeEvent.ACCEPTED): DisputeStatus.ACCEPTED,
     (DisputeStatus.ACCEPTED, DisputeEvent.REOPENED): DisputeStatus.NEEDS_RESPONSE,
+    (DisputeStatus.ACCEPTED, DisputeEvent.SUBMITTED): DisputeStatus.SUBMITTED,
     (DisputeStatus.ACCEPTED, DisputeEvent.WON): DisputeStatus.WON,
     (DisputeStatus.ACCEPTED, DisputeEvent.LOST): DisputeStatus.LOST,
 }

@@ -362,3 +362,18 @@ async def test_a_report_of_a_host_whose_clock_is_ahead_does_not_hide_later_repor
     await disputes.report(paid.reported(NEEDS_RESPONSE), asked_at=tomorrow)
     after = disputes.one(await disputes.report(paid.reported(LOST)))
     assert after.status is DisputeStatus.LOST
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [(ACCEPTED, LOST), (LOST, ACCEPTED), (ACCEPTED, SUBMITTED)]
+)
+async def test_a_stage_that_nobody_saw_does_not_hide_its_outcome(
+    disputes: Disputes, first: ReportedDisputeStatus, then: ReportedDisputeStatus
+) -> None:
+    paid = await disputes.pay()
+    await disputes.open(paid)
+    await disputes.report(paid.reported(first, "300" if first is ACCEPTED else "1000"))
+    amount = "300" if then is ACCEPTED else "1000"
+    after = disputes.one(await disputes.report(paid.reported(then, amount)))
+    assert after.status.value == then.value
+    assert after.holding.total == naira(amount).minor
