@@ -29,6 +29,7 @@ from manilla.platform import settings as platform
 from manilla.providers.inbox import WebhookInbox
 from manilla.providers.kinds.providera import ProviderA
 from manilla.providers.port import (
+    DisputeAnswer,
     EvidenceField,
     RefusalCode,
     Refused,
@@ -177,6 +178,24 @@ async def test_rejected_evidence_must_change_before_it_is_submitted_again(
         await disputes.service.submit(disputes.tenant, dispute.trx_id)
     await _contest(disputes, dispute, "Here is a better one.")
     assert (await _run(disputes, dispute)).answer is AnswerState.SENT
+
+
+@pytest.mark.parametrize("code", [RefusalCode.DISPUTE_ANSWER_REJECTED, RefusalCode.NOT_SUPPORTED])
+async def test_an_answer_that_is_rejected_after_the_outcome_changes_nothing(
+    disputes: Disputes, api: DisputeApi, monkeypatch: pytest.MonkeyPatch, code: RefusalCode
+) -> None:
+    paid, dispute = await _open(disputes, api)
+    await _contest(disputes, dispute)
+
+    async def end_meanwhile(_answer: DisputeAnswer) -> Refused:
+        await disputes.report(paid.reported(LOST))
+        return Refused(code, "The dispute has ended.")
+
+    monkeypatch.setattr(api, "answer", end_meanwhile)
+    after = await _run(disputes, dispute)
+    assert after.status is DisputeStatus.LOST
+    assert after.answer is AnswerState.SENDING
+    assert await disputes.events(dispute) == ["opened", "submitted", "lost"]
 
 
 async def test_a_rejected_file_returns_the_answer(disputes: Disputes, api: DisputeApi) -> None:
