@@ -47,10 +47,11 @@ COUNTS = """
              WHERE kind IN ('funding', 'settle_top_up')) AS administrative,
            (SELECT count(*) FROM timeline) AS events"""
 
-# Transactions that are years old have no jobs, unless they are pending.
+# Transactions that are years old have no jobs, unless they are open.
 OLD_JOBS = """
     DELETE FROM job
-     WHERE subject NOT IN (SELECT trx_id FROM payout WHERE status = 'pending')"""
+     WHERE subject NOT IN (SELECT trx_id FROM payout WHERE status = 'pending')
+       AND subject NOT IN (SELECT trx_id FROM dispute WHERE status = 'needs_response')"""
 
 ARCHIVE = """
 import asyncio, sys
