@@ -15,8 +15,10 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from tests.simulation import dispute_records
+from tests.simulation.facts import Decision, Kind, Operation
 from tests.simulation.faults import DATABASE_ERRORS, Progress
-from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
+from tests.simulation.model import PENDING, SUCCESS
 from tests.simulation.operations import PAYOUT
 from tests.simulation.plan import Step
 from tests.simulation.shops import CODES, FEES, LOST, Keys, Shop
@@ -148,6 +150,18 @@ class AdministratorSteps:
         if waiting:
             chosen = waiting[-1 - back % len(waiting)]
             await decide(self.world, chosen, Decision.PAID if is_paid else Decision.REJECTED)
+
+    async def look_for_disputes(self) -> None:
+        """Polls providers, records what the others show, and sends answers there."""
+        with contextlib.suppress(*EXPECTED):
+            await dispute_records.poll(self.world)
+            await dispute_records.record_manually(self.world)
+            await dispute_records.send_manually(self.world)
+
+    async def review_answers(self) -> None:
+        """Reviews the merchants' answers to disputes for some time."""
+        words = ("setting", "set", "dispute_review")
+        await self._for_some_time((*words, "true"), (*words, "false"))
 
     async def reverse(self, back: int, rail: str) -> None:
         """A provider returns a transfer that it has delivered."""

@@ -127,6 +127,13 @@ class FaultSteps:
         fault = {"call": call, "fault": answer, "times": times}
         await self._set(rail, {"next": [fault]})
 
+    async def dispute_answers(self, rail: str, call: str, answer: str, times: int) -> None:
+        await self.provider_answers(rail, call, answer, times)
+
+    async def provider_lies(self, rail: str, lie: str) -> None:
+        """Makes a provider report disputes wrongly until the next quiet moment."""
+        await self._set(rail, {"disputes": lie})
+
     async def provider_is_down(self, rail: str, steps: int) -> None:
         await self._for_some_time(rail, {"outage": True}, {"outage": False}, steps)
 
@@ -167,6 +174,7 @@ class FaultSteps:
                 "outage": False,
                 "latency_seconds": 0,
                 "next": [],
+                "disputes": "none",
                 "webhooks": {"mode": "normal"},
             }
             await self._set(rail, healthy)
@@ -204,7 +212,7 @@ class FaultSteps:
 
 
 def _label(step: Step) -> str:
-    for key in ("point", "process", "answer", "mode", "how", "primary", "host"):
+    for key in ("point", "process", "answer", "lie", "mode", "how", "primary", "host"):
         if key in step.arguments:
             return f"{step.name}: {step.arguments[key]}"
     return step.name

@@ -9,97 +9,11 @@ merchants, providers and the ledger report. All amounts are in minor units.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-
-class Moved(Enum):
-    """Whether an amount has moved, as far as the model knows."""
-
-    NO = "no"
-    MAYBE = "maybe"
-    YES = "yes"
-
-
-class Kind(StrEnum):
-    FUNDING = "funding"
-    PAYMENT = "payment"
-    PAYOUT = "payout"
-    REFUND = "refund"
-
-
-class Decision(StrEnum):
-    """An administrator's decision about a manual payout or a manual refund."""
-
-    NONE = ""
-    PAID = "paid"
-    REJECTED = "rejected"
-
-
-@dataclass(slots=True, eq=False)
-class Operation:
-    """One operation that moves money: first a debit from the wallet, later a credit to the wallet.
-
-    A payment only credits. A payout or refund debits, and credits the same amount if it fails.
-    """
-
-    merchant: int
-    kind: Kind
-    reference: str  # the merchant's own reference
-    debit: int = 0
-    credit: int = 0
-    debited: Moved = Moved.NO
-    credited: Moved = Moved.NO
-    trx_id: str = ""  # empty until a response reports that the operation was accepted
-    amount: int = 0  # the amount that the provider must receive, without fees
-    status: str = "pending"  # the status in the newest response
-    decision: Decision = Decision.NONE
-    is_manual: bool = False  # True if an administrator pays it, not a provider
-    is_reversed: bool = False  # True if the provider returns the delivered transfer
-    has_notice: bool = True  # False if only the list of events reports the operation
-    payment: "Operation | None" = None  # the payment that a refund returns
-    # False if the provider cannot be asked about an unknown outcome, so it may stay pending.
-    can_be_queried: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderObject:
-    """A transfer, charge or refund in a provider's own records."""
-
-    rail: str
-    reference: str
-    amount: int
-    status: str
-    duplicates: int = 0  # how often the provider rejected the same reference again
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A notification or event. Repeated deliveries have the same id."""
-
-    id: str
-    merchant: int
-    trx_id: str
-    message: str
-    status: str = ""
-
-
-@dataclass(slots=True)
-class Observation:
-    """Everything that can be seen from outside at a quiet moment."""
-
-    available: dict[int, int] = field(default_factory=dict)  # balance by merchant
-    in_flight: dict[int, int] = field(default_factory=dict)  # open payouts by merchant
-    statuses: dict[str, str] = field(default_factory=dict)  # API status by trx_id
-    transfers: list[ProviderObject] = field(default_factory=list)
-    charges: list[ProviderObject] = field(default_factory=list)
-    refunds: list[ProviderObject] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)  # what the merchants' `ipn_url` got
-    deliveries: list[Notice] = field(default_factory=list)  # what their webhook endpoints got
-    events: list[Notice] = field(default_factory=list)  # what the list of events contains
-    cases: set[str] = field(default_factory=set)  # trx_ids with an open case
-    broken: list[str] = field(default_factory=list)  # violated ledger invariants
+from tests.simulation import disputed
+from tests.simulation.facts import Decision, Kind, Moved, Notice, Observation, Operation
 
 
 @dataclass(slots=True)
@@ -188,6 +102,36 @@ class Model:
         operation.is_reversed = True
         self.pay(operation)
 
+    def dispute(self, merchant: int, key: str, amount: int) -> Operation:
+        """Records that a dispute may hold any part of an amount from now on."""
+        found = self.operations.get((merchant, Kind.DISPUTE, key))
+        if found is None:
+            found = Operation(merchant, Kind.DISPUTE, key)
+            self._add(found)
+        found.debit = found.credit = amount + disputed.FEE
+        found.debited = found.credited = Moved.MAYBE
+        self._change(found)
+        return found
+
+    def change_dispute(self, merchant: int, keys: Sequence[str], amount: int) -> None:
+        """Records that a dispute can change, which has one of these keys."""
+        for key in keys:
+            if (merchant, Kind.DISPUTE, key) in self.operations:
+                self.dispute(merchant, key, amount)
+
+    def settle_disputes(self, seen: Observation) -> None:
+        """Learns at a quiet moment what each dispute holds. Undecided ones can still change."""
+        for operation in [each for each in self.operations.values() if each.kind is Kind.DISPUTE]:
+            del self.operations[_key(operation)]
+            self._wallets[operation.merchant].remove(operation)
+        claims = {each.key: each for each in seen.claims}
+        for record in seen.disputes:
+            claim = claims[record.key]
+            known = self.dispute(record.merchant, disputed.key_of(*record.key), claim.amount)
+            if claim.is_decided and record.held == claim.wanted:
+                known.debit = known.credit = record.cost
+                known.debited, known.credited = Moved.YES, Moved.NO
+
     def see(self, operation: Operation, status: str) -> str | None:
         """Records a reported status. Returns a violation if a final status must not change so."""
         before, operation.status = operation.status, status
@@ -218,7 +162,8 @@ class Model:
                 found.high += operation.credit
             if operation.credited is Moved.YES:
                 found.low += operation.credit
-        return Bounds(max(found.low, 0), found.high)
+        # What a wallet cannot cover of a dispute is a debt, which its later credits pay.
+        return Bounds(max(found.low, 0), max(found.high, 0))
 
     def begin_reading(self, merchant: int) -> Bounds:
         """Starts a read. Until `explain`, every change widens the returned bounds."""
@@ -243,6 +188,7 @@ class Model:
             *self._check_transfers(seen),
             *self._check_statuses(seen),
             *self._check_refunds(seen),
+            *self._check_disputes(seen),
             *self._check_balances(seen),
             *self._check_notices(seen),
         ]
@@ -285,6 +231,25 @@ class Model:
                 if refunded[operation.payment.trx_id] > operation.payment.amount:
                     yield f"{_name(operation.payment)} was refunded more than once"
 
+    def _check_disputes(self, seen: Observation) -> Iterator[str]:
+        """Each dispute holds or took what its provider wants, beside refunds and other disputes."""
+        paid = {
+            each.reference.rpartition("-")[0].upper(): each.amount
+            for each in seen.charges
+            if each.status == SUCCESS
+        }
+        refunded: dict[str, int] = defaultdict(int)
+        for operation in self._accepted():
+            if operation.payment and seen.statuses.get(operation.trx_id) != FAILED:
+                refunded[operation.payment.trx_id] += operation.amount
+        yield from disputed.check(seen.claims, seen.disputes, paid, refunded)
+        withheld: dict[int, int] = defaultdict(int)
+        for record in seen.disputes:
+            withheld[record.merchant] += record.withheld
+        for merchant, minor in seen.withheld.items():
+            if minor != withheld[merchant]:
+                yield f"merchant {merchant} sees {minor} withheld, expected {withheld[merchant]}"
+
     def _allowed(
         self, operation: Operation, truth: dict[tuple[Kind, str], set[str]], has_case: bool
     ) -> set[str]:
@@ -316,9 +281,14 @@ class Model:
                 available[operation.merchant] += _net(operation, status)
             if operation.trx_id and operation.kind is Kind.PAYOUT and status == PENDING:
                 in_flight[operation.merchant] += operation.debit
+        for record in seen.disputes:
+            available[record.merchant] -= record.cost
         for merchant, balance in sorted(seen.available.items()):
-            if balance != available[merchant] or balance < 0:
-                yield f"merchant {merchant} has {balance}, expected {available[merchant]}"
+            net, short = available[merchant], seen.short.get(merchant, 0)
+            if balance - short != net:
+                yield f"merchant {merchant} has {balance - short}, expected {net}"
+            if min(balance, short) != 0:
+                yield f"merchant {merchant} has {balance} and owes {short}"
             flying = seen.in_flight.get(merchant, 0)
             if flying != in_flight[merchant]:
                 yield f"merchant {merchant} has {flying} in flight, expected {in_flight[merchant]}"
@@ -327,6 +297,13 @@ class Model:
         """Each status change caused one event and one notice, whatever the number of copies."""
         received, listed = _messages(seen.notices), _messages(seen.events)
         delivered = _messages(seen.deliveries)
+        for record in seen.disputes:
+            key = record.merchant, record.trx_id
+            events, posted = listed.pop(key, {}), delivered.pop(key, {})
+            yield from disputed.check_messages(record, list(events.values()))
+            if posted != events:
+                got, messages = sorted(posted.values()), sorted(events.values())
+                yield f"dispute {record.trx_id}: the endpoint got {got}, the events are {messages}"
         for operation in self._accepted():
             status = seen.statuses.get(operation.trx_id, PENDING)
             allowed = MESSAGES.get((operation.kind, status), ([],))

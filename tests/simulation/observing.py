@@ -7,15 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from manilla.ledger import invariants
-from tests.simulation.model import (
-    MISSING,
-    Decision,
-    Kind,
-    Notice,
-    Observation,
-    Operation,
-    ProviderObject,
-)
+from tests.simulation.facts import Decision, Kind, Notice, Observation, Operation, ProviderObject
+from tests.simulation.model import MISSING
 from tests.simulation.operations import VERIFY, balance_of
 from tests.simulation.plan import RAILS
 from tests.simulation.receiver import notice_of
@@ -196,7 +189,8 @@ class Observer:
             for event in page["data"]:
                 self._last_event[shop.id] = event["id"]
                 body = json.loads(event["body"], parse_float=Decimal)
-                self._meet_customer(shop, body["data"])
+                if body["event"] != "dispute":
+                    self._meet_customer(shop, body["data"])
                 yield notice_of(event["id"], shop.id, body)
             if len(page["data"]) < 100:
                 return

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from tests.simulation.model import Kind, Operation
+from tests.simulation.facts import Kind, Operation
 from tests.simulation.plan import Step
 from tests.simulation.shops import (
     BANK,
@@ -297,6 +297,7 @@ class MerchantSteps:
                 return
             # An administrator pays the refunds of a provider that has no refunds.
             wanted.is_manual, wanted.can_be_queried = not kind.refunds, kind.queries_refunds
+            wanted.rail = rail
             command = {"outcome": outcome}
             if percent != 100:
                 expected = Decimal(found["charges"][0]["amount_expected"])
@@ -353,6 +354,14 @@ async def read_balance(world: MerchantWorld, shop: Shop) -> None:
 def balance_of(reply: Reply) -> tuple[int, int]:
     [wallet] = decoded(reply)["balances"]
     return minor_of(wallet["available"]), minor_of(wallet["in_flight"])
+
+
+def debts_of(reply: Reply) -> tuple[int, int] | None:
+    """Returns what disputes withhold and what the merchant owes, or None in an old response."""
+    [wallet] = decoded(reply)["balances"]
+    if "short" not in wallet:
+        return None
+    return minor_of(wallet["withheld"]), minor_of(wallet["short"])
 
 
 def _is_conclusive(reply: Reply) -> bool:

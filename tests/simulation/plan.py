@@ -39,6 +39,7 @@ OUTCOME = ["success"] * 6 + ["failed", "abandoned"]
 ADJUSTMENT = [2_500_00, 75_25, -60_00, -1_200_50]
 # `back` selects one of the lane's earlier steps of the right kind, counted from the newest.
 BACK = range(6)
+DAY_SECONDS = 24 * 3600  # how long a merchant can answer a dispute, unless it is seconds
 
 MERCHANT: dict[str, tuple[float, Choices]] = {
     "pay": (7, {"amount": AMOUNT, "rail": RAILS, "outcome": OUTCOME}),
@@ -55,6 +56,25 @@ MERCHANT: dict[str, tuple[float, Choices]] = {
     "pay_out_at_once": (0.6, {"amounts": AT_ONCE, "method": ["a", "auto"]}),
     "overdraw": (0.4, {}),
     "refund_at_once": (0.6, {"back": BACK}),
+    "dispute": (
+        3,
+        {
+            "back": BACK,
+            "has_api": [True, True, False],
+            "percent": [25, 60, 100, 100, 150],
+            "category": ["fraud", "chargeback"],
+            "due_seconds": [1, 5, DAY_SECONDS, DAY_SECONDS],
+        },
+    ),
+    "bank_acts": (3, {"back": BACK, "how": ["won", "lost", "reopen", "remind"]}),
+    "answer_dispute": (
+        4,
+        {
+            "back": BACK,
+            "how": ["accept", "accept_part", "contest", "contest"],
+            "copies": [1, 1, 2],
+        },
+    ),
     "repeat": (3, {"back": BACK, "copies": [1, 1, 3]}),
     "verify": (3, {"back": BACK}),
     "read_balance": (5, {}),
@@ -78,6 +98,8 @@ ADMIN: dict[str, tuple[float, Choices]] = {
         {"merchant": range(MERCHANTS), "amount": ADJUSTMENT, "is_approved": [True, True, False]},
     ),
     "change_version": (1, {}),
+    "look_for_disputes": (5, {}),
+    "review_answers": (1, {}),
     "reverse": (2, {"back": BACK, "rail": ["a", "c"]}),
 }
 POINTS = [
@@ -89,6 +111,10 @@ POINTS = [
     "after_charge_commit",
     "after_charge_is_created",
     "before_refund_commit",
+    "before_dispute_commit",
+    "after_dispute_commit",
+    "before_dispute_answer",
+    "after_dispute_answer",
     "before_intake_commit",
     "after_intake_commit",
     "before_payout_commit",
@@ -105,6 +131,9 @@ POINTS = [
 ]
 PROCESS = ["serve", "worker"]
 CALL = ["transfer", "transfer", "transfer_status", "charge", "charge_status", "refund", "resolve"]
+DISPUTE_CALL = ["dispute_list", "dispute_status", "dispute_answer", "dispute_answer", "evidence"]
+DISPUTED = ["paystack", "flutterwave", "kora"]  # the providers with an API for disputes
+LIE = ["webhook_amount", "webhook_status", "unknown_status", "no_amount"]
 ANSWER = [
     "5xx_before",
     "5xx_after_accept",
@@ -130,6 +159,11 @@ FAULTS: dict[str, tuple[float, Choices]] = {
     "clock_is_wrong": (2, {"host": ["second"], "seconds": SKEW}),
     "database_clock_is_wrong": (1, {"seconds": [-120, -20, 45, 240]}),
     "provider_answers": (6, {"rail": RAILS, "call": CALL, "answer": ANSWER, "times": [1, 2, 3]}),
+    "dispute_answers": (
+        2,
+        {"rail": DISPUTED, "call": DISPUTE_CALL, "answer": ANSWER, "times": [1, 2, 3]},
+    ),
+    "provider_lies": (1.5, {"rail": DISPUTED, "lie": LIE}),
     "provider_is_down": (2, {"rail": RAILS, "steps": [6, 12]}),
     "provider_is_slow": (1, {"rail": RAILS, "steps": [6, 12]}),
     "webhooks": (

@@ -5,15 +5,17 @@ import time
 from collections import Counter
 from typing import Any
 
+from tests.simulation import dispute_records
 from tests.simulation.administrators import decide
+from tests.simulation.facts import Decision, Kind, Observation, Operation
 from tests.simulation.faults import DATABASE_ERRORS, FaultSteps
-from tests.simulation.model import PENDING, SUCCESS, Decision, Kind, Operation
+from tests.simulation.model import PENDING, SUCCESS
 from tests.simulation.observing import BLOCKING, MAKE_DUE, Observer
-from tests.simulation.operations import balance_of
+from tests.simulation.operations import balance_of, debts_of
 from tests.simulation.plan import RAILS
 from tests.simulation.shops import LOST, minor_of
 from tests.simulation.teams import TeamSteps, rotate
-from tests.simulation.world import OPENING_MINOR, TeamShop, World
+from tests.simulation.world import OPENING_MINOR, SECOND_HOST_TURN, TeamShop, World
 from tests.support.kinds import BY_RAIL
 
 # A lease that PostgreSQL granted while its clock was ahead ends up to five minutes late.
@@ -97,10 +99,14 @@ class QuietMoment(Observer):
             await self._resolve_stuck(waiting)
             await self._resolve_stuck_refunds(waiting)
             return [f"the job {job} does not end" for job in waiting]
+        await self._resolve_disputes()
         seen = await self.observe()
+        await self._observe_disputes(seen)
         violations = world.model.check(seen)
         if not violations:
             self._changed.clear()
+            world.model.settle_disputes(seen)
+            world.checks["disputes"] = len(seen.disputes)
             for rail in RAILS:
                 found = sum(each.rail == rail for each in seen.transfers)
                 world.checks[f"transfers at provider {rail}"] = found
@@ -108,6 +114,24 @@ class QuietMoment(Observer):
                 self._forget_final(operation)
         await self._redeliver(violations)
         return violations
+
+    async def _resolve_disputes(self) -> None:
+        """Lets administrators and jobs do what is left to do about disputes."""
+        await dispute_records.record_manually(self.world)
+        await dispute_records.send_manually(self.world)
+        await dispute_records.poll(self.world)
+
+    async def _observe_disputes(self, seen: Observation) -> None:
+        seen.disputes = await dispute_records.records_of(self.world)
+        for rail in RAILS:
+            seen.claims += await dispute_records.claims_of(self.world, rail)
+        for shop in self.world.shops:
+            for _ in range(SECOND_HOST_TURN):
+                # The previous release knows no disputes.
+                debts = debts_of(await self._get(shop, "/api/v1/balance"))
+                if debts is not None:
+                    seen.withheld[shop.id], seen.short[shop.id] = debts
+                    break
 
     async def _resolve_adjustments(self) -> None:
         """Learns which wallet adjustments the second administrator has approved."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.simulation.model import Notice
+from tests.simulation.facts import Notice
 
 # How the receiver handles a notification, apart from accepting it.
 ERROR, LOST, SLOW = "error", "lost", "slow"

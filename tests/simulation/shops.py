@@ -12,7 +12,9 @@ from decimal import Decimal
 from typing import Any
 
 from manilla.kit.database.connections import Database
-from tests.simulation.model import Decision, Model, Operation
+from tests.simulation.disputed import key_of
+from tests.simulation.facts import Decision, Operation
+from tests.simulation.model import Model
 from tests.simulation.plan import RAILS
 from tests.simulation.receiver import Receiver
 from tests.support.client import Reply
@@ -53,6 +55,21 @@ class Keys:
         return cls(given["merchant_key"], given["api_key"], given["api_secret"])
 
 
+@dataclass(frozen=True)
+class OpenedDispute:
+    """A dispute that a customer's bank has opened."""
+
+    rail: str
+    reference: str
+    amount: int
+    step: str  # the step in which it was opened
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """The model's keys of the dispute, in the round in which it is opened and later."""
+        return self.step, key_of(self.rail, self.reference)
+
+
 @dataclass
 class Shop:
     """A merchant of the simulation, with everything that it has to remember."""
@@ -64,6 +81,7 @@ class Shop:
     requests: dict[str, tuple[str, bytes, Operation]] = field(default_factory=dict)
     sent_at: dict[str, float] = field(default_factory=dict)  # when each request was first sent
     link: str = ""
+    disputes: list[OpenedDispute] = field(default_factory=list)
     # The idempotency keys of the requests whose outcome is still unknown.
     unknown: set[str] = field(default_factory=set)
 
@@ -100,7 +118,14 @@ class MerchantWorld(ABC):
         """Sends a command to the simulator, or reads its state without a command."""
 
     async def call(
-        self, shop: Shop, method: str, target: str, body: bytes = b"", key: str = "", skew: int = 0
+        self,
+        shop: Shop,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        key: str = "",
+        skew: int = 0,
+        content_type: str = "",
     ) -> Reply | None:
         """Sends a signed request. Returns None if the connection was lost."""
         now = str(int(time.time()) + skew)
@@ -113,6 +138,8 @@ class MerchantWorld(ABC):
         }
         if key:
             headers["Idempotency-Key"] = key
+        if content_type:
+            headers["Content-Type"] = content_type
         return await self.send(method, target, headers, body)
 
     async def prepare_providers(self, rails: Sequence[str]) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 from manilla.settlements.store import AUTOMATIC
 from tests.dashboard.bulk_upload import HEADER
+from tests.simulation.disputes import DisputeSteps
+from tests.simulation.facts import Kind, Operation
 from tests.simulation.faults import DATABASE_ERRORS
-from tests.simulation.model import Kind, Operation
-from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import Step
 from tests.simulation.shops import BANK, CODES, FEES, LOST, minor_of
 from tests.simulation.world import TeamShop, World
@@ -34,7 +34,7 @@ A_DAY_PASSES = """
 EXPECTED = (*LOST, *DATABASE_ERRORS, AssertionError)
 
 
-class TeamSteps(MerchantSteps):
+class TeamSteps(DisputeSteps):
     """Runs the steps of one merchant's lane: its requests, its customers and its team."""
 
     world: World

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.simulation.model import Kind, Operation
+from tests.simulation.facts import Kind, Operation
 from tests.simulation.plan import Step
 from tests.simulation.quiet import QuietMoment
 from tests.simulation.run import play

@@ -21,8 +21,8 @@ from manilla.services import Services
 from tests.faults.live_instance import LiveInstance
 from tests.faults.replicated import Replicated
 from tests.simulation.clocks import DATABASE, FIRST, SECOND, Clocks
+from tests.simulation.facts import Kind, Operation
 from tests.simulation.hosts import SecondHost
-from tests.simulation.model import Kind, Operation
 from tests.simulation.plan import MERCHANTS, RAILS
 from tests.simulation.shops import (
     BANK,
@@ -51,9 +51,11 @@ NEW_MEMBER_SECONDS = 3 * 24 * 3600  # New members may not approve payouts until 
 EVERYTHING = 10**12  # more than any wallet contains
 REQUEST_SECONDS = 30
 SECOND_HOST_TURN = 4  # the second host gets each fourth request
-# The events that webhook endpoints receive: all final statuses.
+# The events that webhook endpoints receive: all final statuses, and all events of disputes.
 EVENT_TYPES = ["payment.success", "payment.failed", "refund.completed"]
 EVENT_TYPES += [f"payout.{status}" for status in ("completed", "failed", "canceled", "reversed")]
+EVENT_TYPES += [f"dispute.{event}" for event in ("opened", "updated", "submitted", "reopened")]
+EVENT_TYPES += [f"dispute.{event}" for event in ("won", "lost", "accepted", "deadline_missed")]
 
 
 @dataclass(kw_only=True)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tests.simulation.model import FAILED, Notice, ProviderObject
+from tests.simulation.facts import Notice, ProviderObject
+from tests.simulation.model import FAILED
 
 # A worker records a delivery at most this long after the receiver got it, even on a busy machine.
 # If the worker is killed in that time, another one may deliver the same bytes again.

@@ -7,7 +7,8 @@ import random
 from collections.abc import AsyncIterator, Mapping
 
 from tests.cells.moving.world import CellWorld
-from tests.simulation.model import PENDING, Notice, Observation
+from tests.simulation.facts import Notice, Observation
+from tests.simulation.model import PENDING
 from tests.simulation.observing import Observer
 from tests.simulation.operations import MerchantSteps
 from tests.simulation.plan import AMOUNT, BACK, OUTCOME, Choices, Step, draw

@@ -13,7 +13,8 @@ from tests.cells.moving import checks
 from tests.cells.moving.load import EventFollower, LoadSteps
 from tests.cells.moving.mover import Move, Mover
 from tests.cells.moving.world import CellWorld
-from tests.simulation.model import MISSING, Kind, Notice, Observation
+from tests.simulation.facts import Kind, Notice, Observation
+from tests.simulation.model import MISSING
 from tests.simulation.observing import BLOCKING, MAKE_DUE
 from tests.simulation.shops import LOST
 

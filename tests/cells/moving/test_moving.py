@@ -14,7 +14,7 @@ from manilla.cells.maps import Proxy
 from tests.cells import proxies
 from tests.cells.moving import checks
 from tests.cells.moving.report import Findings, Result
-from tests.simulation.model import Notice, ProviderObject
+from tests.simulation.facts import Notice, ProviderObject
 
 FIXED_SEED = 20_261_118
 MOVES = 2

@@ -164,9 +164,16 @@ class CellWorld(MerchantWorld):
         return None
 
     async def call(
-        self, shop: Shop, method: str, target: str, body: bytes = b"", key: str = "", skew: int = 0
+        self,
+        shop: Shop,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        key: str = "",
+        skew: int = 0,
+        content_type: str = "",
     ) -> Reply | None:
-        reply = await super().call(shop, method, target, body, key, skew)
+        reply = await super().call(shop, method, target, body, key, skew, content_type)
         call = Call(shop.id, time.monotonic(), reply.status if reply else 0)
         self.calls.append(call)
         self.served[shop.id] += call.is_served
