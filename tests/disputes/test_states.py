@@ -344,9 +344,10 @@ async def test_a_dispute_gets_what_another_dispute_of_the_payment_returns(
     disputes: Disputes, status: ReportedDisputeStatus
 ) -> None:
     paid = await disputes.pay()
+    other = f"{paid.charge.reference}-2"
     await disputes.open(paid, "1000")
-    second = await disputes.open(paid, "500", provider_reference="D-2")
-    await disputes.report(paid.reported(status, "500", provider_reference="D-2"))
+    second = await disputes.open(paid, "500", provider_reference=other)
+    await disputes.report(paid.reported(status, "500", provider_reference=other))
     await disputes.shop.simulator.run_jobs()
     assert (await disputes.now(second)).holding.total == 0
     await disputes.report(paid.reported(WON))
