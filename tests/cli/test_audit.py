@@ -70,7 +70,8 @@ async def test_a_change_that_weakens_security_waits_for_another_administrator(
         await approvals.approve(office, number)
 
     done = await command(*adjust, "--amount", "-0.01")
-    assert list(done) == ["environment", "currency", "balance", "status", "trx_id"]
+    shown = ["environment", "currency", "balance", "withheld", "short", "status", "trx_id"]
+    assert list(done) == shown
     assert done["balance"] == 10_000_000
     fund = ("wallet", "fund", str(new.id), "NGN", "10000000.01", "--environment", "production")
     funded = await command(*fund, "--json", mode="development")
