@@ -68,6 +68,7 @@ class WalletRow(msgspec.Struct, frozen=True):
     balance_minor: int
     status: str
     short_minor: int = 0  # what the merchant owes; credits pay it first
+    accept_disputes_below_minor: int = 0  # smaller new disputes are accepted automatically
 
 
 MERCHANT = """

@@ -14,6 +14,7 @@ from manilla.kit.money import Money
 from manilla.kit.texts import is_line
 from manilla.ledger import posting, trx_ids
 from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.ledger.scope import Tenant
 from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
 from manilla.posting_kinds import PostingKind
@@ -39,6 +40,11 @@ class FundingRefused(Refusal):
 
 class AdjustmentRefused(Refusal):
     message = "The wallet cannot be adjusted by this amount."
+
+
+class BadDisputeLimit(Refusal):
+    status, code = 400, "VALIDATION_FAILED"
+    message = "The amount must not be below zero."
 
 
 class AlreadyAdjusted(Refusal):
@@ -140,7 +146,10 @@ async def _post(db: Database | Connection, order: Posting) -> FundingResult:
         assert result.outcome is PostingOutcome.POSTED
         assert result.balance_minor is not None
         assert order.kind.audit_action is not None
-        balance = Money(order.wallet.currency, result.balance_minor)
+        credited = Money(order.wallet.currency, result.balance_minor)
+        # A credit first pays what the merchant owes.
+        wallet = await get(connection, order.merchant_id, order.environment, order.wallet.currency)
+        balance = Money(wallet.currency, wallet.balance_minor)
         await audit.record(
             connection,
             order.kind.audit_action,
@@ -149,7 +158,7 @@ async def _post(db: Database | Connection, order: Posting) -> FundingResult:
             amount=order.wallet,
             reason=order.reason,
             trx_id=order.trx_id,
-            balance={"before": balance - order.wallet, "after": balance},
+            balance={"before": credited - order.wallet, "after": balance},
         )
     return FundingResult(order.trx_id, balance)
 
@@ -217,6 +226,39 @@ async def set_status(
                 merchant_id=merchant_id,
                 changed={"status": {"before": before.status, "after": status}},
             )
+
+
+async def accept_disputes_below(
+    db: Database, merchant_id: int, environment: Environment, limit: Money
+) -> None:
+    """Makes Manilla accept the merchant's new disputes below this amount. Zero ends this."""
+    if limit.minor < 0:
+        raise BadDisputeLimit
+    async with db.transaction() as connection:
+        version = await changes.announce(connection, changes.MERCHANTS)
+        await queries.touch_merchant(connection, merchant_id, version)
+        found = await get(connection, merchant_id, environment, limit.currency)
+        before = Money(limit.currency, found.accept_disputes_below_minor)
+        if before == limit:
+            return
+        await connection.execute(
+            """
+            UPDATE wallet SET accept_disputes_below_minor = $4
+             WHERE merchant_id = $1 AND environment = $2 AND currency = $3""",
+            *(merchant_id, environment, limit.currency, limit.minor),
+        )
+        await audit.record(
+            connection,
+            "wallet.accept_disputes_below",
+            _subject(merchant_id, environment, limit.currency),
+            merchant_id=merchant_id,
+            changed={"accept_disputes_below": {"before": before, "after": limit}},
+        )
+
+
+async def accepted_below(connection: Connection, tenant: Tenant, currency: str) -> Money:
+    found = await get(connection, tenant.merchant_id, tenant.environment, currency)
+    return Money(currency, found.accept_disputes_below_minor)
 
 
 def _funding(merchant_id: int, environment: Environment, amount: Money, reason: str) -> Posting:

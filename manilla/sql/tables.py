@@ -161,12 +161,13 @@ TABLES = (
             "customer_credit_minor",
         ),
     ),
-    # The merchant changes the evidence until it is submitted, and can remove files.
+    # The merchant changes the evidence until it is submitted, and can remove files. A trigger
+    # refuses most changes of `provider_reference`.
     Table(
         *("dispute", "disputes", KEEP, GROWS, REPLICATED, Archived("trx_id", "trx_id")),
         fixed=(
             *("merchant_id", "trx_id", "payment_trx_id", "environment", "currency"),
-            *("charge_reference", "provider", "provider_reference"),
+            *("charge_reference", "provider"),
         ),
     ),
     Table("dispute_file", "disputes", ALL, GROWS, REPLICATED, Archived("trx_id", "number")),

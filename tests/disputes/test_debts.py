@@ -34,6 +34,40 @@ async def test_later_credits_pay_the_debt_first(disputes: Disputes) -> None:
     assert await disputes.money() == money(wallet=400, withheld=1000)
 
 
+async def test_funding_returns_the_balance_after_the_debt_was_paid(disputes: Disputes) -> None:
+    paid = await disputes.pay()
+    await disputes.empty_wallet()
+    await disputes.open(paid)
+    key = disputes.tenant.merchant_id, disputes.tenant.environment
+    funded = await wallets.fund(disputes.db, *key, naira("400"), "a deposit")
+    adjusted = await wallets.adjust(disputes.db, *key, naira("700"), "a correction")
+    assert (funded.balance, adjusted.balance) == (naira("0"), naira("100"))
+    details = await disputes.db.records(
+        "SELECT detail::text FROM audit WHERE merchant_id = $1"
+        " AND action IN ('wallet.fund', 'wallet.adjust') ORDER BY id DESC LIMIT 1",
+        disputes.tenant.merchant_id,
+    )
+    assert "100.00" in details[0]["detail"]
+
+
+async def test_a_closed_merchants_debt_and_dispute_stay_until_the_provider_decides(
+    disputes: Disputes,
+) -> None:
+    paid = await disputes.pay()
+    await disputes.empty_wallet()
+    dispute = await disputes.open(paid)
+    await merchants.change(
+        *(disputes.db, disputes.shop.services.keyring, disputes.tenant.merchant_id),
+        MerchantUpdate(status=MerchantStatus.DISABLED, status_reason="closed"),
+    )
+    await disputes.service.set_evidence(disputes.tenant, dispute.trx_id, "It was delivered.")
+    answered = await disputes.service.submit(disputes.tenant, dispute.trx_id)
+    assert answered.status is DisputeStatus.SUBMITTED
+    assert await disputes.money() == money(owed=1000, withheld=1000)
+    await disputes.report(paid.reported(WON))
+    assert await disputes.money() == money()
+
+
 async def test_a_won_dispute_pays_the_debt_that_it_made(disputes: Disputes) -> None:
     paid = await disputes.pay()
     await disputes.empty_wallet()

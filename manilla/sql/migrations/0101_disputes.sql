@@ -4,6 +4,9 @@
 ALTER TABLE wallet ADD short_minor bigint NOT NULL DEFAULT 0;
 ALTER TABLE wallet ADD CONSTRAINT wallet_short CHECK (short_minor >= 0) NOT VALID;
 
+-- New disputes below this amount are accepted without asking the merchant. 0: none.
+ALTER TABLE wallet ADD accept_disputes_below_minor bigint NOT NULL DEFAULT 0;
+
 -- The part of a payment that disputes hold or took, with the customer's commission.
 ALTER TABLE payment ADD disputed_minor bigint NOT NULL DEFAULT 0;
 ALTER TABLE payment ADD CONSTRAINT payment_disputed CHECK (
@@ -88,5 +91,7 @@ CREATE TRIGGER as_accepted
           OR OLD.currency IS DISTINCT FROM NEW.currency
           OR OLD.charge_reference IS DISTINCT FROM NEW.charge_reference
           OR OLD.provider IS DISTINCT FROM NEW.provider
-          OR OLD.provider_reference IS DISTINCT FROM NEW.provider_reference)
+          -- A dispute that a statement named gets the provider's id when the provider reports it.
+          OR (OLD.provider_reference IS DISTINCT FROM NEW.provider_reference
+              AND NOT starts_with(OLD.provider_reference, 'statement:')))
     EXECUTE FUNCTION refuse_to_change_what_was_accepted();
