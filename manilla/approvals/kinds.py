@@ -25,7 +25,7 @@ from manilla.payouts.protection.protection import (
     ProtectionChange,
     ThresholdChange,
 )
-from manilla.platform import settings
+from manilla.platform import setting_texts, settings
 from manilla.providers import accounts, credentials
 from manilla.providers.kind import Credentials
 from manilla.resolutions import resolutions
@@ -216,8 +216,8 @@ def _setting_loosens(current: settings.PlatformSettings, change: SettingChange) 
         case "timestamp_tolerance_seconds":
             return bool(value > max(before, TOLERANCE_SECONDS_MAX))
         case "adjustment_limits":
-            limits = settings.parse_limits(before)
-            raised = settings.parse_limits(value)
+            limits = setting_texts.parse_limits(before)
+            raised = setting_texts.parse_limits(value)
             return any(limit > limits.get(currency, 0) for currency, limit in raised.items())
         case "settlement_account_wait_hours":
             return bool(value < before)

@@ -15,7 +15,7 @@ from manilla.kit.amount_input import parse_number
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
 from manilla.merchants.merchants import MerchantLevel
-from manilla.platform import settings
+from manilla.platform import setting_texts, settings
 from manilla.platform.settings import WEEKDAYS, Bounds, Setting
 from manilla.web import display
 from manilla.web.forms import Form
@@ -212,7 +212,7 @@ def _without_groups(text: str) -> str:
 def _readable(key: str, value: str) -> str:
     """Formats a setting's value for display."""
     if key in AMOUNTS:
-        limits = settings.parse_limits(value)
+        limits = setting_texts.parse_limits(value)
         amounts = (str(Money.of(limit, currency)) for currency, limit in limits.items())
         return ", ".join(amounts) or AMOUNTS[key]
     if key in FORMATS:

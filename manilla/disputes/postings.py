@@ -10,7 +10,8 @@ from manilla.merchants.merchants import CommissionBearer
 from manilla.merchants.wallets import CoveredPostings
 from manilla.payments.payment import Payment
 from manilla.platform import dated
-from manilla.platform.settings import CommissionRule, PlatformSettings
+from manilla.platform.setting_texts import CommissionRule
+from manilla.platform.settings import PlatformSettings
 from manilla.posting_kinds import PostingKind
 from manilla.withheld.withheld import Movement
 

@@ -1,6 +1,5 @@
 """Platform settings, which administrators can change while Manilla runs."""
 
-from collections.abc import Callable
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
@@ -15,20 +14,13 @@ from manilla.kit import changes
 from manilla.kit.database.connections import Connection, Database, transaction_of
 from manilla.kit.errors import Refusal
 from manilla.kit.http import is_web_address
-from manilla.kit.money import DECIMALS, Money
+from manilla.kit.money import Money
 from manilla.kit.texts import is_email
-from manilla.platform import dated
+from manilla.platform import setting_texts
 
-WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+WEEKDAYS = setting_texts.WEEKDAYS
 
-LIMIT_DIGITS_MAX = 12
-HOLIDAYS_MAX = 180
-
-HOLIDAYS = ("holidays", "bank_holidays")
 ADDRESSES = ("site_logo", "site_url")
-# Settings with an amount per currency.
-AMOUNTS = ("adjustment_limits", "large_payouts", "low_balances")
-
 Text = Annotated[str, Meta(max_length=500)]
 
 
@@ -46,13 +38,6 @@ class CheckoutChoice(StrEnum):
 
     WAYS = "ways"  # checkout shows a single option for all gateways that offer the same way to pay
     GATEWAYS = "gateways"  # one entry for each gateway
-
-
-class CommissionRule(StrEnum):
-    """What happens to the commission of a payment whose dispute is lost or accepted."""
-
-    KEPT = "kept"
-    RETURNED = "returned"  # in proportion to the amount that was taken
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -437,15 +422,12 @@ def parse(key: str, text: str) -> Any:
     field = _FIELDS.get(key)
     if field is None:
         raise UnknownSetting(f"There is no setting {key!r}.")
-    if key == "payout_days":
-        return _parse_days(text)
-    if key in HOLIDAYS:
-        return _parse_holidays(text, key)
-    if key in _FORMS and not _has_form(key, text):
-        raise BadSetting(f"{key} must have the form that its description shows.")
-    if key in AMOUNTS or key in MERCHANT_LIMITS:
-        limits = parse_limits(text, key)
-        return ",".join(f"{currency}:{limit}" for currency, limit in limits.items())
+    try:
+        normalized = setting_texts.normalize(key, text)
+    except ValueError as error:
+        raise BadSetting(f"{key} {error}.") from None
+    if normalized is not None:
+        return normalized
     if key in ADDRESSES and text and not is_web_address(text):
         raise BadSetting(f"{key} must be a URL that starts with https:// or http://.")
     if key == "customer_email_fallback" and text and not is_email(text):
@@ -462,69 +444,10 @@ def parse(key: str, text: str) -> Any:
         raise BadSetting(f"{key} must be {bounds(key).words}.") from None
 
 
-def _parse_days(text: str) -> str:
-    days = [day.strip().lower() for day in text.split(",") if day.strip()]
-    if not set(days) <= set(WEEKDAYS):
-        raise BadSetting(f"payout_days must be a list of {', '.join(WEEKDAYS)}.")
-    return ",".join(day for day in WEEKDAYS if day in days)
-
-
-def _has_form(key: str, text: str) -> bool:
-    try:
-        return _FORMS[key](text)
-    except ValueError:
-        return False
-
-
-def _is_hours(text: str) -> bool:
-    found = dated.HOURS.fullmatch(text)
-    return found is not None and int(found[1]) < int(found[2])
-
-
-def _is_commission_rule(text: str) -> bool:
-    entries = dated.parse(text)
-    has_default = any(each.since is None for each in entries)
-    return has_default and all(not e.subject and e.value in set(CommissionRule) for e in entries)
-
-
-# Whether a text has the form of its setting.
-_FORMS: dict[str, Callable[[str], bool]] = {
-    "dispute_clocks": dated.is_clocks,
-    "dispute_commission": _is_commission_rule,
-    "dispute_reminder_hours": lambda text: all(0 < int(hour) <= 240 for hour in text.split(",")),
-    "working_hours": _is_hours,
-}
-
-
-def _parse_holidays(text: str, key: str) -> str:
-    try:
-        days = {date.fromisoformat(day.strip()) for day in text.split(",") if day.strip()}
-    except ValueError:
-        raise BadSetting(f"{key} must be a list of days such as 2026-12-25.") from None
-    if len(days) > HOLIDAYS_MAX:
-        raise BadSetting(f"{key} can have at most {HOLIDAYS_MAX} days.")
-    return ",".join(day.isoformat() for day in sorted(days))
-
-
 @lru_cache(maxsize=1000)  # cached, because payments and payouts look up the same limits
 def _limit_in(text: str, currency: str) -> Money | None:
-    limit = parse_limits(text).get(currency)
+    limit = setting_texts.parse_limits(text).get(currency)
     return None if limit is None else Money.of(limit, currency)
-
-
-def parse_limits(text: str, key: str = "adjustment_limits") -> dict[str, int]:
-    """Parses limits by currency from a text such as `NGN:10000000,USD:10000`."""
-    limits: dict[str, int] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        currency, _, limit = (each.strip() for each in part.partition(":"))
-        is_number = limit.isascii() and limit.isdigit() and len(limit) <= LIMIT_DIGITS_MAX
-        if currency.upper() not in DECIMALS or currency.upper() in limits or not is_number:
-            raise BadSetting(
-                f"{key} must list each currency once, with whole major units:"
-                " NGN:10000000,USD:10000."
-            )
-        limits[currency.upper()] = int(limit)
-    return limits
 
 
 def render(value: Any) -> str:
