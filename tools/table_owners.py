@@ -42,7 +42,7 @@ SHARED = {
     "charge": TableUse("disputes providers reconciliation"),
     "credential": TableUse("cli"),
     "deleted_notifications": TableUse("payments payouts"),
-    "dispute": TableUse("payouts refunds"),
+    "dispute": TableUse("payouts reconciliation refunds"),
     "entry": TableUse(
         "cells console disputes lookup payments payouts reconciliation refunds resolutions"
     ),

@@ -62,7 +62,7 @@ async def match(connection: Connection, provider: str) -> None:
 async def _find_by_provider_reference(connection: Connection, provider: str) -> None:
     """Finds the transactions for statement lines that have only the provider's own reference.
 
-    A charge, a transfer and a refund can have the same number, so the kinds must match too.
+    Charges, transfers, refunds and disputes can have the same number, so the kinds must match too.
     """
     await connection.execute(
         """
@@ -75,7 +75,11 @@ async def _find_by_provider_reference(connection: Connection, provider: str) -> 
         known AS (
             SELECT n.place, n.rank, c.trx_id FROM nameless n
               JOIN charge c ON c.provider_reference = n.reference AND c.provider = $1
-             WHERE n.kind IN ('charge', 'fee', 'other')
+             WHERE n.kind IN ('charge', 'dispute', 'fee', 'other')
+             UNION ALL
+            SELECT n.place, n.rank, d.payment_trx_id FROM nameless n
+              JOIN dispute d ON d.provider_reference = n.reference AND d.provider = $1
+             WHERE n.kind = 'dispute'
              UNION ALL
             SELECT n.place, n.rank, o.trx_id FROM nameless n
               JOIN payout o ON o.provider_reference = n.reference AND o.provider = $1

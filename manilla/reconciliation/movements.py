@@ -31,7 +31,7 @@ _COPIED = """
 _COPY = f"""
     WITH moved AS (
         SELECT p.merchant_id, p.id, e.currency, p.posted_at, -e.amount_minor AS amount_minor,
-               left(coalesce(c.trx_id, p.trx_id), $4) AS trx_id,
+               left(coalesce(c.trx_id, d.payment_trx_id, p.trx_id), $4) AS trx_id,
                p.kind AS posting_kind, known.line_kind
           FROM posting p
          CROSS JOIN LATERAL (  -- never all entries of earlier postings
@@ -43,6 +43,9 @@ _COPY = f"""
           LEFT JOIN payment c
             ON p.kind = '{PostingKind.COMMISSION}' AND c.merchant_id = p.merchant_id
            AND c.commission_trx_id = p.trx_id
+          LEFT JOIN dispute d  -- statements name the disputed charge
+            ON known.line_kind = '{LineKind.DISPUTE}' AND d.merchant_id = p.merchant_id
+           AND d.trx_id = p.trx_id
          WHERE p.posted_at >= $3 AND p.environment = 'production'
            AND p.trx_id <> 'carried_forward'
            -- Movements of postings that arrived with a merchant are in the cell they are from.

@@ -107,7 +107,8 @@ async def report(connection: Connection, provider: str, now: datetime) -> None:
         connection, provider, before=now - DUE_AFTER, neighbors=1, limit=CASES_MAX
     )
     for each in due:
-        await _open(connection, each)
+        if not await _is_withheld(connection, each):
+            await _open(connection, each)
     for case in await _matching_now(connection, provider):
         await cases.close(
             connection,
@@ -116,6 +117,19 @@ async def report(connection: Connection, provider: str, now: datetime) -> None:
             case["reference"],
             MATCHES_NOW,
         )
+
+
+async def _is_withheld(connection: Connection, found: Unmatched) -> bool:
+    """Whether the provider took what open disputes withhold. Our ledger takes it when they end."""
+    merchant_id = trx_ids.merchant_of(found.trx_id) if found.trx_id else None
+    return merchant_id is not None and await connection.has_row(
+        """
+        SELECT true FROM dispute
+         WHERE merchant_id = $1 AND payment_trx_id = $2
+           AND status IN ('needs_response', 'submitted')
+        HAVING sum(withheld_minor) = $3""",
+        *(merchant_id, found.trx_id, -found.difference.minor),
+    )
 
 
 async def _open(connection: Connection, found: Unmatched) -> None:
