@@ -14,6 +14,8 @@ from manilla.ledger.scope import Tenant
 from manilla.withheld.withheld import Holding
 
 DISPUTE_IDS = TimedIds("DSP", 1_000, 10)
+# The provider's id of a dispute that only its statement shows, until the provider reports its own.
+STATEMENT_PREFIX = "statement:"
 
 TEXT_LENGTH_MAX = 5_000
 FIELDS_MAX = 30
@@ -178,6 +180,10 @@ class Dispute(msgspec.Struct, frozen=True, kw_only=True):
     def fields(self) -> Mapping[str, str]:
         """The structured evidence that the provider asks for."""
         return msgspec.json.decode(self.evidence_fields, type=dict[str, str])
+
+    @property
+    def is_from_statement(self) -> bool:
+        return self.provider_reference.startswith(STATEMENT_PREFIX)
 
     @property
     def is_sandbox(self) -> bool:

@@ -31,6 +31,8 @@ async def put(
         return
     is_rejected = event is DisputeEvent.REOPENED and dispute.is_rejected
     what = f"the provider has rejected the evidence: {detail}" if is_rejected else ""
+    if event is DisputeEvent.OPENED and dispute.is_acceptance:
+        what = "it was accepted, because you accept disputes below a limit"
     is_late = event in _NEED_AN_ANSWER and dispute.respond_by <= datetime.now(UTC)
     if not is_late and (what or event in WORDS):
         await _put_to_merchant(connection, dispute, what or WORDS[event])

@@ -6,7 +6,6 @@ provider rejects it, the dispute needs a response again, with the provider's wor
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import msgspec
@@ -20,7 +19,6 @@ from manilla.disputes.dispute import (
     DeadlinePassed,
     Dispute,
     DisputeClosed,
-    DisputeEvent,
     DisputeFile,
     DisputeStatus,
     EvidenceIncomplete,
@@ -67,7 +65,7 @@ class DisputeService:
 
     def evidence_fields(self, dispute: Dispute) -> tuple[EvidenceField, ...]:
         """Returns the values that the provider asks for in an answer."""
-        api = self._api(dispute)
+        api = api_of(self._rails, dispute)
         return () if api is None else api.evidence_fields(dispute.category)
 
     async def accept(
@@ -164,24 +162,11 @@ class DisputeService:
     async def _answer(
         self, change: DisputeChange, dispute: Dispute, accepted_minor: int | None, detail: str
     ) -> Dispute:
-        after = msgspec.structs.replace(
-            states.after_event(dispute, DisputeEvent.SUBMITTED),
-            accepted_minor=accepted_minor,
-            answer=self._first_state(dispute),
-            answer_detail="",
-            answered_at=datetime.now(UTC),
-        )
-        return await change.write(dispute, after, DisputeEvent.SUBMITTED, detail)
-
-    def _first_state(self, dispute: Dispute) -> AnswerState:
-        if dispute.is_sandbox:
-            return AnswerState.WAITING
-        if self._platform.now.dispute_review:
-            return AnswerState.REVIEW
-        return ready_state(self._rails, dispute)
+        ready = ready_state(self._rails, dispute)
+        return await change.answer(dispute, accepted_minor, detail, ready)
 
     def _missing(self, dispute: Dispute, files: list[DisputeFile]) -> dict[str, str]:
-        given, api = dispute.fields, self._api(dispute)
+        given, api = dispute.fields, api_of(self._rails, dispute)
         missing = {
             each.name: f"{each.title} is required."
             for each in self.evidence_fields(dispute)
@@ -193,16 +178,17 @@ class DisputeService:
             missing["files"] = f"The provider takes at most {api.files_max} files."
         return missing
 
-    def _api(self, dispute: Dispute) -> DisputeDesk | None:
-        adapter = self._rails.adapter(dispute.provider)
-        return None if adapter is None else adapter.disputes
+
+def api_of(rails: Rails, dispute: Dispute) -> DisputeDesk | None:
+    """Returns the provider's API, or None if it has none or does not know the dispute's id."""
+    adapter = None if dispute.is_from_statement else rails.adapter(dispute.provider)
+    return None if adapter is None else adapter.disputes
 
 
 def ready_state(rails: Rails, dispute: Dispute) -> AnswerState:
     """Returns who sends an answer that nobody has to review: a job, or an administrator."""
-    adapter = rails.adapter(dispute.provider)
-    has_api = adapter is not None and adapter.disputes is not None
-    return AnswerState.WAITING if has_api else AnswerState.MANUAL
+    can_send = dispute.is_sandbox or api_of(rails, dispute) is not None
+    return AnswerState.WAITING if can_send else AnswerState.MANUAL
 
 
 async def _changed(connection: Connection, dispute: Dispute) -> Dispute:

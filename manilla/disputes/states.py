@@ -30,8 +30,10 @@ from manilla.disputes.target import DisputeTarget, find_target
 from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
+from manilla.kit.money import Money
 from manilla.ledger import outcomes
 from manilla.ledger.outcomes import ChangedRow, TimelineStep, TransactionOutcome
+from manilla.merchants import wallets
 from manilla.notify import outbox
 from manilla.notify.events.kinds import event_type_of
 from manilla.payments import store as payments
@@ -73,12 +75,14 @@ async def report(
     asked_at: datetime | None = None,
     answered: AnswerState | None = None,
     note: str | None = None,
+    is_statement: bool = False,
 ) -> Reported:
     """Opens or changes a dispute as its provider reports it.
 
     `asked_at`: when the report was requested. A report that is older than the latest applied one
     is ignored. `answered`: what the report says about the merchant's answer. `note`: the note of
-    an administrator who has looked the dispute up at the provider.
+    an administrator who has looked the dispute up at the provider. `is_statement`: the provider's
+    statement shows the dispute, which is opened if the payment has none.
 
     If the report fits no payment, a case is opened and no money moves.
     """
@@ -91,12 +95,17 @@ async def report(
         problem = target.problem(payment, state)
         if problem is not None or payment is None:
             problem = problem or "No payment of ours was disputed."
-            await _open_case(connection, provider, state, payment, problem)
+            detail = f"{problem} No money was moved. Find the payment at {provider}, and record it."
+            named = provider, state.provider_reference
+            await open_case(connection, *named, detail, payment, state.amount)
             return Reported(None, problem)
         if await _lives_elsewhere(connection, payment):
             return Reported(None, "The merchant lives in another cell.")
-        key = payment.merchant_id, provider, state.provider_reference
-        found = await store.by_provider_reference(connection, *key)
+        if is_statement:
+            known = await store.disputes_of(connection, payment.merchant_id, payment.trx_id)
+            if known:
+                return Reported(known[0])
+        found = await store.find_reported(connection, payment, provider, state)
         kind = await _kind_of(connection, provider)
         change = DisputeChange(connection, settings, kind, payment)
         if found is None:
@@ -192,6 +201,27 @@ class DisputeChange:
             return dispute
         return await self.write(dispute, after, DisputeEvent.UPDATED, "covered amount changed")
 
+    async def answer(
+        self,
+        dispute: Dispute,
+        accepted_minor: int | None,
+        detail: str,
+        ready: AnswerState = AnswerState.WAITING,
+    ) -> Dispute:
+        """Saves the merchant's answer, which an administrator reviews first if the platform wants.
+
+        `ready`: who sends the answer. Without an API, the job lets an administrator send it.
+        """
+        is_reviewed = self.settings.dispute_review and not dispute.is_sandbox
+        after = msgspec.structs.replace(
+            after_event(dispute, DisputeEvent.SUBMITTED),
+            accepted_minor=accepted_minor,
+            answer=AnswerState.REVIEW if is_reviewed else ready,
+            answer_detail="",
+            answered_at=datetime.now(UTC),
+        )
+        return await self.write(dispute, after, DisputeEvent.SUBMITTED, detail)
+
     async def reject(self, dispute: Dispute, words: str) -> Dispute:
         """Returns an answer to the merchant, with the words of who has rejected it."""
         after = msgspec.structs.replace(
@@ -282,7 +312,14 @@ async def _open(
         detail += await _report_uncovered(change, after, state)
     else:
         await _close_case(change.connection, payment.merchant_id, provider, state)
-    return await change.write(new, after, DisputeEvent.OPENED, detail)
+    limit = await wallets.accepted_below(change.connection, new.tenant, amount.currency)
+    is_accepted = amount < limit and state.status is ReportedDisputeStatus.NEEDS_RESPONSE
+    if not is_accepted or new.is_due:
+        return await change.write(new, after, DisputeEvent.OPENED, detail)
+    after = msgspec.structs.replace(after, accepted_minor=amount.minor)
+    opened = await change.write(new, after, DisputeEvent.OPENED, detail)
+    detail = f"accepted automatically, because the merchant accepts disputes below {limit}"
+    return await change.answer(opened, amount.minor, detail)
 
 
 async def _apply(
@@ -317,7 +354,8 @@ async def _report_uncovered(change: DisputeChange, dispute: Dispute, state: Disp
     """Opens a case about what the provider holds or took, and the payment does not cover."""
     words = f"; {dispute.uncovered} of it was refunded, disputed or never paid"
     detail = f"Dispute {dispute.trx_id} is {dispute.status}{words}."
-    await _open_case(change.connection, dispute.provider, state, change.payment, detail)
+    named = dispute.provider, dispute.provider_reference
+    await open_case(change.connection, *named, detail, change.payment, state.amount)
     return words
 
 
@@ -397,22 +435,21 @@ async def _lives_elsewhere(connection: Connection, payment: Payment) -> bool:
     return bool(await connection.value("SELECT lives_elsewhere($1)", payment.merchant_id))
 
 
-async def _open_case(
-    connection: Connection,
+async def open_case(
+    db: Connection | Database,
     provider: str,
-    state: DisputeState,
-    payment: Payment | None,
+    reference: str,
     detail: str,
+    payment: Payment | None = None,
+    amount: Money | None = None,
 ) -> None:
+    """Opens a case about a dispute that fits no payment, or whose amount exceeds its payment."""
     await cases.open_case(
-        connection,
-        CaseKind.UNKNOWN_DISPUTE,
-        _case_reference(provider, state.provider_reference),
-        detail,
+        *(db, CaseKind.UNKNOWN_DISPUTE, _case_reference(provider, reference), detail),
         merchant_id=0 if payment is None else payment.merchant_id,
         environment=None if payment is None else payment.environment,
         trx_id=None if payment is None else payment.trx_id,
-        amount=state.amount,
+        amount=amount,
         provider=provider,
     )
 

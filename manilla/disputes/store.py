@@ -3,12 +3,20 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from manilla.disputes.dispute import DISPUTE_IDS, AnswerState, Dispute, DisputeFile
+from manilla.disputes.dispute import (
+    DISPUTE_IDS,
+    STATEMENT_PREFIX,
+    AnswerState,
+    Dispute,
+    DisputeFile,
+)
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import RowSource, columns
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import TransactionNotFound
+from manilla.payments.payment import Payment
+from manilla.providers.port import DisputeState
 from manilla.refunds import store as refunds
 from manilla.refunds.refund import Refund, RefundStatus
 
@@ -49,6 +57,29 @@ async def by_provider_reference(
         _DISPUTE + " WHERE merchant_id = $1 AND provider = $2 AND provider_reference = $3",
         *(merchant_id, provider, reference),
     )
+
+
+async def find_reported(
+    connection: Connection, payment: Payment, provider: str, state: DisputeState
+) -> Dispute | None:
+    """Returns the dispute that a report is about. The caller has locked its payment.
+
+    A dispute that only a statement showed gets the provider's id of it.
+    """
+    key = payment.merchant_id, provider, state.provider_reference
+    found = await by_provider_reference(connection, *key)
+    if found is not None or state.amount is None:
+        return found
+    await connection.execute(
+        """
+        UPDATE dispute SET provider_reference = $3, updated_at = now()
+         WHERE merchant_id = $1
+           AND trx_id = (SELECT min(trx_id) FROM dispute
+                          WHERE merchant_id = $1 AND provider = $2 AND payment_trx_id = $4
+                            AND amount_minor = $5 AND starts_with(provider_reference, $6))""",
+        *(*key, payment.trx_id, state.amount.minor, STATEMENT_PREFIX),
+    )
+    return await by_provider_reference(connection, *key)
 
 
 async def charges_of_dispute(db: RowSource, provider: str, reference: str) -> list[tuple[int, str]]:

@@ -4,10 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from manilla.cases import cases
-from manilla.cases.cases import CaseKind
-from manilla.disputes import evidence, mails, states, store
+from manilla.disputes import evidence, mails, statements, states, store
 from manilla.disputes.dispute import AnswerState, Dispute, DisputeEvent, DisputeStatus
+from manilla.disputes.service import api_of
 from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs
 from manilla.kit.crypto import Keyring
@@ -30,6 +29,7 @@ from manilla.providers.port import (
     Unknown,
 )
 from manilla.providers.rails import Rails
+from manilla.reconciliation import disputed
 
 CONCURRENCY = 8
 POLL_SECONDS = 600.0
@@ -56,18 +56,19 @@ class DisputeTasks:
         }
 
     async def schedule(self) -> None:
-        """Creates the job that polls each account whose API lists disputes."""
-        wanted = [
+        """Creates the job of each account that lists disputes, in its API or on its statement."""
+        listing = [
             name
             for name, current in self._rails.accounts.items()
             if current.is_valid and (api := self._api(name)) is not None and api.can_list
         ]
-        await jobs.put_missing(self._db, JobKind.DISPUTES, wanted)
+        wanted = {*listing, *await disputed.providers(self._db)}
+        await jobs.put_missing(self._db, JobKind.DISPUTES, sorted(wanted))
 
     # Finding disputes.
 
     async def find(self, job: Job) -> float | None:
-        """Polls an account, queries one dispute of a webhook, or opens one in the sandbox.
+        """Finds an account's disputes, queries one of a webhook, or opens one in the sandbox.
 
         The job's subject is the account, `ACCOUNT:PROVIDER'S ID`, or the id of a sandbox payment.
         """
@@ -78,7 +79,12 @@ class DisputeTasks:
         api = self._api(provider)
         if reference:
             return await self._query(provider, api, reference)
-        return None if api is None else await self._poll(provider, api)
+        wait = None
+        if api is not None and api.can_list:
+            wait = await self._poll(provider, api)
+        if wait is None:  # the statement may show disputes that the API does not
+            await statements.open_missing(self._db, self._platform.now, provider)
+        return wait
 
     async def _poll(self, provider: str, api: DisputeDesk) -> float | None:
         """Reports all listed disputes. A page without a usable answer is requested again later."""
@@ -93,7 +99,7 @@ class DisputeTasks:
                 await self._report(provider, state, asked_at)
             for reference in answer.value.unclear:
                 detail = f"{provider} lists a dispute whose contents cannot be interpreted."
-                await self._open_case(provider, reference, detail)
+                await states.open_case(self._db, provider, reference, detail)
             start = answer.value.next
             if start is None:
                 return None
@@ -102,20 +108,22 @@ class DisputeTasks:
     async def _query(self, provider: str, api: DisputeDesk | None, reference: str) -> float | None:
         if api is None:
             detail = f"{provider} has sent a webhook about this dispute. Look it up and record it."
-            await self._open_case(provider, reference, detail)
+            await states.open_case(self._db, provider, reference, detail)
             return None
         asked_at = datetime.now(UTC)
         match await api.state(reference):
             case Done(state) if state.status is ReportedDisputeStatus.NOT_FOUND:
                 detail = f"A signed webhook names a dispute that {provider} does not know."
-                await self._open_case(provider, reference, detail)
+                await states.open_case(self._db, provider, reference, detail)
             case Done(state):
                 await self._report(provider, state, asked_at)
             case Refused(_, guidance):
-                await self._open_case(provider, reference, f"{provider} rejects: {guidance}")
+                await states.open_case(
+                    self._db, provider, reference, f"{provider} rejects: {guidance}"
+                )
             case Unknown(reason, needs_lookup=True):
                 detail = f"{reason}. Look the dispute up at the provider, and record it."
-                await self._open_case(provider, reference, detail)
+                await states.open_case(self._db, provider, reference, detail)
             case Unknown():
                 return RETRY_SECONDS
         return None
@@ -150,9 +158,11 @@ class DisputeTasks:
             return None
         if dispute.status is DisputeStatus.SUBMITTED and dispute.is_sandbox:
             return await self._decide_in_sandbox(dispute)
-        api = self._api(dispute.provider)
-        wait = QUERY_SECONDS
-        if api is not None and dispute.answer is AnswerState.WAITING:
+        api, wait = api_of(self._rails, dispute), QUERY_SECONDS
+        if dispute.answer is AnswerState.WAITING and api is None:
+            detail = "Send the answer at the provider, because it has no API for it."
+            await self._leave_to_administrator(dispute, detail)
+        elif api is not None and dispute.answer is AnswerState.WAITING:
             wait = await self._send(job, dispute, api)
         elif api is not None:
             wait = await self._ask(dispute, api)
@@ -315,14 +325,4 @@ class DisputeTasks:
         settings = self._platform.now
         await states.report(
             self._db, settings, provider, state, asked_at=asked_at, answered=answered
-        )
-
-    async def _open_case(self, provider: str, reference: str, detail: str) -> None:
-        await cases.open_case(
-            self._db,
-            CaseKind.UNKNOWN_DISPUTE,
-            f"{provider}:{reference}",
-            detail,
-            merchant_id=0,
-            provider=provider,
         )

@@ -20,6 +20,10 @@ from manilla.transfers.events import Source, TransferEvent, TransferResult
 
 VANISHED_NOTE = "The problem no longer exists."
 _NOTHING = {CaseAction.NOTHING: "You have reviewed the case, and no money needs to be moved."}
+_UNKNOWN_DISPUTE = {
+    CaseAction.NOTHING: "You have recorded the dispute with its payment, or it is not ours. If the "
+    "provider took money for which no payment is left, record that loss with `manilla settle fee`."
+}
 
 
 class AmountChanged(Refusal):
@@ -41,7 +45,7 @@ async def options(db: Database | Connection, case: Case) -> list[ResolutionOptio
     if held := await suspense.find_suspended(db, case.merchant_id, case.reference):
         found = {each: f"{held.amount}: {text}" for each, text in suspense.EXPLANATIONS.items()}
     else:
-        found = _NOTHING
+        found = _UNKNOWN_DISPUTE if case.kind == CaseKind.UNKNOWN_DISPUTE else _NOTHING
         if case.kind == CaseKind.CONTRADICTION:
             more = await clearing_adjustment.options(db, case)
             found = more | _NOTHING

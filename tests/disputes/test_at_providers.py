@@ -1,16 +1,23 @@
 """Disputes at the simulated Paystack, Flutterwave and Kora, from the claim to the outcome."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from manilla import worker
 from manilla.disputes.dispute import AnswerState, Dispute, DisputeStatus
+from manilla.providers.port import StatementLine
+from manilla.reconciliation import importing, unmatched
+from manilla.reconciliation.lines import day_of
+from manilla.reconciliation.unmatched import Unmatched
 from manilla.services import Services
 from tests.compliance.files import PDF
-from tests.disputes.steps import NEEDS_RESPONSE, Disputes, Paid
+from tests.disputes.steps import LOST, NEEDS_RESPONSE, Disputes, Paid
 from tests.payments.shop import Shop
+from tests.reconciliation.provider_story import Altered
 from tests.support.client import Merchant, Site
 from tests.support.provider_simulator import ProviderSimulator, running_simulator
 
@@ -67,6 +74,29 @@ class Seller(Disputes):
 
         await self.shop.simulator.until(is_so)
         return await self.only(paid)
+
+    async def import_history(self, rail: str, names: Mapping[str, str] = {}) -> None:
+        """Imports the provider's statement. `names` replaces references on its lines."""
+        adapter = self.shop.services.rails.adapter(rail)
+        assert adapter is not None
+
+        def rename(lines: list[StatementLine]) -> list[StatementLine]:
+            return [
+                msgspec.structs.replace(
+                    each, reference=names.get(each.reference or "", each.reference)
+                )
+                for each in lines
+            ]
+
+        altered: Any = Altered(adapter, rename)
+        today = day_of(datetime.now(UTC))
+        kinds = self.shop.services.rails.credentials(rail).kind.capabilities.statements
+        first, last = today - timedelta(days=1), today + timedelta(days=1)
+        await importing.import_from_provider(self.db, altered, kinds, first, last)
+
+    async def unmatched_lines(self, rail: str, paid: Paid) -> list[Unmatched]:
+        found = await unmatched.find_unmatched(self.db, rail)
+        return [each for each in found if each.trx_id in (None, paid.started.trx_id)]
 
     async def at_provider(self, paid: Paid) -> dict[str, Any]:
         path = f"{paid.charge.provider}/disputes?reference={paid.charge.reference}"
@@ -190,3 +220,28 @@ async def test_kora_accepts_a_whole_chargeback(seller: Seller) -> None:
     await seller.service.accept(seller.tenant, dispute.trx_id)
     await seller.until(paid, DisputeStatus.ACCEPTED)
     assert (await seller.at_provider(paid))["status"] == "accepted"
+
+
+async def test_koras_balance_history_agrees_with_a_lost_chargeback(seller: Seller) -> None:
+    paid = await seller.pay_at("kora")
+    reference = await seller.dispute_at(paid)
+    await seller.shop.simulator.control(f"kora/disputes/{reference}/resolve", {"status": "lost"})
+    state = paid.reported(status=LOST, provider_reference=reference, amount="1000")
+    seller.one(await seller.report(state, provider="kora"))
+    await seller.import_history("kora")
+    assert await seller.unmatched_lines("kora", paid) == []
+
+
+async def test_a_chargeback_in_koras_balance_history_opens_a_dispute(seller: Seller) -> None:
+    paid = await seller.pay_at("kora")
+    reference = await seller.dispute_at(paid)
+    await seller.shop.simulator.control(f"kora/disputes/{reference}/resolve", {"status": "lost"})
+    await seller.import_history("kora", {reference: paid.charge.reference})
+    await seller.poll()
+    dispute = await seller.only(paid)
+    assert (dispute.status, dispute.withheld_minor) == (DisputeStatus.NEEDS_RESPONSE, 1000_00)
+    state = paid.reported(status=LOST, provider_reference=reference, amount="1000")
+    after = seller.one(await seller.report(state, provider="kora"))
+    assert (after.trx_id, after.provider_reference) == (dispute.trx_id, reference)
+    await seller.import_history("kora", {reference: paid.charge.reference})
+    assert await seller.unmatched_lines("kora", paid) == []

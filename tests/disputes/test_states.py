@@ -6,11 +6,14 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from manilla.cases import cases
+from manilla.cases.cases import CaseAction
 from manilla.disputes import store
 from manilla.disputes.dispute import DisputeStatus
 from manilla.providers.port import ReportedDisputeStatus
 from manilla.refunds import initiate
 from manilla.refunds.postings import RefundRefused
+from manilla.resolutions import resolutions
 from tests.disputes.steps import (
     ACCEPTED,
     LOST,
@@ -139,6 +142,10 @@ async def test_several_disputes_of_a_payment_take_at_most_what_was_paid(
     second = await disputes.open(paid, "700", provider_reference="D-2")
     assert (first.withheld, second.withheld) == (naira("700"), naira("300"))
     assert await disputes.shop.cases() == [("unknown_dispute", "providera:D-2")]
+    [case] = [each for each in await cases.cases(disputes.db) if each.reference == "providera:D-2"]
+    [option] = await resolutions.options(disputes.db, case)
+    assert option.name is CaseAction.NOTHING
+    assert "manilla settle fee" in option.explanation
     await disputes.report(paid.reported(WON, "700"))
     after = disputes.one(
         await disputes.report(paid.reported(LOST, "700", provider_reference="D-2"))
