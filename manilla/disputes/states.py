@@ -13,9 +13,7 @@ from typing import Any
 import msgspec
 
 from manilla.audit import audit
-from manilla.cases import cases
-from manilla.cases.cases import CaseKind
-from manilla.disputes import clocks, mails, postings, store
+from manilla.disputes import clocks, mails, postings, store, unknown
 from manilla.disputes.dispute import (
     DISPUTE_IDS,
     NEXT,
@@ -30,7 +28,6 @@ from manilla.disputes.target import DisputeTarget, find_target
 from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database
-from manilla.kit.money import Money
 from manilla.ledger import outcomes
 from manilla.ledger.outcomes import ChangedRow, TimelineStep, TransactionOutcome
 from manilla.merchants import wallets
@@ -97,7 +94,7 @@ async def report(
             problem = problem or "No payment of ours was disputed."
             detail = f"{problem} No money was moved. Find the payment at {provider}, and record it."
             named = provider, state.provider_reference
-            await open_case(connection, *named, detail, payment, state.amount)
+            await unknown.open_case(connection, *named, detail, payment, state.amount)
             return Reported(None, problem)
         if await _lives_elsewhere(connection, payment):
             return Reported(None, "The merchant lives in another cell.")
@@ -307,11 +304,13 @@ async def _open(
     await store.insert(change.connection, new)
     after = await change.settle(new)
     detail = f"opened at {provider}"
-    await _close_case(change.connection, 0, provider, state)
+    await unknown.close_case(change.connection, 0, provider, state.provider_reference)
     if after.uncovered.minor:
         detail += await _report_uncovered(change, after, state)
     else:
-        await _close_case(change.connection, payment.merchant_id, provider, state)
+        await unknown.close_case(
+            change.connection, payment.merchant_id, provider, state.provider_reference
+        )
     limit = await wallets.accepted_below(change.connection, new.tenant, amount.currency)
     is_accepted = amount < limit and state.status is ReportedDisputeStatus.NEEDS_RESPONSE
     if not is_accepted or new.is_due:
@@ -355,7 +354,7 @@ async def _report_uncovered(change: DisputeChange, dispute: Dispute, state: Disp
     words = f"; {dispute.uncovered} of it was refunded, disputed or never paid"
     detail = f"Dispute {dispute.trx_id} is {dispute.status}{words}."
     named = dispute.provider, dispute.provider_reference
-    await open_case(change.connection, *named, detail, change.payment, state.amount)
+    await unknown.open_case(change.connection, *named, detail, change.payment, state.amount)
     return words
 
 
@@ -433,35 +432,3 @@ async def record(connection: Connection, action: str, dispute: Dispute, **detail
 
 async def _lives_elsewhere(connection: Connection, payment: Payment) -> bool:
     return bool(await connection.value("SELECT lives_elsewhere($1)", payment.merchant_id))
-
-
-async def open_case(
-    db: Connection | Database,
-    provider: str,
-    reference: str,
-    detail: str,
-    payment: Payment | None = None,
-    amount: Money | None = None,
-) -> None:
-    """Opens a case about a dispute that fits no payment, or whose amount exceeds its payment."""
-    await cases.open_case(
-        *(db, CaseKind.UNKNOWN_DISPUTE, _case_reference(provider, reference), detail),
-        merchant_id=0 if payment is None else payment.merchant_id,
-        environment=None if payment is None else payment.environment,
-        trx_id=None if payment is None else payment.trx_id,
-        amount=amount,
-        provider=provider,
-    )
-
-
-async def _close_case(
-    connection: Connection, merchant_id: int, provider: str, state: DisputeState
-) -> None:
-    """Closes the case of a dispute that did not fit its payment before, such as an unpaid one."""
-    reference = _case_reference(provider, state.provider_reference)
-    resolution = "The dispute belongs to a payment now."
-    await cases.close(connection, merchant_id, CaseKind.UNKNOWN_DISPUTE, reference, resolution)
-
-
-def _case_reference(provider: str, reference: str) -> str:
-    return f"{provider}:{reference}"

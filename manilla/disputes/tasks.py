@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from manilla.disputes import evidence, mails, statements, states, store
+from manilla.disputes import evidence, mails, statements, states, store, unknown
 from manilla.disputes.dispute import AnswerState, Dispute, DisputeEvent, DisputeStatus
 from manilla.disputes.service import api_of
 from manilla.job_kinds import JobKind
@@ -99,7 +99,7 @@ class DisputeTasks:
                 await self._report(provider, state, asked_at)
             for reference in answer.value.unclear:
                 detail = f"{provider} lists a dispute whose contents cannot be interpreted."
-                await states.open_case(self._db, provider, reference, detail)
+                await unknown.open_case(self._db, provider, reference, detail)
             start = answer.value.next
             if start is None:
                 return None
@@ -108,22 +108,22 @@ class DisputeTasks:
     async def _query(self, provider: str, api: DisputeDesk | None, reference: str) -> float | None:
         if api is None:
             detail = f"{provider} has sent a webhook about this dispute. Look it up and record it."
-            await states.open_case(self._db, provider, reference, detail)
+            await unknown.open_case(self._db, provider, reference, detail)
             return None
         asked_at = datetime.now(UTC)
         match await api.state(reference):
             case Done(state) if state.status is ReportedDisputeStatus.NOT_FOUND:
                 detail = f"A signed webhook names a dispute that {provider} does not know."
-                await states.open_case(self._db, provider, reference, detail)
+                await unknown.open_case(self._db, provider, reference, detail)
             case Done(state):
                 await self._report(provider, state, asked_at)
             case Refused(_, guidance):
-                await states.open_case(
+                await unknown.open_case(
                     self._db, provider, reference, f"{provider} rejects: {guidance}"
                 )
             case Unknown(reason, needs_lookup=True):
                 detail = f"{reason}. Look the dispute up at the provider, and record it."
-                await states.open_case(self._db, provider, reference, detail)
+                await unknown.open_case(self._db, provider, reference, detail)
             case Unknown():
                 return RETRY_SECONDS
         return None
