@@ -28,7 +28,7 @@ from tests.web.signed_in_user import PASSWORD, SignedInUser, administrator, memb
 NEEDED = b"Second factor required"
 # No object has these parameter values, so a permitted request gets 404.
 NOWHERE = {"trx_id": "TXN0", "batch": "none", "person": "1", "session": "1", "currency": "NGN"}
-NOWHERE |= {"approval": "1", "account": "1"}
+NOWHERE |= {"approval": "1", "account": "1", "dispute": "DSP0"}
 _HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
 
 
