@@ -238,8 +238,10 @@ def read_file(content_type: str, body: bytes) -> dict[str, Any] | str:
     parts = [] if message.defects or not message.is_multipart() else list(message.iter_parts())
     if [each.get_param("name", header="content-disposition") for each in parts] != ["file"]:
         return f"{content_type}: {body!r}"
-    content = parts[0].get_payload(decode=True).decode()
-    return {"name": parts[0].get_filename(), "content": content}
+    content = parts[0].get_payload(decode=True)
+    if not isinstance(content, bytes):
+        return f"{content_type}: {body!r}"
+    return {"name": parts[0].get_filename(), "content": content.decode()}
 
 
 def request_faults(
