@@ -5,10 +5,12 @@ from typing import Any
 
 import msgspec
 
-from manilla.approvals import provider_rules, queries
+from manilla.approvals import dispute_record, provider_rules, queries
+from manilla.approvals.dispute_record import DisputeRecord
 from manilla.audit.actor import current
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction
+from manilla.disputes.dispute import Dispute
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Connection
 from manilla.kit.environment import Environment
@@ -116,6 +118,14 @@ class CaseResolution(msgspec.Struct, frozen=True, tag="case"):
         """The case's merchant in the database. Two merchants can have cases with one number."""
         return self.merchant_id or 0
 
+    @property
+    def subject(self) -> str:
+        return f"case:{self.case_id}"
+
+    def describe(self) -> dict[str, Any]:
+        about = {"case": self.case_id, "action": self.action, "note": self.note}
+        return about if self.amount is None else {"amount": self.amount, **about}
+
 
 PlatformChange = (
     SettingChange
@@ -128,10 +138,11 @@ PlatformChange = (
     | MethodChange
     | MethodAddition
     | CaseResolution
+    | DisputeRecord
 )
 TeamChange = ThresholdChange | LockChange | AccountAddition
 Change = PlatformChange | TeamChange
-Result = FundingResult | Credentials | MerchantRow | Method | Case | int | None
+Result = FundingResult | Credentials | MerchantRow | Method | Case | Dispute | int | None
 
 
 async def apply(connection: Connection, keyring: Keyring, change: Change) -> Result:
@@ -167,6 +178,8 @@ async def apply(connection: Connection, keyring: Keyring, change: Change) -> Res
                 merchant_id=change.owner_id,
                 seen=change.amount,
             )
+        case DisputeRecord():
+            result = await dispute_record.apply(connection, change)
         case ProtectionChange():
             result = await protection.apply(connection, change)
     return result
@@ -187,7 +200,7 @@ async def _needs_second_administrator(
             return _changes_limit(current_settings, change) or _setting_loosens(
                 current_settings, change
             )
-        case WalletFunding() | WalletAdjustment():
+        case WalletFunding() | WalletAdjustment() | DisputeRecord():
             return await _amount_needs_second(connection, change)
         case ProviderAddition():
             return True
@@ -243,13 +256,14 @@ async def _provider_needs_second(
 
 
 async def _amount_needs_second(
-    connection: Connection, change: WalletFunding | WalletAdjustment
+    connection: Connection, change: WalletFunding | WalletAdjustment | DisputeRecord
 ) -> bool:
     """Returns whether the amount needs approval. Amounts in the sandbox never need approval.
 
-    In production, the amounts of the last 24 hours are added up.
+    In production, the amounts of the last 24 hours are added up. A dispute's record that only
+    withholds money has the amount zero.
     """
-    if change.environment is Environment.SANDBOX:
+    if change.environment is Environment.SANDBOX or change.amount.minor == 0:
         return False
     return change.needs_second or await _is_above_limit(connection, change, change.amount)
 
@@ -324,6 +338,8 @@ async def check(connection: Connection, change: Change, *, is_production_mode: b
                 *(connection, change.case_id, change.note, change.action),
                 merchant_id=change.owner_id,
             )
+        case DisputeRecord():
+            await dispute_record.check(connection, change)
 
 
 def _may_take(change: WalletFunding | WalletAdjustment) -> bool:
@@ -342,15 +358,15 @@ def subject(change: Change) -> str:
             return f"merchant:{change.merchant_id}"
         case MethodChange() | MethodAddition():
             return f"method:{change.code}"
-        case CaseResolution():
-            return f"case:{change.case_id}"
+        case CaseResolution() | DisputeRecord():
+            return change.subject
 
 
 def merchant_of(change: Change) -> int | None:
     match change:
         case WalletFunding() | WalletAdjustment() | MerchantChange() | CaseResolution():
             return change.merchant_id
-        case ProtectionChange():
+        case DisputeRecord() | ProtectionChange():
             return change.merchant_id
     return None
 
@@ -384,9 +400,8 @@ async def _describe(connection: Connection, change: PlatformChange) -> dict[str,
             return _described_action(change)
         case MerchantChange() | MethodChange():
             return _described_fields(change)
-        case CaseResolution():
-            about = {"case": change.case_id, "action": change.action, "note": change.note}
-            return about if change.amount is None else {"amount": change.amount, **about}
+        case CaseResolution() | DisputeRecord():
+            return change.describe()
 
 
 def _described_action(

@@ -206,9 +206,9 @@ async def has_production_payment(connection: Connection, merchant_id: int) -> bo
 async def moved_alone(connection: Connection, actor: Actor, subject: str, currency: str) -> Money:
     """Returns the amount that the actor moved without approval in the last 24 hours.
 
-    Counts adjustments and case resolutions. For a user, this is the total of all wallets and cases.
-    For commands, it is the total of this wallet or case only, because several people may share one
-    host account, and they have access to the keys anyway.
+    Counts adjustments, case resolutions and records of disputes. For a user, this is the total of
+    all subjects. For commands, it is the total of this wallet, case or dispute only, because
+    several people may share one host account, and they have access to the keys anyway.
     """
     is_person = actor.kind is ActorKind.PERSON
     who = f"{actor.kind}:{actor.id if is_person else actor.name}"
@@ -221,7 +221,7 @@ async def moved_alone(connection: Connection, actor: Actor, subject: str, curren
         """
         SELECT coalesce(sum(abs(split_part(line.detail ->> 'amount', ' ', 1)::numeric)), 0)
           FROM audit line
-         WHERE line.action IN ('wallet.fund', 'wallet.adjust', 'case.resolve')
+         WHERE line.action IN ('wallet.fund', 'wallet.adjust', 'case.resolve', 'dispute.record')
            AND split_part(line.detail ->> 'amount', ' ', 2) = $4
            AND (line.subject LIKE 'wallet:%:production:%'
                 OR line.detail ->> 'environment' = 'production')
@@ -232,7 +232,8 @@ async def moved_alone(connection: Connection, actor: Actor, subject: str, curren
            AND NOT EXISTS (SELECT FROM audit following
                             WHERE following.id = line.id + 1
                               AND following.action = 'approval.approve'
-                              AND following.detail ->> 'about' = line.subject)""",
+                              AND following.detail ->> 'about'
+                                  IN (line.subject, 'payment:' || (line.detail ->> 'payment')))""",
         *(actor.kind, actor.id, actor.name, currency, subject),
     )
     return Money.of(moved, currency)

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from manilla.approvals.dispute_record import DisputeRecord
+from manilla.cli import changes
 from manilla.cli.instance import Tools, command
 from manilla.cli.options import InEnvironment, OfMerchant, read_money
 from manilla.cli.output import as_row, as_rows
@@ -91,7 +93,10 @@ async def record(
         typer.Option("--respond-by", help="The deadline in Africa/Lagos: 2026-12-31T15:00"),
     ] = None,
 ) -> None:
-    """Open or change a dispute as the provider's dashboard shows it. Moves money immediately."""
+    """Open or change a dispute as the provider's dashboard shows it.
+
+    In production mode, a second administrator must approve a record that moves much money.
+    """
     found = await disputed.charge_of(tools.db, charge)
     if found is None:
         raise typer.BadParameter(f"There is no charge {charge}.", param_hint="CHARGE")
@@ -104,8 +109,9 @@ async def record(
         respond_by=None if respond_by is None else respond_by.replace(tzinfo=LAGOS),
     )
     current = await settings.load(tools.db)
-    changed = await manual.record(tools.db, current, found.provider, state, note)
-    tools.print_fields(_described(changed))
+    seen = await manual.preview(tools.db, current, found.provider, state, note)
+    change = DisputeRecord(found.provider, state, note, seen)
+    tools.print_fields(_described(await changes.apply(tools, change, note)))
 
 
 @command(app)

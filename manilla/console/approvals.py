@@ -31,6 +31,14 @@ from manilla.web.page_request import PageRequest
 from manilla.web.record_list import ListColumn, ListFilter, Place, RecordList, time_column
 from manilla.web.serving.response import PageResponse
 
+# The folders of the pages about subjects that have one name.
+_FOLDERS = {
+    "setting": "settings",
+    "provider": "providers",
+    "method": "methods",
+    "dispute": "disputes",
+    "payment": "transactions",
+}
 KINDS = sorted(str(kind.__struct_config__.tag) for kind in get_args(PlatformChange))
 
 
@@ -218,8 +226,8 @@ def _place(request: PageRequest, asked: Approval) -> str | None:
             return f"/merchants/{merchant}/wallets/{environment}/{currency}"
         case ["case", number]:
             return case_path(asked.merchant_id or 0, int(number))
-        case [("setting" | "provider" | "method") as kind, name]:
-            return f"/{kind}s/{name}"
+        case [kind, name] if kind in _FOLDERS:
+            return f"/{_FOLDERS[kind]}/{name}"
     return None
 
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import msgspec
 
+from manilla.approvals import approvals
+from manilla.approvals.changes import apply_or_ask
+from manilla.approvals.dispute_record import DisputeRecord
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.cases import listing as cases
-from manilla.console import list_pages
+from manilla.console import list_pages, responses
 from manilla.console.notifications import FIELD_FORMAT, read_moment
 from manilla.console.providers import titles
 from manilla.disputes import bundle, disputed, figures, manual, store
@@ -26,6 +29,7 @@ from manilla.lookup import story
 from manilla.merchants import merchants, roster
 from manilla.payments import store as payments
 from manilla.payments.payment import Charge
+from manilla.people.roles import Permission
 from manilla.providers.port import DisputeState, ReportedDisputeStatus
 from manilla.web import exports, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
@@ -145,18 +149,22 @@ async def show_new(request: PageRequest) -> PageResponse:
 
 
 async def record(request: PageRequest) -> PageResponse:
-    """Opens or changes a dispute as the provider shows it to the administrator."""
+    """Opens or changes a dispute as the provider shows it, or requests an approval."""
     try:
         charge = await _charge(request)
-        state, note = _state(request, charge), request.form.text("note")
+        what = charge.provider, _state(request, charge), request.form.text("note")
+        seen = await manual.preview(request.db, request.services.platform.now, *what)
+        is_alone = request.may(Permission.MONEY_ALONE)
+        change = DisputeRecord(*what, seen, needs_second=not is_alone)
         await request.confirm_identity()
-        settings = request.services.platform.now
-        dispute = await manual.record(request.db, settings, charge.provider, state, note)
+        result = await apply_or_ask(request.approvals, change, change.note)
     except Refusal as refusal:
         values = _form_values(await _known(request))
         at = ((RecordRefused, "charge"),)
         return request.form_with_errors(NEW, refusal, at=at, **values, charge="")
-    return request.redirect(f"/disputes/{dispute.trx_id}", done="The dispute was recorded.")
+    trx_id = result.trx_id if isinstance(result, Dispute) else seen.trx_id
+    path = "/disputes" if trx_id is None else f"/disputes/{trx_id}"
+    return responses.done_or_asked(request, path, result, "The dispute was recorded.")
 
 
 async def show_rates(request: PageRequest) -> PageResponse:
@@ -221,6 +229,9 @@ async def _details(request: PageRequest) -> dict[str, Any]:
         "cases": await cases.about(db, dispute.merchant_id, dispute.payment_trx_id),
         "providers": titles(request),
         "lines": await audit.list_entries(db, about),
+        "approvals": [
+            each for each in await approvals.waiting(db) if each.subject == about.subject
+        ],
     }
 
 

@@ -27,7 +27,7 @@ from manilla.disputes.fields import EVENT, describe_notice
 from manilla.disputes.target import DisputeTarget, find_target
 from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs, tracing
-from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.connections import Connection, Database, transaction_of
 from manilla.ledger import outcomes
 from manilla.ledger.outcomes import ChangedRow, TimelineStep, TransactionOutcome
 from manilla.merchants import wallets
@@ -64,22 +64,20 @@ class Reported(msgspec.Struct, frozen=True):
 
 @tracing.as_step("dispute")
 async def report(
-    db: Database,
+    db: Database | Connection,
     settings: PlatformSettings,
     provider: str,
     state: DisputeState,
     *,
     asked_at: datetime | None = None,
     answered: AnswerState | None = None,
-    note: str | None = None,
     is_statement: bool = False,
 ) -> Reported:
     """Opens or changes a dispute as its provider reports it.
 
     `asked_at`: when the report was requested. A report that is older than the latest applied one
-    is ignored. `answered`: what the report says about the merchant's answer. `note`: the note of
-    an administrator who has looked the dispute up at the provider. `is_statement`: the provider's
-    statement shows the dispute, which is opened if the payment has none.
+    is ignored. `answered`: what the report says about the merchant's answer. `is_statement`: the
+    provider's statement shows the dispute, which is opened if the payment has none.
 
     If the report fits no payment, a case is opened and no money moves.
     """
@@ -87,7 +85,7 @@ async def report(
     if state.status is ReportedDisputeStatus.NOT_FOUND:
         return Reported(None, "The provider does not know the dispute.")
     target = await find_target(db, provider, state)
-    async with db.transaction() as connection:
+    async with transaction_of(db) as connection:
         payment = await target.lock(connection)
         problem = target.problem(payment, state)
         if problem is not None or payment is None:
@@ -108,8 +106,6 @@ async def report(
         if found is None:
             found = await _open(change, target, provider, state, asked_at)
         after = await _apply(change, found, state, asked_at, answered)
-        if note is not None:
-            await record(connection, "dispute.record", after, status=state.status, note=note)
         crash.point("before_dispute_commit")
     crash.point("after_dispute_commit")
     return Reported(after)

@@ -64,7 +64,9 @@ class DisputeTarget(msgspec.Struct, frozen=True):
         return None
 
 
-async def find_target(db: Database, provider: str, state: DisputeState) -> DisputeTarget:
+async def find_target(
+    db: Database | Connection, provider: str, state: DisputeState
+) -> DisputeTarget:
     if provider == SANDBOX:
         merchant_id = trx_ids.merchant_of(state.charge_reference or "") or 0
         return DisputeTarget(provider, merchant_id, state.charge_reference or "")
@@ -78,7 +80,7 @@ async def find_target(db: Database, provider: str, state: DisputeState) -> Dispu
 
 
 async def _charge(
-    db: Database, provider: str, state: DisputeState, known: Sequence[tuple[int, str]]
+    db: Database | Connection, provider: str, state: DisputeState, known: Sequence[tuple[int, str]]
 ) -> Charge | None:
     """Returns the disputed charge, or None if no charge, or more than one, can be meant."""
     ours, theirs = state.charge_reference, state.charge_provider_reference

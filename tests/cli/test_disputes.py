@@ -2,8 +2,10 @@
 
 import pytest
 
+from manilla.approvals import approvals
 from manilla.cli import dispute as dispute_command
 from manilla.disputes.dispute import AnswerState
+from manilla.platform import settings as platform
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
 from tests.disputes.conftest import disputes, production, shop, simulator
@@ -41,6 +43,26 @@ async def test_a_dispute_is_recorded_listed_shown_and_lost(
         "lost",
         600,
     )
+
+
+async def test_a_record_above_the_limit_prints_that_an_approval_was_requested(
+    command: InProcessCommand, disputes: Disputes
+) -> None:
+    paid = await disputes.pay()
+    dispute = await disputes.open(paid)
+    words = ("record", paid.started.trx_id, "--reference", dispute.provider_reference, *NOTE)
+    won = (*words, "--amount", "1000", "--status", "won")
+    await platform.change(disputes.db, "adjustment_limits", "NGN:999")
+    try:
+        asked = await command.printed(*won)
+        withheld = await command.printed(*words, "--amount", "1000", "--reason", "Fraud")
+    finally:
+        await platform.change(disputes.db, "adjustment_limits", "NGN:10000000")
+    approval = await approvals.find(disputes.db, asked["approval"])
+    assert (approval.kind, approval.subject) == ("dispute_record", f"dispute:{dispute.trx_id}")
+    assert (withheld["status"], withheld["withheld"]) == ("needs_response", 1000)
+    # The command records it alone, because the limit is higher now.
+    assert (await command.printed(*won))["status"] == "won"
 
 
 async def test_an_answer_is_released_once(command: InProcessCommand, disputes: Disputes) -> None:

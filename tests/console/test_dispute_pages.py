@@ -8,12 +8,14 @@ from urllib.parse import urlencode
 import pytest
 from playwright.async_api import Browser, expect
 
+from manilla.approvals import approvals
 from manilla.audit import audit
 from manilla.audit.audit import AuditFilter
 from manilla.disputes import figures
 from manilla.disputes.dispute import AnswerState, Dispute, DisputeStatus
 from manilla.disputes.figures import Responder
 from manilla.people.roles import ConsoleRole
+from manilla.platform import settings
 from manilla.platform.settings import PlatformSettings
 from tests.checkout.page_checks import accessibility_violations
 from tests.compliance.files import PNG
@@ -143,6 +145,56 @@ async def test_dispute_is_recorded_and_then_changed_manually(
         naira("50"),
     )
     assert set(await actions(disputes, dispute)) == {"dispute.record"}
+
+
+@pytest.mark.parametrize("asker", [ConsoleRole.ADMINISTRATOR, ConsoleRole.OPERATIONS])
+async def test_record_that_takes_money_waits_for_another_administrator(
+    disputes: Disputes, in_production: dict[str, SignedInUser], asker: ConsoleRole
+) -> None:
+    user, second = in_production[asker], in_production["second"]
+    limit = "NGN:500" if asker is ConsoleRole.ADMINISTRATOR else "NGN:10000000"
+    await settings.change(disputes.db, "adjustment_limits", limit)
+    try:
+        paid = await disputes.pay()
+        same = {"provider_reference": paid.charge.reference}
+        done = await user.post("/disputes/new", recorded(paid, **same))
+        assert "The dispute was recorded." in await user.follow(done)
+        [dispute] = await disputes.of(paid)
+        lost = recorded(paid, dispute=dispute.trx_id, status="lost", fee="50", **same)
+        asked = await user.follow(await user.post("/disputes/new", lost))
+    finally:
+        await settings.change(disputes.db, "adjustment_limits", "NGN:10000000")
+    assert "Nothing has changed yet. Another administrator must approve" in asked
+    assert "awaits another administrator&#39;s approval" in asked.replace("'", "&#39;")
+    assert (await disputes.now(dispute)).status is DisputeStatus.NEEDS_RESPONSE
+
+    [waiting] = [
+        each
+        for each in await approvals.waiting(disputes.db)
+        if each.subject == f"dispute:{dispute.trx_id}"
+    ]
+    page = await page_of(second, "/approvals")
+    shown = page[page.index(f'id="approval-{waiting.id}"') :]
+    shown = shown[: shown.index("</section>")]
+    for text in (
+        "Dispute record",
+        "Amount: ₦650.00",
+        "Status: needs_response → lost",
+        "Taken: ₦600.00",
+        "Fee: ₦50.00",
+        f"Provider reference: {dispute.provider_reference}",
+        "Note: Seen in provider A",
+        f"Merchant {dispute.merchant_id}",
+        f"/console/disputes/{dispute.trx_id}",
+    ):
+        assert text in shown, text
+    refused = await user.post(f"/approvals/{waiting.id}/approve", {})
+    assert refused.status == 403 or "another person must" in await user.follow(refused)
+    approved = await second.post(f"/approvals/{waiting.id}/approve", {})
+    assert "change applied" in await second.follow(approved)
+    after = await disputes.now(dispute)
+    assert (after.status, after.taken) == (DisputeStatus.LOST, naira("600"))
+    assert "Dispute record" in await page_of(second, "/approvals?kind=dispute_record")
 
 
 @pytest.mark.parametrize(

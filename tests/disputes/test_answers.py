@@ -346,9 +346,9 @@ async def test_without_an_api_an_administrator_sends_the_answer(disputes: Disput
     assert sent.answer is AnswerState.SENT
     with pytest.raises(NothingToRelease):
         await manual.release(disputes.db, services.rails, disputes.settings, sent, "again")
-    after = await manual.record(
-        *(disputes.db, disputes.settings, PROVIDER, paid.reported(WON), "seen in the dashboard")
-    )
+    won = disputes.settings, PROVIDER, paid.reported(WON), "seen in the dashboard"
+    seen = await manual.preview(disputes.db, *won)
+    after = await manual.record(disputes.db, *won, seen=seen)
     assert after.status is DisputeStatus.WON
     assert await disputes.money() == money(wallet=1000)
 

@@ -89,7 +89,9 @@ async def _record(world: World, claim: Claim) -> None:
     provider, settings = BY_RAIL[claim.rail].provider, PlatformSettings()
     # A dispute of an unpaid payment is rejected.
     with contextlib.suppress(Refusal), _acting(world):
-        await manual.record(world.live.db, settings, provider, _state(claim), NOTE)
+        what = settings, provider, _state(claim), NOTE
+        seen = await manual.preview(world.live.db, *what)
+        await manual.record(world.live.db, *what, seen=seen)
         world.operations["administrator: record dispute"] += 1
 
 

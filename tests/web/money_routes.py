@@ -278,7 +278,7 @@ CONSOLE: dict[str, Effect] = {
     "GET /disputes": Effect.NOTHING,
     "GET /disputes/rates": Effect.NOTHING,
     "GET /disputes/new": Effect.NOTHING,
-    "POST /disputes/new": Effect.SETTLE,
+    "POST /disputes/new": Effect.ASK,
     "GET /disputes/{dispute:str}": Effect.NOTHING,
     "GET /disputes/{dispute:str}/answer.zip": Effect.NOTHING,
     "GET /disputes/{dispute:str}/files/{file:int}": Effect.NOTHING,
