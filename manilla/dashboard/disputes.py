@@ -20,7 +20,9 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.lookup import story
+from manilla.merchants import wallets
 from manilla.merchants.documents import BYTES_MAX, BadDocument
+from manilla.merchants.wallets import WalletNotFound
 from manilla.payments import store as payments
 from manilla.people.roles import Permission
 from manilla.web import record_list, timeline
@@ -32,10 +34,11 @@ from manilla.web.record_list import RecordList
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-TEMPLATE = "dispute.html"
+PAGE, TEMPLATE = "~/disputes", "dispute.html"
 # The largest request with a text, fields and one file. Above it, the page cannot show an error.
 UPLOAD_BYTES_MAX = 3 * BYTES_MAX
 FIELD = "evidence_"  # the prefix of the form fields that the provider asks for
+BELOW = "below_"  # the prefix of the amount's field, so that each currency has its own errors
 VIEWS, ALL = transaction_columns.DISPUTE_VIEWS, transaction_columns.ALL_DISPUTES
 
 COLUMNS = disputes.FIELDS.select(
@@ -68,7 +71,27 @@ async def show_all(request: PageRequest) -> PageResponse:
         views=("show",),
         chosen=chosen,
         tabs=[(name, title) for name, (title, _) in VIEWS.items()],
+        limits=await wallets.dispute_limits(request.db, request.tenant),
+        below=BELOW,
     )
+
+
+async def accept_below(request: PageRequest) -> PageResponse:
+    """Saves the amount below which new disputes are accepted automatically."""
+    currency = request.parameter("currency")
+    try:
+        limit = request.form.money(BELOW + currency, currency)
+        await request.confirm_identity()
+        await wallets.accept_disputes_below(
+            request.db, request.merchant_id, request.environment, limit
+        )
+    except WalletNotFound:
+        raise PageNotFound from None
+    except Refusal as refusal:
+        return request.redirect_with_errors(PAGE, refusal, keep=(BELOW + currency,))
+    done = f"New disputes below {money(limit)} will be accepted automatically."
+    off = f"New disputes in {currency} will not be accepted automatically."
+    return request.redirect(PAGE, done=done if limit.minor else off)
 
 
 async def show(request: PageRequest) -> PageResponse:

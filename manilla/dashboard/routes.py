@@ -320,6 +320,14 @@ ROUTES = [
     Route("GET", ENV + "/wallets", wallets.show, VIEW),
     Route("GET", ENV + "/wallets/{currency:str}", wallets.show_statement, VIEW),
     Route("POST", ENV + "/wallets/{currency:str}/top-up", wallets.top_up, MOVE_MONEY),
+    Route(
+        "POST",
+        ENV + "/wallets/{currency:str}/accept-disputes-below",
+        disputes.accept_below,
+        MOVE_MONEY,
+        step_up=True,
+        checks_first=True,
+    ),
     Route("GET", ENV + "/notifications", notifications.show, VIEW),
     Route(
         "POST", ENV + "/notifications/redeliver-failed", notifications.redeliver_failed, CONFIGURE

@@ -256,6 +256,15 @@ async def accept_disputes_below(
         )
 
 
+async def dispute_limits(db: Database, tenant: Tenant) -> list[Money]:
+    """Returns the amount below which new disputes are accepted automatically, for each wallet."""
+    return [
+        Money(row.currency, row.accept_disputes_below_minor)
+        for row in await queries.wallets(db, tenant.merchant_id)
+        if row.environment == tenant.environment
+    ]
+
+
 async def accepted_below(connection: Connection, tenant: Tenant, currency: str) -> Money:
     found = await get(connection, tenant.merchant_id, tenant.environment, currency)
     return Money(currency, found.accept_disputes_below_minor)

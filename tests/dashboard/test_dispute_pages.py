@@ -7,6 +7,8 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from manilla.disputes.dispute import AnswerState, Dispute, DisputeStatus
+from manilla.kit.money import Money
+from manilla.merchants import wallets
 from manilla.people.roles import Role
 from manilla.refunds import initiate
 from tests.checkout.page_checks import accessibility_violations
@@ -14,11 +16,12 @@ from tests.compliance.files import PNG, SVG
 from tests.disputes.conftest import disputes, production, shop, simulator
 from tests.disputes.steps import LOST, Disputes, naira
 from tests.support.client import Site
-from tests.web.signed_in_user import SignedInUser, member
+from tests.web.signed_in_user import PASSWORD, SignedInUser, member
 
 __all__ = ["disputes", "production", "shop", "simulator"]
 
 PAGES = "/production/disputes"
+BELOW = "/production/wallets/NGN/accept-disputes-below"
 TEXT = "The customer signed for the goods."
 
 
@@ -42,6 +45,10 @@ async def page_of(user: SignedInUser, path: str) -> str:
 async def opened(disputes: Disputes, hours: float = 30, **changed: Any) -> Dispute:
     respond_by = datetime.now(UTC) + timedelta(hours=hours)
     return await disputes.open(await disputes.pay(), respond_by=respond_by, **changed)
+
+
+async def limits(disputes: Disputes) -> list[Money]:
+    return await wallets.dispute_limits(disputes.db, disputes.tenant)
 
 
 async def test_list_shows_what_ends_first_and_missed_deadlines_apart(
@@ -212,6 +219,101 @@ async def test_acceptance_needs_a_recent_identity_check(disputes: Disputes, site
     dispute = await opened(disputes)
     await finance.post(f"{at(dispute)}/accept", {"amount": "1000"})
     assert (await disputes.now(dispute)).status is DisputeStatus.NEEDS_RESPONSE
+
+
+def below_form(page: str) -> str:
+    """Returns the summary and the form for the automatic acceptance of small disputes."""
+    return page[page.index("Accept small disputes automatically") :].partition("</details>")[0]
+
+
+async def test_amount_for_automatic_acceptance_is_saved_in_one_environment(
+    disputes: Disputes, owner: SignedInUser
+) -> None:
+    assert "automatically: off" in await page_of(owner, PAGES)
+    saved = await owner.post(BELOW, {"below_NGN": "1,000.01"})
+    page = await owner.follow(saved)
+    assert "New disputes below ₦1,000.01 will be accepted automatically." in page
+    shown = below_form(page)
+    assert "automatically: below ₦1,000.01" in shown
+    assert 'value="1000.01"' in shown
+    assert "automatically: off" in await page_of(owner, "/sandbox/disputes")
+    dispute = await opened(disputes)
+    assert (dispute.status, dispute.accepted) == (DisputeStatus.SUBMITTED, naira("1000"))
+
+    ended = await owner.follow(await owner.post(BELOW, {"below_NGN": "0"}))
+    assert "New disputes in NGN will not be accepted automatically." in ended
+    assert "automatically: off" in below_form(ended)
+    assert (await opened(disputes)).status is DisputeStatus.NEEDS_RESPONSE
+
+
+@pytest.mark.parametrize("amount", ["-5", "1500,50", "all", "", "1.001", "9" * 20])
+async def test_wrong_amount_for_automatic_acceptance_is_shown_at_its_field(
+    disputes: Disputes, owner: SignedInUser, amount: str
+) -> None:
+    await owner.post(BELOW, {"below_NGN": "500"})
+    page = await owner.follow(await owner.post(BELOW, {"below_NGN": amount}))
+    shown = below_form(page)
+    assert 'id="h-below_NGN"' in shown
+    assert f'value="{amount}"' in shown
+    assert '<details class="more" open>' in page
+    assert await limits(disputes) == [naira("500")]
+
+
+async def test_automatic_acceptance_in_an_unknown_currency_is_rejected(
+    disputes: Disputes, owner: SignedInUser
+) -> None:
+    path = BELOW.replace("NGN", "USD")
+    assert (await owner.post(path, {"below_USD": "500"})).status == 404
+    assert await limits(disputes) == [naira("0")]
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.DEVELOPER])
+async def test_automatic_acceptance_needs_the_permission_to_move_money(
+    disputes: Disputes, site: Site, role: Role
+) -> None:
+    services = disputes.shop.services
+    user = await member(services, site, disputes.tenant.merchant_id, role)
+    await user.step_up(services)
+    assert "Accept small disputes automatically" not in await page_of(user, PAGES)
+    assert (await user.post(BELOW, {"below_NGN": "500"})).status == 403
+    assert await limits(disputes) == [naira("0")]
+
+
+async def test_automatic_acceptance_needs_a_recent_identity_check(
+    disputes: Disputes, site: Site
+) -> None:
+    merchant_id = disputes.tenant.merchant_id
+    finance = await member(disputes.shop.services, site, merchant_id, Role.FINANCE)
+    asked = await finance.post(BELOW, {"below_NGN": "500"})
+    assert "Confirm your identity" in asked.body.decode()
+    assert await limits(disputes) == [naira("0")]
+    wish = {"below_NGN": "500", "step_up_secret": PASSWORD}
+    await finance.follow(await finance.post(BELOW, wish))
+    assert await limits(disputes) == [naira("500")]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+async def test_merchant_sets_automatic_acceptance_in_the_browser(
+    disputes: Disputes, owner: SignedInUser, browser: Browser, width: int, scheme: str
+) -> None:
+    context = await browser.new_context(
+        viewport={"width": width, "height": 844},
+        color_scheme=scheme,  # type: ignore[arg-type]
+    )
+    await owner.enter(context)
+    page = await context.new_page()
+    await page.goto(f"{disputes.shop.services.base_url}/dashboard{PAGES}")
+    await page.get_by_text("Accept small disputes automatically: off").click()
+    await page.get_by_label("Amount in NGN").fill("lots")
+    await page.get_by_role("button", name="Save amount").click()
+    await expect(page.get_by_label("Amount in NGN")).to_have_value("lots")
+    assert not await accessibility_violations(page)
+    await page.get_by_label("Amount in NGN").fill("₦2,500")
+    await page.get_by_role("button", name="Save amount").click()
+    await expect(page.get_by_text("automatically: below ₦2,500.00")).to_be_visible()
+    assert not await accessibility_violations(page)
+    assert await limits(disputes) == [naira("2500")]
+    await context.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])

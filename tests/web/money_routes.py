@@ -167,6 +167,7 @@ DASHBOARD: dict[str, Effect] = {
     "GET /{environment:str}/wallets": Effect.NOTHING,
     "GET /{environment:str}/wallets/{currency:str}": Effect.NOTHING,
     "POST /{environment:str}/wallets/{currency:str}/top-up": Effect.NOTHING,
+    "POST /{environment:str}/wallets/{currency:str}/accept-disputes-below": Effect.MONEY,
     "GET /{environment:str}/notifications": Effect.NOTHING,
     "POST /{environment:str}/notifications/redeliver-failed": Effect.NOTHING,
     "GET /{environment:str}/notifications/test": Effect.NOTHING,
