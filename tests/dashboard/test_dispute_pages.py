@@ -259,6 +259,20 @@ async def test_wrong_amount_for_automatic_acceptance_is_shown_at_its_field(
     assert await limits(disputes) == [naira("500")]
 
 
+async def test_each_currency_has_its_own_amount_and_errors(
+    disputes: Disputes, owner: SignedInUser
+) -> None:
+    async with disputes.db.transaction() as connection:
+        await wallets.open_all(connection, disputes.tenant.merchant_id, ["USD"])
+    in_dollars = BELOW.replace("NGN", "USD")
+    await owner.post(in_dollars, {"below_USD": "20"})
+    page = await owner.follow(await owner.post(in_dollars, {"below_USD": "few"}))
+    assert "automatically: off (NGN)" in page
+    assert page.count('<details class="more" open>') == 1
+    assert ('id="h-below_USD"' in page, 'id="h-below_NGN"' in page) == (True, False)
+    assert await limits(disputes) == [naira("0"), Money.of(20, "USD")]
+
+
 async def test_automatic_acceptance_in_an_unknown_currency_is_rejected(
     disputes: Disputes, owner: SignedInUser
 ) -> None:
