@@ -72,7 +72,7 @@ class MerchantApi:
     def __init__(self, services: Services, endpoints: Sequence[Endpoint]) -> None:
         self._services = services
         self._ended: list[ApiRequest] = []  # requests that have ended but are not logged yet
-        # The merchants of the uploads in progress. A request that has ended is not in it any more.
+        # The merchants of the uploads in progress. An upload whose client disconnects is freed.
         self._uploads = WeakKeyDictionary[HttpRequest, int]()
         self._routes: dict[str, dict[str, Endpoint]] = {}
         self._routes_with_parameter: dict[str, dict[str, Endpoint]] = {}
@@ -86,6 +86,7 @@ class MerchantApi:
         with deadline.limited(waited_seconds=sent.waited_seconds):
             answer = await (self._trace(request) if tracing.is_on() else self._answer(request))
         request.end(answer.status)
+        self._uploads.pop(sent, None)
         if not self._ended:
             asyncio.get_running_loop().call_soon(self._log_ended)
         self._ended.append(request)
@@ -336,7 +337,10 @@ class MerchantApi:
             except Unavailable as unavailable:
                 # If the failure cannot be counted, do not reveal that the credentials are wrong.
                 refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
-        request.refusal = refusal
+        # The traceback refers to the request: without it, the request's body is freed at once, and
+        # not when the garbage collector runs.
+        refusal.__context__ = None
+        request.refusal = refusal.with_traceback(None)
         return _refused(refusal)
 
     async def _count_address(self, request: ApiRequest, refusal: Refusal) -> Refusal:

@@ -516,6 +516,18 @@ async def test_a_merchant_has_only_a_few_uploads_at_once(
     await until(is_free)
 
 
+async def test_a_rejected_upload_does_not_count_as_in_progress(
+    merchant: Merchant, dispute: Dispute
+) -> None:
+    for _ in range(UPLOADS_MAX + 1):
+        reply = await upload(merchant, dispute, form(b"not a document" + bytes(100_000)))
+        assert (reply.status, reply.code) == (400, "BAD_DOCUMENT")
+    for _ in range(UPLOADS_MAX + 1):
+        reply = await upload(merchant, dispute, form(padded(100_000)), X_Signature="0" * 64)
+        assert (reply.status, reply.code) == (401, "INVALID_CREDENTIALS")
+    assert (await upload(merchant, dispute, form(padded(100_000)))).status == 200
+
+
 async def _begin_upload(
     site: Site, dispute: Dispute, headers: dict[str, str], length: int
 ) -> bytes:
