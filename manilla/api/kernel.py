@@ -287,6 +287,9 @@ class MerchantApi:
                 caller = request.refusal.merchant
             if caller is not None:
                 requests.add(request.line(caller, at))
+            # The call refers to the request: without it, both are freed at once, with an uploaded
+            # file, and not when the garbage collector runs.
+            request.call = None
 
     def _ticket(self, request: ApiRequest, caller: Caller) -> RateTicket:
         limit = self._services.platform.now.rate_limit_per_minute
@@ -337,8 +340,7 @@ class MerchantApi:
             except Unavailable as unavailable:
                 # If the failure cannot be counted, do not reveal that the credentials are wrong.
                 refusal = unavailable if isinstance(refusal, InvalidCredentials) else refusal
-        # The traceback refers to the request: without it, the request's body is freed at once, and
-        # not when the garbage collector runs.
+        # The traceback refers to the request too.
         refusal.__context__ = None
         request.refusal = refusal.with_traceback(None)
         return _refused(refusal)

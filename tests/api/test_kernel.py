@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -14,12 +15,14 @@ from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount
 from manilla.api.kernel import MerchantApi
 from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.server.direct import HttpRequest
 from manilla.kit.server.request_queue import RequestQueue
 from manilla.services import Services
 from tests.conftest import serving
 from tests.support.client import Merchant, Site
 from tests.support.limits import limited
 from tests.support.timeouts import TIMEOUT_SECONDS
+from tests.support.waiting import until_true
 
 PATH = "/api/v1/site-info"
 
@@ -439,3 +442,27 @@ async def test_a_full_queue_refuses_at_once_with_retry_after(
     monkeypatch.undo()
     reply = await caller.post("/api/v1/order", b'{"amount": 1, "reference": "a"}')
     assert reply.status == 200
+
+
+async def test_an_ended_request_is_freed_without_the_garbage_collector(caller: Merchant) -> None:
+    """A body has up to 5 MB, and the garbage collector of a quiet process rarely runs."""
+
+    def requests() -> int:
+        return sum(type(each) is HttpRequest for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = requests()
+        for target, body in (
+            ("order", b'{"amount": 1, "reference": "a"}'),
+            ("order", b"{}"),
+            ("nothing", b""),
+        ):
+            await caller.post("/api/v1/" + target, body)
+        for how in ("refusal", "away"):
+            await caller.get("/api/v1/fail/" + how)
+        await caller.get("/api/v1/order?currency=NGN", X_Signature="0" * 64)
+        await until_true(lambda: requests() <= before)
+    finally:
+        gc.enable()
