@@ -147,9 +147,10 @@ class DisputeChange:
     ) -> Dispute:
         """Writes the new version of a dispute, with its postings, timeline, event and email."""
         covered = await postings.between(self.connection, before, after)
-        short_minor = before.short_minor + covered.short_minor
-        if after.holding.total + after.fee_minor == 0:
-            short_minor = 0
+        # What returns to the wallet pays the debt first.
+        short_minor = min(
+            before.short_minor + covered.short_minor, after.holding.total + after.fee_minor
+        )
         after = msgspec.structs.replace(after, short_minor=short_minor)
         disputed = self.payment.disputed_minor + after.holding.total - before.holding.total
         self.payment = msgspec.structs.replace(self.payment, disputed_minor=disputed)

@@ -1,6 +1,7 @@
 """What a wallet cannot cover is a debt, which later credits pay first."""
 
 import asyncio
+from decimal import Decimal
 
 import pytest
 
@@ -75,6 +76,16 @@ async def test_a_won_dispute_pays_the_debt_that_it_made(disputes: Disputes) -> N
     after = disputes.one(await disputes.report(paid.reported(WON)))
     assert after.short == naira("0")
     assert await disputes.money() == money()
+
+
+async def test_a_dispute_owes_at_most_what_was_taken(disputes: Disputes) -> None:
+    paid = await disputes.pay()
+    await disputes.empty_wallet()
+    dispute = await disputes.open(paid)
+    await disputes.service.accept(disputes.tenant, dispute.trx_id, Decimal(400))
+    after = disputes.one(await disputes.report(paid.reported(ACCEPTED)))
+    assert (after.taken, after.short) == (naira("400"), naira("400"))
+    assert await disputes.money() == money(owed=400, taken=400)
 
 
 async def test_ten_disputes_and_one_credit_never_pay_out_what_is_owed(disputes: Disputes) -> None:

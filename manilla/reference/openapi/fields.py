@@ -248,7 +248,10 @@ FIELDS: Mapping[str, FieldDescription] = {
         "provider says so."
     ),
     "DisputeInfo.withheld": _amount("The amount that is withheld until the dispute ends."),
-    "DisputeInfo.short": _amount("The part that your wallet could not cover, which you owe."),
+    "DisputeInfo.short": _amount(
+        "The part that your wallet could not cover when it was withheld or taken. You owed it from "
+        "then on: the balance shows what you still owe."
+    ),
     "DisputeInfo.fee": _amount("The provider's fee, if you bear one."),
     "evidence": _field("Your evidence."),
     "EvidenceInfo.text": _field("What you write to the provider."),

@@ -54,8 +54,8 @@ final class Dispute
          */
         public readonly string $withheld,
         /**
-         * The part that your wallet could not cover, which you owe. In major units, exact to the currency's
-         * minor unit.
+         * The part that your wallet could not cover when it was withheld or taken. You owed it from then on:
+         * the balance shows what you still owe. In major units, exact to the currency's minor unit.
          */
         public readonly string $short,
         /** The provider's fee, if you bear one. In major units, exact to the currency's minor unit. */

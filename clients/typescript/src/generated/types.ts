@@ -238,8 +238,8 @@ export interface DisputeInfo {
    */
   withheld: Amount;
   /**
-   * The part that your wallet could not cover, which you owe. In major units, exact to the
-   * currency's minor unit.
+   * The part that your wallet could not cover when it was withheld or taken. You owed it from then
+   * on: the balance shows what you still owe. In major units, exact to the currency's minor unit.
    */
   short: Amount;
   /** The provider's fee, if you bear one. In major units, exact to the currency's minor unit. */
