@@ -175,6 +175,9 @@ class DisputeChange:
         is_written = await outcomes.apply(self.connection, outcome)
         assert is_written, "what returns to a wallet may exceed its maximum balance"
         await mails.put(self.connection, after, event, detail)
+        if before.uncovered.minor and not after.uncovered.minor:
+            named = after.merchant_id, after.provider, after.provider_reference
+            await unknown.close_case(self.connection, *named)
         if after.is_open:
             await jobs.put(self.connection, after.merchant_id, JobKind.DISPUTE, after.trx_id)
         if after.holding.total < before.holding.total:

@@ -28,8 +28,8 @@ async def open_case(
 async def close_case(
     connection: Connection, merchant_id: int, provider: str, reference: str
 ) -> None:
-    """Closes the case of a dispute that did not fit its payment before, such as an unpaid one."""
-    resolution = "The dispute belongs to a payment now."
+    """Closes the case of a dispute that its payment did not cover before, such as an unpaid one."""
+    resolution = "The dispute belongs to a payment now, which covers it."
     key = CaseKind.UNKNOWN_DISPUTE, _case_reference(provider, reference)
     await cases.close(connection, merchant_id, *key, resolution)
 

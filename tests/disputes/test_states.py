@@ -153,6 +153,23 @@ async def test_several_disputes_of_a_payment_take_at_most_what_was_paid(
     assert after.taken == naira("700")
 
 
+async def test_the_case_of_an_uncovered_dispute_closes_when_the_payment_covers_it(
+    disputes: Disputes,
+) -> None:
+    paid = await disputes.pay()
+    await disputes.open(paid, "700")
+    second = await disputes.open(paid, "700", provider_reference="D-covered")
+    merchant_id = disputes.tenant.merchant_id
+
+    async def is_open() -> bool:
+        return any(each.merchant_id == merchant_id for each in await cases.cases(disputes.db))
+
+    assert await is_open()
+    await disputes.report(paid.reported(WON, "700"))
+    assert (await disputes.now(second)).withheld == naira("700")
+    assert not await is_open()
+
+
 async def test_a_dispute_above_the_amount_paid_takes_what_was_paid_and_opens_a_case(
     disputes: Disputes,
 ) -> None:
