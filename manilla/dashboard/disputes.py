@@ -38,6 +38,7 @@ PAGE, TEMPLATE = "~/disputes", "dispute.html"
 # The largest request with a text, fields and one file. Above it, the page cannot show an error.
 UPLOAD_BYTES_MAX = 3 * BYTES_MAX
 FIELD = "evidence_"  # the prefix of the form fields that the provider asks for
+PLACES = {"text": "text", "files": "file"}  # the form's fields for errors of the evidence
 BELOW = "below_"  # the prefix of the amount's field, so that each currency has its own errors
 VIEWS, ALL = transaction_columns.DISPUTE_VIEWS, transaction_columns.ALL_DISPUTES
 
@@ -168,7 +169,7 @@ def _accepted(request: PageRequest, dispute: Dispute) -> Money:
 async def _rejected(request: PageRequest, refusal: Refusal) -> PageResponse:
     if isinstance(refusal, EvidenceIncomplete):
         errors = (refusal.errors or {}).items()
-        placed = {name if name == "text" else FIELD + name: text for name, text in errors}
+        placed = {PLACES.get(name, FIELD + name): text for name, text in errors}
         refusal = EvidenceIncomplete(errors=placed)
     at = ((BadDocument, "file"), (BadAcceptedAmount, "amount"))
     return request.form_with_errors(TEMPLATE, refusal, at=at, **await _details(request))

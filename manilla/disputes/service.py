@@ -174,6 +174,8 @@ class DisputeService:
         }
         if not (dispute.evidence_text.strip() or files or given):
             missing["text"] = "Enter a text, or add a file."
+        if api is not None and api.needs_file and not files:
+            missing["files"] = "The provider needs a file, such as a receipt."
         if api is not None and 0 < api.files_max < len(files):
             missing["files"] = f"The provider takes at most {api.files_max} files."
         return missing

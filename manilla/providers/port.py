@@ -350,6 +350,7 @@ class DisputeDesk(Protocol):
 
     can_list: bool  # False: only webhooks or people report disputes
     files_max: int  # how many uploaded files an answer can have
+    needs_file: bool  # whether an answer that contests a dispute must have a file
 
     def evidence_fields(self, category: str) -> tuple[EvidenceField, ...]: ...
 

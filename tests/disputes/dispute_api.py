@@ -33,6 +33,7 @@ def rejected(words: str) -> Refused:
 class DisputeApi:
     can_list = True
     files_max = 5
+    needs_file = False
 
     def __init__(self) -> None:
         self.states: dict[str, DisputeState] = {}

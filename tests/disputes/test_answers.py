@@ -242,6 +242,19 @@ async def test_too_many_files_for_the_provider_are_incomplete_evidence(
     assert incomplete.value.errors == {"files": "The provider takes at most 1 files."}
 
 
+async def test_a_missing_file_that_the_provider_needs_is_incomplete_evidence(
+    disputes: Disputes, api: DisputeApi
+) -> None:
+    api.needs_file = True
+    _, dispute = await _open(disputes, api)
+    await disputes.service.set_evidence(disputes.tenant, dispute.trx_id, "It was delivered.")
+    with pytest.raises(EvidenceIncomplete) as incomplete:
+        await disputes.service.submit(disputes.tenant, dispute.trx_id)
+    assert incomplete.value.errors == {"files": "The provider needs a file, such as a receipt."}
+    accepted = await disputes.service.accept(disputes.tenant, dispute.trx_id)
+    assert accepted.status is DisputeStatus.SUBMITTED
+
+
 async def test_a_provider_that_still_waits_does_not_reopen_an_unsent_answer(
     disputes: Disputes, api: DisputeApi
 ) -> None:

@@ -8,7 +8,12 @@ import msgspec
 import pytest
 
 from manilla import worker
-from manilla.disputes.dispute import AnswerState, Dispute, DisputeStatus
+from manilla.disputes.dispute import (
+    AnswerState,
+    Dispute,
+    DisputeStatus,
+    EvidenceIncomplete,
+)
 from manilla.providers.port import StatementLine
 from manilla.reconciliation import importing, unmatched
 from manilla.reconciliation.lines import day_of
@@ -157,6 +162,8 @@ async def test_evidence_reaches_the_provider(
 ) -> None:
     paid, dispute = await opened(seller, rail)
     await seller.service.set_evidence(seller.tenant, dispute.trx_id, "Delivered on Monday")
+    with pytest.raises(EvidenceIncomplete):
+        await seller.service.submit(seller.tenant, dispute.trx_id)
     await seller.service.add_file(seller.tenant, dispute.trx_id, "receipt.pdf", PDF)
     await seller.service.submit(seller.tenant, dispute.trx_id)
     await seller.until(paid, status)

@@ -45,6 +45,7 @@ PROOF_NEEDED = rejection("Flutterwave needs a file with proof to contest a charg
 class FlutterwaveChargebacks:
     can_list = True
     files_max = 1
+    needs_file = True
 
     def __init__(self, pay_in: Wire) -> None:
         self._pay_in = pay_in

@@ -37,6 +37,7 @@ NO_REFERENCE = Unknown(
 class KoraChargebacks:
     can_list = False
     files_max = 0
+    needs_file = False
 
     def __init__(self, pay_in: Wire) -> None:
         self._pay_in = pay_in

@@ -59,6 +59,7 @@ NOTHING_ACCEPTED = rejection("The accepted amount must be more than 0.")
 class PaystackDisputes:
     can_list = True
     files_max = 1
+    needs_file = True
 
     def __init__(self, pay_in: Wire) -> None:
         self._pay_in = pay_in
