@@ -10,10 +10,12 @@ from manilla.disputes.dispute import AnswerState, Dispute, DisputeStatus
 from manilla.kit.money import Money
 from manilla.merchants import wallets
 from manilla.people.roles import Role
+from manilla.providers.kinds.providera import ProviderA
 from manilla.refunds import initiate
 from tests.checkout.page_checks import accessibility_violations
 from tests.compliance.files import PNG, SVG
 from tests.disputes.conftest import disputes, production, shop, simulator
+from tests.disputes.dispute_api import DisputeApi
 from tests.disputes.steps import LOST, Disputes, naira
 from tests.support.client import Site
 from tests.web.signed_in_user import PASSWORD, SignedInUser, member
@@ -160,6 +162,19 @@ async def test_bad_evidence_is_reported_at_its_field(
         assert text in reply.body.decode()
     assert (await disputes.now(dispute)).status is DisputeStatus.NEEDS_RESPONSE
     assert await disputes.service.files(disputes.tenant, dispute.trx_id) == []
+
+
+async def test_a_missing_file_that_the_provider_needs_is_reported_at_its_field(
+    disputes: Disputes, owner: SignedInUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = DisputeApi()
+    api.needs_file = True
+    monkeypatch.setattr(ProviderA, "disputes", api)
+    dispute = await opened(disputes)
+    reply = await owner.post(f"{at(dispute)}/evidence", {"text": TEXT, "submit": "on"})
+    assert 400 <= reply.status < 500
+    assert 'id="h-file"' in reply.body.decode()
+    assert "The provider needs a file" in reply.body.decode()
 
 
 async def test_page_has_no_forms_after_the_deadline_or_for_viewers(
