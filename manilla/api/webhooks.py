@@ -74,11 +74,7 @@ class WebhookReceiver:
             with deadline.limited(waited_seconds=sent.waited_seconds):
                 await self._receive(sent)
         except Exception as error:
-            refusal = error if isinstance(error, Refusal) else ServerError()
-            if refusal is not error:
-                log.exception("webhook_failed", path=sent.path)
-            status, body = refusal.status, refusals.body(refusal)
-            lines = direct.lines(refusals.headers(refusal))
+            status, body, lines = _refused(sent, error)
         request_id = b"x-request-id: %b\r\n" % ids.new_request_id().encode()
         return HttpResponse(status, body, FIXED_LINES + request_id + lines)
 
@@ -163,6 +159,18 @@ async def _store(inbox: WebhookInbox, provider: str, event: WebhookEvent, raw: b
     else:
         outcome = "stored" if stored.deliveries == 1 else "repeated"
     metrics.webhooks.labels(provider, outcome).inc()
+
+
+def _refused(sent: HttpRequest, error: Exception) -> tuple[int, bytes, bytes]:
+    """Returns status, body and header lines.
+
+    This is a function, because a variable of the caller that refers to the error would keep it, its
+    traceback and the webhook's body until the garbage collector runs.
+    """
+    refusal = error if isinstance(error, Refusal) else ServerError()
+    if refusal is not error:
+        log.exception("webhook_failed", path=sent.path)
+    return refusal.status, refusals.body(refusal), direct.lines(refusals.headers(refusal))
 
 
 def _headers(sent: HttpRequest) -> Mapping[bytes, list[bytes]]:

@@ -444,8 +444,12 @@ async def test_a_full_queue_refuses_at_once_with_retry_after(
     assert reply.status == 200
 
 
-async def test_an_ended_request_is_freed_without_the_garbage_collector(caller: Merchant) -> None:
-    """A body has up to 5 MB, and the garbage collector of a quiet process rarely runs."""
+@contextlib.asynccontextmanager
+async def _requests_are_freed() -> AsyncIterator[None]:
+    """Checks that requests are freed without the garbage collector.
+
+    A body has up to 5 MB, and the garbage collector of a quiet process rarely runs.
+    """
 
     def requests() -> int:
         return sum(type(each) is HttpRequest for each in gc.get_objects())
@@ -454,6 +458,14 @@ async def test_an_ended_request_is_freed_without_the_garbage_collector(caller: M
     gc.disable()
     try:
         before = requests()
+        yield
+        await until_true(lambda: requests() <= before)
+    finally:
+        gc.enable()
+
+
+async def test_an_ended_request_is_freed_without_the_garbage_collector(caller: Merchant) -> None:
+    async with _requests_are_freed():
         for target, body in (
             ("order", b'{"amount": 1, "reference": "a"}'),
             ("order", b"{}"),
@@ -463,6 +475,10 @@ async def test_an_ended_request_is_freed_without_the_garbage_collector(caller: M
         for how in ("refusal", "away"):
             await caller.get("/api/v1/fail/" + how)
         await caller.get("/api/v1/order?currency=NGN", X_Signature="0" * 64)
-        await until_true(lambda: requests() <= before)
-    finally:
-        gc.enable()
+
+
+async def test_a_rejected_webhook_is_freed_without_the_garbage_collector(site: Site) -> None:
+    async with _requests_are_freed():
+        for path in ("/webhooks/providera", "/webhooks/unknown"):
+            reply = await site.send("POST", path, {}, b"{}")
+            assert reply.status in (401, 404)
