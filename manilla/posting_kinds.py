@@ -122,6 +122,14 @@ class PostingKind(StrEnum):
         None,
         WALLET | UNLIMITED | PUBLIC_REASON,
     )
+    # The part of a commission, and of its taxes, that a completed refund gives back.
+    REFUND_COMMISSION = (
+        "refund_commission",
+        PostingSource.REFUND,
+        "Commission of a refund returned",
+        None,
+        WALLET | UNLIMITED,
+    )
     # Money that is withheld from a wallet, released to it, or taken from it.
     WITHHELD = (
         "withheld",

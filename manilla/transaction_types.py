@@ -19,7 +19,7 @@ class OtherId(msgspec.Struct, frozen=True):
 
     name: str
     column: str
-    fee: str  # the column with the fee that these postings debit
+    fee: str  # the SQL of the fee, with its taxes, that these postings debit
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class TransactionType(msgspec.Struct, frozen=True, kw_only=True):
     kept_by: tuple[str, ...] = ()
     # The SQL expression for the name of the customer or beneficiary.
     counterparty: str = "NULL::text"
-    fee: str = "0::bigint"  # the column with the fee that its postings debit
+    fee: str = "0::bigint"  # the SQL of the fee, with its taxes, that its postings debit
     searched: Searched = Searched()
     events: tuple[str, ...] = ()  # the statuses and changes that merchants are notified of
 
@@ -85,7 +85,7 @@ PAYMENT = TransactionType(
     title="Payments",
     dashboard_path="~/payments",
     console_path="/transactions",
-    other_ids=(OtherId("commission", "commission_trx_id", "commission_minor"),),
+    other_ids=(OtherId("commission", "commission_trx_id", "(commission_minor + tax_minor)"),),
     parts=(
         Part(
             "charge",
@@ -110,7 +110,7 @@ PAYOUT = TransactionType(
         "coalesce(nullif(account_name, ''), beneficiary->>'account_name',"
         " beneficiary->>'Account Number')"
     ),
-    fee="fee_minor",
+    fee="(fee_minor + tax_minor)",
     searched=Searched(name="account_name"),
     events=("pending", "completed", "failed", "canceled", "reversed"),
 )

@@ -42,6 +42,7 @@ ACCEPTED = {
     },
     "0100_names_of_accounts": {"removal": "replaces a check by one that allows more values"},
     "0101_disputes": {"removal": "replaces a check by one that allows more values"},
+    "0102_prices": {"removal": "replaces a check by one that allows more values"},
     "0091_amounts_received": {
         "backfill": "corrects values: the previous version writes wrong ones only in a rare case"
     },

@@ -186,7 +186,7 @@ class Field:
             self.php = class_of(part)
             self.reader = f"{self.php}::read($document->object('{name}'))"
         elif kind == "array":
-            self._read_list(part["items"])
+            self._read_list(part["items"], is_required=is_required)
         elif kind == "object":
             self.php, self._shape = "array", "array<string, string>"
             self.reader = f"$document->map('{name}')"
@@ -197,11 +197,12 @@ class Field:
             if is_strict:
                 self._read_one_of(part["enum"])
 
-    def _read_list(self, items: Any) -> None:
+    def _read_list(self, items: Any, *, is_required: bool) -> None:
         self.php = "array"
         if "$ref" in items:
             each = class_of(items)
-            self.reader = f"$document->objects('{self.name}', {each}::read(...))"
+            method = "objects" if is_required else "objectsIfAny"
+            self.reader = f"$document->{method}('{self.name}', {each}::read(...))"
         else:
             each = TYPES[items["type"]]
             self.reader = f"$document->{each}s('{self.name}')"
@@ -267,7 +268,7 @@ def php_types(part: Any) -> Iterator[str]:
     """Yields the PHPStan types of an order's field."""
     kinds = part.get("type")
     if kinds is None:
-        for one in part["anyOf"]:
+        for one in part.get("anyOf", [part]):
             yield from php_types(one) if "type" in one else [f"'{each}'" for each in one["enum"]]
         return
     for kind in kinds if isinstance(kinds, list) else [kinds]:

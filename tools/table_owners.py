@@ -44,7 +44,7 @@ SHARED = {
     "deleted_notifications": TableUse("payments payouts"),
     "dispute": TableUse("payouts reconciliation refunds"),
     "entry": TableUse(
-        "cells console disputes lookup payments payouts reconciliation refunds resolutions"
+        "cells console disputes lookup payments payouts prices reconciliation refunds resolutions"
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
@@ -55,17 +55,17 @@ SHARED = {
     "merchant": TableUse("console mail people settlements"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
-    "payment": TableUse("approvals disputes notify reconciliation"),
+    "payment": TableUse("approvals disputes notify prices reconciliation"),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
     "payout": TableUse(
-        "bulk cells instance_metrics ledger notify reconciliation routing",
+        "bulk cells instance_metrics ledger notify prices reconciliation routing",
         writers="providers transfers",
     ),
     "payout_attempt": TableUse("bulk providers transfers"),
     "person": TableUse("mail", writers="cells"),
     "posting": TableUse(
-        "cells disputes lookup payments payouts reconciliation refunds resolutions"
+        "cells disputes lookup payments payouts prices reconciliation refunds resolutions"
     ),
     "posting_chain_head": TableUse("ledger"),
     "provider_bank": TableUse("console"),
@@ -76,6 +76,7 @@ SHARED = {
     "reported_balance": TableUse("reconciliation"),
     "session": TableUse("", writers="cells"),
     "setting": TableUse("merchants"),
+    "settlement_account": TableUse("payouts"),
     "timeline": TableUse("payments payouts"),
     "wallet": TableUse("bulk cells disputes ledger lookup payouts"),
     "webhook": TableUse("console transfers"),
@@ -84,7 +85,7 @@ SHARED = {
     "case_event": TableUse("cells"),
     "master_key_proof": TableUse("cells"),
     "merchant_fence": TableUse("ledger reconciliation"),
-    "method": TableUse("cells"),
+    "method": TableUse("cells prices"),
     "payout_batch": TableUse("", writers="cells"),
     "posting_chain": TableUse("payouts reconciliation"),
 }

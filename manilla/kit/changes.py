@@ -28,6 +28,7 @@ MERCHANTS = "merchants"
 PROVIDERS = "providers"
 RAILS = "rails"
 METHODS = "methods"
+PRICES = "prices"
 BANKS = "banks"
 CELLS = "cells"
 

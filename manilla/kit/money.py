@@ -56,12 +56,19 @@ class Money(msgspec.Struct, frozen=True, order=True):
     def amount(self) -> Decimal:
         return amount_of(self.currency, self.minor)
 
-    def percent(self, rate: Decimal) -> Self:
-        """Returns a percentage of the amount, rounded half up. No other function rounds money."""
+    def percent(self, rate: Decimal, step_minor: int = 1) -> Self:
+        """Returns a percentage of the amount, rounded half up to a multiple of `step_minor`."""
         if not rate:
             return type(self)(self.currency, 0)
-        exact = Decimal(self.minor) * rate / 100
-        return type(self)(self.currency, int(exact.quantize(Decimal(1), ROUND_HALF_UP)))
+        return self.part(rate, 100, step_minor)
+
+    def part(self, numerator: Decimal, denominator: Decimal | int, step_minor: int = 1) -> Self:
+        """Returns a fraction of the amount, rounded half up to a multiple of `step_minor`.
+
+        No other function rounds money.
+        """
+        steps = Decimal(self.minor) * numerator / (denominator * step_minor)
+        return type(self)(self.currency, int(steps.quantize(_ONE, ROUND_HALF_UP)) * step_minor)
 
     def __add__(self, other: Self) -> Self:
         assert self.currency == other.currency

@@ -105,6 +105,8 @@ ACCOUNTS = frozenset(
         *(WITHHELD, SHORT),
     )
 )
+# Accounts with a name after the prefix, such as a provider's.
+PREFIXES = ("clearing:", "provider_fee:", "tax:")
 
 
 def clearing(provider: str) -> str:
@@ -117,9 +119,14 @@ def provider_fee(provider: str) -> str:
     return f"provider_fee:{provider}"
 
 
+def tax(name: str) -> str:
+    """Returns the account for a tax that the platform owes to the authority."""
+    return f"tax:{name}"
+
+
 def _is_platform_account(name: str) -> bool:
     is_common = name in ACCOUNTS and name != WALLET
-    return is_common or name.startswith(("clearing:", "provider_fee:"))
+    return is_common or name.startswith(PREFIXES)
 
 
 async def with_number(connection: Connection, posting: Posting) -> Posting:

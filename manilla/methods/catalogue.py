@@ -13,8 +13,9 @@ from manilla.kit.amount_input import parse_amount
 from manilla.kit.database.connections import Connection, Database, transaction_of
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.kit.price import PriceTerms
 from manilla.methods import queries
-from manilla.methods.method import AUTO, Fee, Flow, Method, MethodKind
+from manilla.methods.method import AUTO, Flow, Method, MethodKind
 from manilla.providers import accounts
 from manilla.providers.kind import Credentials, ProviderKind
 from manilla.providers.rails import Rails
@@ -226,7 +227,7 @@ async def check_new(connection: Connection, new: NewMethod) -> Method:
         position=0,
         min_minor=10 ** money.DECIMALS[new.currency],
         max_minor=None,
-        fee=Fee(),
+        fee=PriceTerms(),
     )
     _check(method)
     return method
@@ -265,7 +266,7 @@ AUTO_NGN = Method(
     position=0,
     min_minor=TRANSFER_MIN_MINOR,
     max_minor=TRANSFER_MAX_MINOR,
-    fee=Fee(),
+    fee=PriceTerms(),
 )
 
 
@@ -283,7 +284,7 @@ def _declared(provider: str, kind: ProviderKind) -> list[Method]:
         position=0,
         min_minor=100,
         max_minor=None,
-        fee=Fee(),
+        fee=PriceTerms(),
     )
     bank_transfer = msgspec.structs.replace(blank, name=f"{account.title} bank transfer")
     transfer = msgspec.structs.replace(
@@ -335,7 +336,7 @@ async def _locked(connection: Connection, kind: MethodKind, code: str) -> Method
 
 def _apply(wanted: MethodUpdate, before: Method) -> Method:
     currency = before.currency
-    fee = Fee(
+    fee = PriceTerms(
         fixed_minor=_minor(wanted.fee_fixed, currency, before.fee.fixed_minor),
         percent=before.fee.percent if wanted.fee_percent is None else wanted.fee_percent,
         minimum_minor=_optional_minor(wanted.fee_minimum, currency, before.fee.minimum_minor),

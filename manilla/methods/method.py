@@ -1,12 +1,11 @@
 """A deposit or withdrawal method."""
 
-from decimal import Decimal
 from enum import StrEnum
 
 import msgspec
 
 from manilla.kit.money import Money
-from manilla.kit.price import Price
+from manilla.kit.price import Price, PriceTerms
 from manilla.providers.port import Direction
 
 AUTO = "auto"  # means that a provider is chosen for each payout
@@ -25,23 +24,6 @@ class Flow(StrEnum):
     VIRTUAL_ACCOUNT = "virtual_account"
 
 
-class Fee(msgspec.Struct, frozen=True):
-    """A fixed part and a percentage, with optional minimum and maximum."""
-
-    fixed_minor: int = 0
-    percent: Decimal = Decimal(0)
-    minimum_minor: int | None = None
-    maximum_minor: int | None = None
-
-    def of(self, amount: Money) -> Money:
-        minor = self.fixed_minor + amount.percent(self.percent).minor
-        if self.minimum_minor is not None:
-            minor = max(minor, self.minimum_minor)
-        if self.maximum_minor is not None:
-            minor = min(minor, self.maximum_minor)
-        return Money(amount.currency, minor)
-
-
 class Method(msgspec.Struct, frozen=True):
     kind: MethodKind
     id: int
@@ -55,7 +37,7 @@ class Method(msgspec.Struct, frozen=True):
     position: int
     min_minor: int
     max_minor: int | None
-    fee: Fee
+    fee: PriceTerms
 
     def price(self, amount: Money) -> Price:
         return Price(amount, self.fee.of(amount))

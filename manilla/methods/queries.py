@@ -5,7 +5,8 @@ from decimal import Decimal
 import msgspec
 
 from manilla.kit.database.connections import Connection, Database
-from manilla.methods.method import Fee, Flow, Method, MethodKind
+from manilla.kit.price import PriceTerms
+from manilla.methods.method import Flow, Method, MethodKind
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -55,7 +56,9 @@ def _method(row: _Row) -> Method:
         position=row.position,
         min_minor=row.min_minor,
         max_minor=row.max_minor,
-        fee=Fee(row.fee_fixed_minor, row.fee_percent, row.fee_minimum_minor, row.fee_maximum_minor),
+        fee=PriceTerms(
+            row.fee_fixed_minor, row.fee_percent, row.fee_minimum_minor, row.fee_maximum_minor
+        ),
     )
 
 

@@ -113,6 +113,10 @@ TABLES = (
     Table("method", "methods", KEEP, SMALL),
     Table("rail_bank_minute", "routing", ALL, SMALL),
     Table("transfer_fee", "routing", KEEP, SMALL),
+    # Price plans and taxes. What a transaction cost is stored with it, so no row ever changes.
+    Table("price_version", "prices", APPEND, SMALL, COPIED),
+    Table("merchant_plan", "prices", APPEND, SMALL, COPIED),
+    Table("tax_rule", "prices", APPEND, SMALL),
     # Notifications.
     Table("notification", "notify", KEEP, GROWS, REPLICATED, Archived("trx_id", "id")),
     Table("deleted_notifications", "notify", READ, GROWS, COPIED),
@@ -140,7 +144,8 @@ TABLES = (
         *("payout", "payouts", KEEP, GROWS, REPLICATED, Archived("trx_id", "trx_id")),
         fixed=(
             *("merchant_id", "trx_id", "environment", "ref_trx", "currency", "amount_minor"),
-            *("fee_minor", "method_id", "method_code", "method_name"),
+            *("fee_minor", "method_id", "method_code", "method_name", "price", "tax_minor"),
+            "purpose",
         ),
     ),
     Table("payout_attempt", "payouts", KEEP, GROWS, REPLICATED, Archived("trx_id", "number")),

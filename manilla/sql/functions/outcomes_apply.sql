@@ -90,15 +90,19 @@ BEGIN
     IF p_items -> 0 ? 'payment_key' THEN
         UPDATE payment p
            SET (status, error_code, commission_trx_id, credited_charge, refunded_minor,
-                received_minor, disputed_minor, updated_at)
+                received_minor, disputed_minor, commission_minor, tax_minor, price, updated_at)
              = (g.payment_status, g.payment_error_code, g.payment_commission_trx_id,
                 g.payment_credited_charge, g.payment_refunded_minor, g.payment_received_minor,
-                coalesce(g.payment_disputed_minor, p.disputed_minor), now())  -- null: from 0.14.0
+                coalesce(g.payment_disputed_minor, p.disputed_minor),  -- null: from 0.14.0
+                coalesce(g.payment_commission_minor, p.commission_minor),  -- null: no stored price
+                coalesce(g.payment_tax_minor, p.tax_minor),
+                coalesce(g.payment_price::jsonb, p.price), now())
           FROM jsonb_to_recordset(p_items) AS g (
                item integer, merchant_id bigint, payment_key text, payment_status text,
                payment_error_code text, payment_commission_trx_id text,
                payment_credited_charge text, payment_refunded_minor bigint,
-               payment_received_minor bigint, payment_disputed_minor bigint)
+               payment_received_minor bigint, payment_disputed_minor bigint,
+               payment_commission_minor bigint, payment_tax_minor bigint, payment_price text)
          WHERE g.item = ANY (numbers)
            AND p.merchant_id = ANY (ARRAY[g.merchant_id]) AND p.trx_id = g.payment_key;
     END IF;

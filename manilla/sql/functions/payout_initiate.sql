@@ -50,6 +50,10 @@ DECLARE
     balances bigint[];
     amounts bigint[];
     fees bigint[];
+    -- The lines of taxes that the platform owes.
+    tax_places integer[] := '{}';
+    tax_accounts text[] := '{}';
+    tax_minors bigint[] := '{}';
     destinations text[];
     -- Whether any of these items needs a row in the tables for routes, files, events or keys.
     has_routes boolean := false;
@@ -78,7 +82,8 @@ BEGIN
     -- faster than rows with every column. The API omits fields that have their default value.
     FOR this IN
         SELECT g.item, g.merchant_id, g.trx_id, g.environment, g.currency, g.amount_minor,
-               g.fee_minor, g.debit_minor, g.used, g.resets_in_seconds, g.same_key[2] AS first_answer,
+               g.fee_minor, g.tax_minor, g.tax_accounts, g.tax_minors, g.debit_minor, g.used,
+               g.resets_in_seconds, g.same_key[2] AS first_answer,
                g.same_reference[1] AS first_trx_id, g.same_reference[2] AS first_status,
                g.wallet, g.balance_minor,
                CASE WHEN g.only_look IS NOT TRUE THEN payout_destination(
@@ -132,7 +137,7 @@ BEGIN
                -- Look up each row by its full key: a plan for the average merchant would read a
                -- large merchant's whole history. A subquery in the select list is faster than a
                -- join. `OFFSET 0` makes each subquery run only once.
-               SELECT g.*, g.amount_minor + g.fee_minor AS debit_minor,
+               SELECT g.*, g.amount_minor + g.fee_minor + coalesce(g.tax_minor, 0) AS debit_minor,
                       t.used - coalesce(g.behind, 0) AS used, t.resets_in_seconds,
                       m.status AS merchant_status, m.payouts_enabled, m.accounts_locked,
                       w.ctid AS wallet, w.status AS wallet_status, w.balance_minor,
@@ -173,7 +178,8 @@ BEGIN
                       fee_minor bigint, route jsonb, batch_id text, batch_row integer,
                       saved_account_id bigint, api_key integer, endpoint text, key text,
                       body_hash text, day_limit_minor bigint, day_from text, ahead_minor bigint,
-                      event_id text, provider text, rail_bank_code text, beneficiary jsonb)
+                      event_id text, provider text, rail_bank_code text, beneficiary jsonb,
+                      tax_minor bigint, tax_accounts text[], tax_minors bigint[])
                  JOIN rate_take(buckets, costs, p_window) AS t ON t.bucket = g.bucket
                  LEFT JOIN LATERAL (
                       SELECT merchant.status, merchant.payouts_enabled, merchant.accounts_locked
@@ -211,6 +217,15 @@ BEGIN
                 balances[number] := running;
                 amounts[number] := this.amount_minor;
                 fees[number] := this.fee_minor;
+                IF this.tax_accounts IS NOT NULL THEN
+                    -- What is not paid on top of the fee is a part of it.
+                    fees[number] := this.fee_minor + coalesce(this.tax_minor, 0)
+                        - (SELECT sum(minor) FROM unnest(this.tax_minors) AS u (minor));
+                    tax_places := tax_places
+                        || array_fill(number, ARRAY[cardinality(this.tax_accounts)]);
+                    tax_accounts := tax_accounts || this.tax_accounts;
+                    tax_minors := tax_minors || this.tax_minors;
+                END IF;
                 destinations[number] := this.destination;
                 has_routes := has_routes OR this.has_route;
                 has_file_rows := has_file_rows OR this.is_of_file;
@@ -232,16 +247,16 @@ BEGIN
         PERFORM ledger_write(
             posting_ids, merchant_ids, trx_ids, array_fill('payout'::text, ARRAY[number]),
             environments, currencies, destinations, wallets,
-            wallet_minors, balances, places || places,
+            wallet_minors, balances, places || places || tax_places,
             array_fill('in_flight'::text, ARRAY[number])
-            || array_fill('payout_fee'::text, ARRAY[number]),
-            amounts || fees);
+            || array_fill('payout_fee'::text, ARRAY[number]) || tax_accounts,
+            amounts || fees || tax_minors);
 
         INSERT INTO payout (
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
                method_id, method_code, method_name, provider, beneficiary, account_name,
                description, ipn_url, scenario, remarks, ordered_by, rail_bank_code, accepted_note,
-               created_at, traceparent)
+               created_at, traceparent, tax_minor, price, purpose)
         SELECT merchant_id, trx_id, environment, ref_trx, currency, amount_minor, fee_minor,
                method_id, method_code, method_name, provider, beneficiary, account_name,
                description, ipn_url, scenario, remarks, ordered_by, rail_bank_code,
@@ -249,14 +264,15 @@ BEGIN
                -- `note` names the rail, which merchants must not see.
                coalesce(accepted, CASE WHEN route IS NULL THEN note END, ''),
                coalesce(created_at, now()),  -- the previous version of the code sends no time
-               traceparent
+               traceparent, coalesce(tax_minor, 0), price::jsonb, purpose
           FROM jsonb_to_recordset(p_items) AS g (
                item integer, merchant_id bigint, trx_id text, environment text,
                ref_trx text, currency text, amount_minor bigint, fee_minor bigint,
                method_id integer, method_code text, method_name text, provider text,
                beneficiary jsonb, account_name text, description text, ipn_url text,
                scenario text, remarks text, ordered_by text, rail_bank_code text, note text,
-               accepted text, route jsonb, created_at timestamptz, traceparent text)
+               accepted text, route jsonb, created_at timestamptz, traceparent text,
+               tax_minor bigint, price text, purpose text)
          WHERE item = ANY (created)
          ORDER BY merchant_id, environment, ref_trx;
 

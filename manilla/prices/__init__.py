@@ -1,0 +1,1 @@
+"""Price plans and taxes: what a transaction costs, computed from dated data."""
