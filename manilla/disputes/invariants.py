@@ -72,6 +72,7 @@ DISPUTES: tuple[Invariant, ...] = (
                   USING (merchant_id, trx_id)
             WHERE p.disputed_minor <> coalesce(d.sum, 0)
                OR (p.disputed_minor > 0 AND p.disputed_minor + coalesce(r.sum, 0) > p.amount_minor
+                   + p.customer_tax_minor
                    + CASE p.commission_bearer WHEN 'customer' THEN p.commission_minor
                      ELSE 0 END)""",
     ),

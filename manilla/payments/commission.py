@@ -1,5 +1,7 @@
 """The platform's commission on a payment, and who pays it."""
 
+from collections.abc import Iterable
+from datetime import datetime
 from decimal import Decimal
 from typing import Generic, TypeVar
 
@@ -7,7 +9,20 @@ import msgspec
 
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
+from manilla.kit.price import PriceTerms
+from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import CommissionBearer
+from manilla.methods.method import Flow, Method
+from manilla.prices.book import PriceBook
+from manilla.prices.price import (
+    NO_PRICE,
+    Charged,
+    Choice,
+    Priced,
+    PriceDirection,
+    TaxBearer,
+    Way,
+)
 
 # The largest payment, in minor units of any currency.
 # `Money` can hold this amount plus a 100 % commission. A wallet can hold hundreds of such payments.
@@ -25,14 +40,12 @@ class QuotedAmounts(msgspec.Struct, Generic[AnyAmount], frozen=True):
     amount: AnyAmount
     commission: AnyAmount
     bearer: CommissionBearer
+    customer_tax: AnyAmount  # the taxes that the customer pays on top
 
     @property
     def customer_pays(self) -> AnyAmount:
-        return (
-            self.amount + self.commission
-            if self.bearer == CommissionBearer.CUSTOMER
-            else self.amount
-        )
+        amount = self.amount + self.customer_tax
+        return amount + self.commission if self.bearer == CommissionBearer.CUSTOMER else amount
 
     @property
     def merchant_receives(self) -> AnyAmount:
@@ -40,14 +53,130 @@ class QuotedAmounts(msgspec.Struct, Generic[AnyAmount], frozen=True):
 
 
 class Quote(QuotedAmounts[Money], frozen=True):
+    tax: Money  # the taxes that the wallet pays on top
+
     def deducted_later(self, environment: Environment) -> Money:
-        """Returns the commission to deduct from the wallet on completion (0 in the sandbox)."""
-        deducts = self.bearer is CommissionBearer.MERCHANT and environment is Environment.PRODUCTION
-        return self.commission if deducts else Money(self.amount.currency, 0)
+        """Returns what to deduct from the wallet on completion (0 in the sandbox)."""
+        nothing = Money(self.amount.currency, 0)
+        if environment is not Environment.PRODUCTION:
+            return nothing
+        is_borne = self.bearer is CommissionBearer.MERCHANT
+        return self.tax + (self.commission if is_borne else nothing)
 
 
-def quote(amount: Money, percent: Decimal, bearer: CommissionBearer) -> Quote:
-    return Quote(amount, amount.percent(percent), bearer)
+class PricedQuote(msgspec.Struct, frozen=True):
+    """The amounts of a new payment, and why they are what they are."""
+
+    quote: Quote
+    charged: Charged
+    percent: Decimal  # the percentage of the commission
+
+    def with_choices(self, choices: Iterable[tuple[str, Charged]]) -> "PricedQuote":
+        """Adds the prices of ways that cost something else than the other ways."""
+        base, stored = self.charged.price, list[Choice]()
+        ways: dict[str, int] = {}
+        for way, charged in choices:
+            if charged.price is None or charged == self.charged:
+                continue
+            choice = Choice(charged.fee.minor, charged.price)
+            if choice not in stored:
+                stored.append(choice)
+            ways[way] = stored.index(choice)
+        if not ways:
+            return self
+        price = msgspec.structs.replace(base or NO_PRICE, choices=tuple(stored), ways=ways)
+        return msgspec.structs.replace(self, charged=Charged(self.charged.fee, price))
+
+    @property
+    def most_deducted_minor(self) -> int:
+        """The most that can be deducted from the wallet, whatever way the customer chooses."""
+        choices = self.charged.price.choices if self.charged.price else ()
+        return max(
+            self.quote.deducted_later(Environment.PRODUCTION).minor,
+            *(each.fee_minor + each.price.added_minor(TaxBearer.MERCHANT) for each in choices),
+            0,
+        )
+
+
+def quote(
+    book: PriceBook,
+    caller: Caller,
+    amount: Money,
+    bearer: CommissionBearer | None = None,
+    at: datetime | None = None,
+) -> PricedQuote:
+    bearer = bearer or caller.commission_bearer
+    charged = _charge(book, caller, amount, bearer, at)
+    currency, price = amount.currency, charged.price
+    taxes = [
+        Money(currency, charged.added_minor(each))
+        for each in (TaxBearer.CUSTOMER, TaxBearer.MERCHANT)
+    ]
+    percent = caller.commission_percent
+    if price is not None and price.percent is not None:
+        percent = price.percent
+    return PricedQuote(Quote(amount, charged.fee, bearer, *taxes), charged, percent)
+
+
+def choices(
+    book: PriceBook, caller: Caller, amount: Money, methods: Iterable[Method], at: datetime
+) -> Iterable[tuple[str, Charged]]:
+    """Yields the price of each way that the customer can choose, if the merchant bears it."""
+    bearer = caller.commission_bearer
+    if bearer is not CommissionBearer.MERCHANT or not book.has_ways(caller.merchant_id, at):
+        return
+    for method in methods:
+        for way in (Way.BANK_TRANSFER,) if method.flow is Flow.VIRTUAL_ACCOUNT else Way:
+            yield (
+                way_key(method.code, way),
+                _charge(book, caller, amount, bearer, at, method=method.code, way=way),
+            )
+
+
+def way_key(method_code: str, way: Way) -> str:
+    return f"{method_code}/{way}"
+
+
+def _charge(
+    book: PriceBook,
+    caller: Caller,
+    amount: Money,
+    bearer: CommissionBearer,
+    at: datetime | None,
+    method: str | None = None,
+    way: Way | None = None,
+) -> Charged:
+    priced = _priced(caller, amount, bearer, method, way)
+    return book.charge(caller.merchant_id, priced, _otherwise(caller), at)
+
+
+def added_fee(book: PriceBook, caller: Caller, currency: str) -> PriceTerms:
+    """Returns the commission that the customer pays on top of an amount."""
+    if caller.commission_bearer is not CommissionBearer.CUSTOMER:
+        return PriceTerms()
+    priced = _priced(caller, Money(currency, 0), caller.commission_bearer)
+    return book.terms(caller.merchant_id, priced, _otherwise(caller))
+
+
+def _priced(
+    caller: Caller,
+    amount: Money,
+    bearer: CommissionBearer,
+    method: str | None = None,
+    way: Way | None = None,
+) -> Priced:
+    return Priced(
+        direction=PriceDirection.PAYMENT,
+        environment=caller.environment,
+        amount=amount,
+        fee_payer=TaxBearer(bearer),
+        method=method,
+        way=way,
+    )
+
+
+def _otherwise(caller: Caller) -> PriceTerms:
+    return PriceTerms(percent=caller.commission_percent)
 
 
 def amount_problem(amount: Money) -> str | None:

@@ -18,6 +18,8 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.commission import QuotedAmounts
 from manilla.payments.payment import Payment, PaymentErrorCode, PaymentStatus
+from manilla.prices import price as prices
+from manilla.prices.fields import CommissionParts, Taxes, priced_fields
 
 EVENT = "payment"
 PENDING = "Payment is still pending."
@@ -44,13 +46,15 @@ RefundSource = Annotated[
 ]
 
 
-class Commission(msgspec.Struct, frozen=True):
+class Commission(msgspec.Struct, frozen=True, omit_defaults=True):
     base_amount: Decimal
     commission_fee: Decimal
     commission_bearer: str
     customer_paid: Decimal
     merchant_received: Decimal
     commission_trx_id: str | None
+    commission_parts: CommissionParts = []
+    taxes: Taxes = []
 
 
 class Customer(msgspec.Struct, frozen=True):
@@ -122,6 +126,8 @@ class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     currency: str
     amount_minor: int
     commission_minor: int
+    customer_tax_minor: int
+    price: str | None
     commission_bearer: CommissionBearer
     commission_trx_id: str | None
     customer_name: str | None
@@ -139,7 +145,7 @@ COLUMNS = columns(
     **only_if(f"status = '{_SUCCESS}' OR received_minor IS NOT NULL", "currency"),
     **only_if(
         f"status = '{_SUCCESS}'",
-        *("amount_minor", "commission_minor", "commission_bearer"),
+        *("amount_minor", "commission_minor", "customer_tax_minor", "price", "commission_bearer"),
         *("commission_trx_id", "customer_name", "customer_email", "description"),
         updated_at="updated_at::text",
     ),
@@ -207,7 +213,9 @@ def describe_commission(payment: Payment | ReportedPayment) -> Commission:
         amount_of(currency, payment.amount_minor),
         amount_of(currency, payment.commission_minor),
         payment.commission_bearer,
+        amount_of(currency, payment.customer_tax_minor),
     )
+    price = None if payment.price is None else prices.read(payment.price)
     paid, received = quote.customer_pays, quote.merchant_receives
     if payment.status != _SUCCESS:
         paid = received = amount_of(currency, 0)
@@ -218,6 +226,7 @@ def describe_commission(payment: Payment | ReportedPayment) -> Commission:
         customer_paid=paid,
         merchant_received=received,
         commission_trx_id=payment.commission_trx_id,
+        **priced_fields(price, currency),
     )
 
 

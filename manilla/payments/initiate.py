@@ -28,10 +28,12 @@ from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
 from manilla.payments import commission, eligibility, notices, sandbox_amounts
-from manilla.payments.commission import Quote
+from manilla.payments.commission import PricedQuote, Quote
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import NewPayment, PaymentTerms
 from manilla.platform.settings import CurrentSettings, LimitKind
+from manilla.prices.book import PriceBook
+from manilla.prices.fields import CommissionParts, Taxes, priced_fields
 from manilla.providers.rails import Rails
 
 EXPIRE, COMPLETE_IN_SANDBOX = JobKind.EXPIRE_PAYMENT, JobKind.SANDBOX_PAYMENT
@@ -52,6 +54,12 @@ class PaymentLimitExceeded(Refusal):
     message = "The amount exceeds a limit of your account."
 
 
+class CommissionAboveAmount(Refusal):
+    """The wallet pays the commission from the amount that it is credited."""
+
+    status, code = 400, "INVALID_AMOUNT"
+
+
 class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
     """A payment request whose format has been validated."""
 
@@ -64,7 +72,7 @@ class PaymentItem(NewItem, frozen=True, kw_only=True):
     covers_minor: int = 0  # the wallet balance needed to cover the commission
 
 
-class PaymentInfo(msgspec.Struct, frozen=True):
+class PaymentInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     ref_trx: str
     description: str | None
     ipn_url: str
@@ -90,6 +98,8 @@ class PaymentInfo(msgspec.Struct, frozen=True):
     commission_fee: Decimal
     customer_pays: Decimal
     merchant_receives: Decimal
+    commission_parts: CommissionParts = []
+    taxes: Taxes = []
 
 
 class PaymentSession(msgspec.Struct, frozen=True):
@@ -109,11 +119,13 @@ class PaymentInitiation:
         db: Database,
         platform: CurrentSettings,
         catalogue: Catalogue,
+        prices: PriceBook,
         rails: Rails,
         links: CheckoutLinks,
     ) -> None:
         self._platform = platform
         self._catalogue = catalogue
+        self.prices = prices
         self._rails = rails
         self._links = links
         self._intake = Intake(db, "payment_initiate")
@@ -128,18 +140,23 @@ class PaymentInitiation:
             raise WalletNotAvailable
         amount = Money.of(order.payment_amount, currency)
         self.check_limit(caller, amount)
-        quote = commission.quote(amount, caller.commission_percent, caller.commission_bearer)
+        trx_id, created_at = trx_ids.new_with_time(caller.merchant_id)
+        priced = commission.quote(self.prices, caller, amount, at=created_at)
+        quote = priced.quote
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
         )
-        trx_id, created_at = trx_ids.new_with_time(caller.merchant_id)
+        priced = priced.with_choices(
+            commission.choices(self.prices, caller, amount, methods, created_at)
+        )
+        _check_commission(caller, priced)
         expires_at = created_at + timedelta(minutes=self._platform.now.checkout_minutes)
         session = PaymentSession(
             payment_url=self._links.url(trx_id, expires_at),
-            info=_info(caller, order, quote, methods),
+            info=_info(caller, order, priced, methods),
         )
         times = {"created_at": created_at, "expires_at": expires_at}
-        new = _row(caller, order, quote, trx_id, times)
+        new = _row(caller, order, priced, trx_id, times)
         item = self._item(caller, order, quote, session, ticket, new)
         taken = await self._intake.take(new, item, ticket)
         if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
@@ -184,9 +201,18 @@ def _exceed(text: str) -> NoReturn:
     raise PaymentLimitExceeded(text, errors={"payment_amount": text})
 
 
+def _check_commission(caller: Caller, priced: PricedQuote) -> None:
+    amount = priced.quote.amount
+    if not caller.is_sandbox and priced.most_deducted_minor > amount.minor:
+        least = Money(amount.currency, priced.most_deducted_minor)
+        text = f"The amount is below the commission of {least}, which your wallet pays from it."
+        raise CommissionAboveAmount(text, errors={"payment_amount": text})
+
+
 def _row(
-    caller: Caller, order: PaymentOrder, quote: Quote, trx_id: str, times: dict[str, Any]
+    caller: Caller, order: PaymentOrder, priced: PricedQuote, trx_id: str, times: dict[str, Any]
 ) -> NewPayment:
+    quote = priced.quote
     return NewPayment(
         **common_fields(PaymentTerms, order),
         merchant_id=caller.merchant_id,
@@ -196,6 +222,9 @@ def _row(
         amount_minor=quote.amount.minor,
         commission_minor=quote.commission.minor,
         commission_bearer=quote.bearer,
+        tax_minor=quote.tax.minor,
+        customer_tax_minor=quote.customer_tax.minor,
+        price=priced.charged.stored,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
         traceparent=tracing.current(),
         **times,
@@ -216,8 +245,9 @@ def _accepted(taken: IntakeResult) -> IntakeResult:
 
 
 def _info(
-    caller: Caller, order: PaymentOrder, quote: Quote, methods: Sequence[Method]
+    caller: Caller, order: PaymentOrder, priced: PricedQuote, methods: Sequence[Method]
 ) -> PaymentInfo:
+    quote = priced.quote
     amount, fee = quote.amount.amount, quote.commission.amount
     return PaymentInfo(
         ref_trx=order.ref_trx,
@@ -240,9 +270,10 @@ def _info(
         base_amount=amount,
         api_fee_bearer=quote.bearer,
         commission_bearer=quote.bearer,
-        api_fee_percent=caller.commission_percent,
+        api_fee_percent=priced.percent,
         api_commission_fee=fee,
         commission_fee=fee,
         customer_pays=quote.customer_pays.amount,
         merchant_receives=quote.merchant_receives.amount,
+        **priced_fields(priced.charged.price, quote.amount.currency),
     )

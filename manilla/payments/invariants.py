@@ -3,9 +3,11 @@
 from manilla.job_kinds import JobKind
 from manilla.ledger.invariants import Invariant
 from manilla.posting_kinds import PostingKind, in_sql, kind_of
+from manilla.prices.columns import OF_INCOME, taxes
 
 _COMMISSION = PostingKind.PAYMENT, PostingKind.COMMISSION
 _SUSPENSE = PostingKind.SUSPENSE, PostingKind.SUSPENSE_RELEASED
+_BESIDE_REFUNDS = PostingKind.SHORT_PAID, PostingKind.REFUND_COMMISSION
 _REFUND = PostingKind.REFUND, PostingKind.REFUND_RETURNED
 
 PAYMENTS: tuple[Invariant, ...] = (
@@ -41,7 +43,7 @@ PAYMENTS: tuple[Invariant, ...] = (
             WHERE coalesce(w.minor, 0) + coalesce(s.minor, 0) <> CASE
                   WHEN p.status <> 'success' THEN 0
                   WHEN p.commission_bearer = 'merchant' AND p.environment = 'sandbox' THEN 0
-                  ELSE p.commission_minor END""",
+                  ELSE p.commission_minor - {taxes("p", OF_INCOME)} END""",
     ),
     Invariant(
         "no_charge_is_credited_twice",
@@ -67,6 +69,7 @@ PAYMENTS: tuple[Invariant, ...] = (
             WHERE p.received_minor <> coalesce(c.minor, 0)
                OR (p.received_minor IS NULL AND c.has_part)
                OR (p.status = 'success' AND p.received_minor < p.amount_minor
+                   + p.customer_tax_minor
                    + CASE p.commission_bearer WHEN 'customer' THEN p.commission_minor
                      ELSE 0 END)""",
     ),
@@ -182,7 +185,7 @@ PAYMENTS: tuple[Invariant, ...] = (
                   SELECT array_agg(kind ORDER BY kind) AS kinds FROM posting
                    WHERE posting.merchant_id = r.merchant_id AND posting.trx_id = r.trx_id
                      AND NOT (kind = '{PostingKind.CASE_WRITE_OFF}' AND r.status <> 'pending')
-                     AND {kind_of("kind")} <> '{PostingKind.SHORT_PAID}') AS g
+                     AND {kind_of("kind")} NOT IN {in_sql(_BESIDE_REFUNDS)}) AS g
             WHERE g.kinds IS DISTINCT FROM CASE r.status
                   WHEN 'pending' THEN ARRAY['{PostingKind.REFUND}']
                   WHEN 'completed' THEN ARRAY['{PostingKind.REFUND}', '{PostingKind.REFUND_PAID}']
@@ -217,8 +220,9 @@ PAYMENTS: tuple[Invariant, ...] = (
                          GROUP BY merchant_id, payment_trx_id) AS r
                   USING (merchant_id, trx_id)
             WHERE p.refunded_minor IS DISTINCT FROM coalesce(r.sum, 0)
-               OR r.commission NOT IN (0, CASE WHEN p.commission_bearer = 'customer'
-                                               THEN p.commission_minor ELSE 0 END)""",
+               OR r.commission NOT IN (0, p.customer_tax_minor
+                                          + CASE WHEN p.commission_bearer = 'customer'
+                                                 THEN p.commission_minor ELSE 0 END)""",
     ),
     Invariant(
         "refunds_take_from_wallet_and_commission",

@@ -10,6 +10,8 @@ from manilla.kit.money import Money
 from manilla.ledger.transactions import Scenario
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.commission import Quote
+from manilla.prices import price as prices
+from manilla.prices.price import NO_PRICE, TransactionPrice, Way
 from manilla.providers.port import Channel
 
 # The provider name in sandbox charges and payments. No provider account can have this name.
@@ -62,6 +64,10 @@ class NewPayment(PaymentTerms, frozen=True, kw_only=True, omit_defaults=True):
     amount_minor: int
     commission_minor: int
     commission_bearer: CommissionBearer
+    # The taxes on top that the wallet pays, and those that the customer pays.
+    tax_minor: int = 0
+    customer_tax_minor: int = 0
+    price: str | None = None  # the `TransactionPrice` as JSON; None: neither plan nor tax applies
     remarks: str | None
     created_at: datetime
     expires_at: datetime
@@ -122,8 +128,15 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
 
     @property
     def quote(self) -> Quote:
-        commission = Money(self.currency, self.commission_minor)
-        return Quote(self.amount, commission, self.commission_bearer)
+        commission, tax, customer_tax = (
+            Money(self.currency, minor)
+            for minor in (self.commission_minor, self.tax_minor, self.customer_tax_minor)
+        )
+        return Quote(self.amount, commission, self.commission_bearer, customer_tax, tax)
+
+    @property
+    def transaction_price(self) -> TransactionPrice:
+        return NO_PRICE if self.price is None else prices.read(self.price)
 
 
 class ChargeStatus(StrEnum):
@@ -172,6 +185,12 @@ class Charge(msgspec.Struct, frozen=True):
     @property
     def is_bank_transfer(self) -> bool:
         return self.account_number is not None
+
+    @property
+    def way_key(self) -> str:
+        """How the customer pays, as in `TransactionPrice.ways`."""
+        way = Way.BANK_TRANSFER if self.is_bank_transfer else Way(self.channel or Way.HOSTED)
+        return f"{self.method_code}/{way}"
 
     @property
     def paid(self) -> Money:

@@ -9,6 +9,7 @@ from manilla.ledger.posting import Line, Posting, PostingOutcome
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.payment import Charge, Payment
 from manilla.posting_kinds import PostingKind
+from manilla.prices.price import TaxBearer
 
 
 class WalletLimitReached(Exception):
@@ -32,13 +33,15 @@ def _credit_with_commission(payment: Payment, payer: str) -> Posting:
     """
     quote = payment.quote
     added = quote.customer_pays.minor - quote.merchant_receives.minor
+    taxes = _tax_lines(payment)
     return _posting(
         payment,
         payment.trx_id,
         PostingKind.PAYMENT,
         quote.merchant_receives,
         Line(posting.clearing(payer), -quote.customer_pays.minor),
-        Line(posting.COMMISSION, added),
+        Line(posting.COMMISSION, added - sum(line.minor for line in taxes)),
+        *taxes,
     )
 
 
@@ -49,19 +52,39 @@ def _credit(payment: Payment, payer: str) -> Posting:
 
 
 def _commission(payment: Payment, trx_id: str, payer: str) -> Posting:
-    """Returns the commission's posting, under the commission's transaction id.
+    """Returns the posting of commission and taxes, under the commission's transaction id.
 
-    Either the customer paid the commission on top of the amount, or the wallet pays it.
+    The customer paid its part on top of the amount, and the wallet pays the rest.
     """
-    quote = payment.quote
-    earned = Line(posting.COMMISSION, quote.commission.minor)
-    deducted = Money(quote.commission.currency, -quote.commission.minor)
-    if quote.bearer is CommissionBearer.MERCHANT:
-        return _posting(payment, trx_id, PostingKind.COMMISSION, deducted, earned)
-    paid = Line(posting.clearing(payer), deducted.minor)
+    quote, taxes = payment.quote, _tax_lines(payment)
+    deducted = quote.deducted_later(payment.environment)
+    paid = quote.customer_pays - quote.amount
+    owed_minor = sum(line.minor for line in taxes)
     return _posting(
-        payment, trx_id, PostingKind.COMMISSION, Money(deducted.currency, 0), paid, earned
+        payment,
+        trx_id,
+        PostingKind.COMMISSION,
+        Money(deducted.currency, -deducted.minor),
+        Line(posting.clearing(payer), -paid.minor),
+        Line(posting.COMMISSION, deducted.minor + paid.minor - owed_minor),
+        *taxes,
     )
+
+
+def _tax_lines(payment: Payment) -> list[Line]:
+    """Returns the lines of the taxes that the platform owes.
+
+    The sandbox deducts nothing from wallets, so it owes only taxes that the customer has paid.
+    """
+    owed = payment.transaction_price.owed
+    if payment.is_sandbox:
+        is_paid = payment.commission_bearer is CommissionBearer.CUSTOMER
+        owed = tuple(
+            tax
+            for tax in owed
+            if tax.borne_by is TaxBearer.CUSTOMER or (is_paid and not tax.is_added)
+        )
+    return [Line(posting.tax(tax.name), tax.minor) for tax in owed]
 
 
 async def suspend(connection: Connection, payment: Payment, charge: Charge, paid: Money) -> None:
@@ -140,7 +163,7 @@ def _posting(
         kind=kind,
         environment=payment.environment,
         wallet=wallet,
-        lines=(first, *posting.nonzero(*others)),
+        lines=posting.nonzero(first, *others),
     )
 
 

@@ -35,6 +35,7 @@ from manilla.payments.payment_links import earnings
 from manilla.payments.payment_links.earnings import LinkAlreadyPaid
 from manilla.payments.postings import WalletLimitReached
 from manilla.payments.wrong_amounts import ReceivedAmount
+from manilla.prices.price import TaxBearer
 from manilla.providers import claims, port
 from manilla.providers.claims import Claimed
 from manilla.providers.port import ChargeState, WebhookSubject
@@ -418,13 +419,37 @@ def _outcome(
 
 def after_credit(payment: Payment, charge: Charge | None) -> Payment:
     """Returns the payment as it is after the credit, with an id for its commission."""
-    is_charged = not payment.is_sandbox and payment.commission_minor > 0
+    payment = _with_chosen_price(payment, charge)
+    is_charged = not payment.is_sandbox and (
+        payment.commission_minor > 0 or bool(payment.transaction_price.owed)
+    )
     return msgspec.structs.replace(
         payment,
         status=NEXT[state_of(payment), PaymentEvent.PAID],
         error_code=None,
         credited_charge=charge.reference if charge else None,
         commission_trx_id=trx_ids.new(payment.merchant_id) if is_charged else None,
+    )
+
+
+def _with_chosen_price(payment: Payment, charge: Charge | None) -> Payment:
+    """Returns the payment with the price of the way that the customer has chosen.
+
+    What the customer pays does not depend on it.
+    """
+    price = payment.transaction_price
+    index = None if charge is None else price.ways.get(charge.way_key)
+    if index is None:
+        return payment
+    fee_minor, chosen = price.choices[index].fee_minor, price.choices[index].price
+    kept = [tax for tax in price.taxes if tax.borne_by is TaxBearer.CUSTOMER]
+    others = [tax for tax in chosen.taxes if tax.borne_by is not TaxBearer.CUSTOMER]
+    chosen = msgspec.structs.replace(chosen, taxes=(*kept, *others))
+    return msgspec.structs.replace(
+        payment,
+        commission_minor=fee_minor,
+        tax_minor=chosen.added_minor(TaxBearer.MERCHANT),
+        price=msgspec.json.encode(chosen).decode(),
     )
 
 

@@ -52,8 +52,13 @@ _PAYMENT_OUTCOME = (
 _CHARGE_OUTCOME = ("status", "paid_minor", "credit_minor", "reason", "error_code")
 
 
+# Also written if the payment has a stored price: the customer's choice can change them.
+_PRICE_OUTCOME = ("commission_minor", "tax_minor", "price")
+
+
 def changed_payment(after: Payment) -> ChangedRow:
-    columns = {name: getattr(after, name) for name in _PAYMENT_OUTCOME}
+    names = _PAYMENT_OUTCOME if after.price is None else _PAYMENT_OUTCOME + _PRICE_OUTCOME
+    columns = {name: getattr(after, name) for name in names}
     return ChangedRow("payment", after.trx_id, columns)
 
 

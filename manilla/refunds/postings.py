@@ -6,8 +6,11 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger.posting import Line, Posting, PostingOutcome
+from manilla.merchants.merchants import CommissionBearer
 from manilla.merchants.outgoing import OutgoingHold
+from manilla.payments.payment import Payment
 from manilla.posting_kinds import PostingKind
+from manilla.prices.price import NO_PRICE, ChargedTax, TaxBase, TaxBearer
 from manilla.refunds.refund import Refund
 
 WALLET_INACTIVE = "wallet_inactive"  # a result of the SQL function `refund_withdraw`
@@ -71,6 +74,60 @@ async def is_from_bank(db: RowSource, refund: Refund) -> bool:
            AND e.account = $3""",
         *(refund.merchant_id, refund.trx_id, posting.BANK, PostingKind.REFUND_PAID),
     )
+
+
+def commission_of(payment: Payment, refund: Refund) -> list[Posting]:
+    """Returns what a completed refund changes about the commission and the taxes on it.
+
+    If the refund contains the commission, the platform owes no tax on it. If the payment's plan
+    returns the commission, the wallet gets its part back, rounded down.
+    """
+    price = payment.transaction_price
+    if refund.is_of_customer_credit or price == NO_PRICE:
+        return []
+    if refund.commission_minor:
+        return _posting_of_commission(payment, refund, 1, 1, to_wallet=False)
+    is_borne = payment.commission_bearer is CommissionBearer.MERCHANT and not payment.is_sandbox
+    if not price.returns_commission or not is_borne:
+        return []
+    return _posting_of_commission(
+        payment, refund, refund.from_wallet_minor, payment.amount_minor, to_wallet=True
+    )
+
+
+def _posting_of_commission(
+    payment: Payment, refund: Refund, part: int, whole: int, *, to_wallet: bool
+) -> list[Posting]:
+    taxes = [
+        (tax, tax.minor * part // whole)
+        for tax in payment.transaction_price.owed
+        if tax.base is TaxBase.FEE and tax.returned and _pays(tax, to_wallet=to_wallet)
+    ]
+    minor = 0
+    if to_wallet:
+        minor = payment.commission_minor * part // whole
+        minor += sum(tax_minor for tax, tax_minor in taxes if tax.is_added)
+    owed = [Line(posting.tax(tax.name), -tax_minor) for tax, tax_minor in taxes]
+    earned = Line(posting.COMMISSION, -minor - sum(line.minor for line in owed))
+    lines = posting.nonzero(earned, *owed)
+    if not lines:
+        return []
+    return [
+        Posting(
+            merchant_id=refund.merchant_id,
+            trx_id=refund.trx_id,
+            kind=PostingKind.REFUND_COMMISSION,
+            environment=refund.environment,
+            wallet=Money(refund.currency, minor),
+            lines=lines,
+        )
+    ]
+
+
+def _pays(tax: ChargedTax, *, to_wallet: bool) -> bool:
+    """Whether the tax was paid by whoever gets the commission back, or by the platform."""
+    bearer = TaxBearer.MERCHANT if to_wallet else TaxBearer.CUSTOMER
+    return tax.borne_by is bearer or not tax.is_added
 
 
 async def find_return(connection: Connection, refund: Refund) -> Posting:

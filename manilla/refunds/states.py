@@ -126,9 +126,12 @@ async def _change(
     detail = _detail(event)
     returned_minor = 0 if is_paid else refund.from_wallet_minor
     if is_paid:
-        moved = postings.payment_of(refund, from_bank=by_administrator)
+        moved = [
+            postings.payment_of(refund, from_bank=by_administrator),
+            *postings.commission_of(payment, refund),
+        ]
     else:
-        moved = await postings.find_return(connection, refund)
+        moved = [await postings.find_return(connection, refund)]
     if refund.is_of_customer_credit and not is_paid:
         assert refund.charge_reference is not None
         await wrong_amounts.hold_unreturned(
@@ -145,7 +148,7 @@ async def _change(
     outcome = msgspec.structs.replace(
         outcome,
         rows=[row] if is_paid else [*outcome.rows, row],
-        postings=[moved],
+        postings=moved,
         ended_jobs=[] if is_watched else [job],
     )
     if not is_paid:

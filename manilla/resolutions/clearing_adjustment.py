@@ -22,6 +22,7 @@ from manilla.payments.payment import ChargeStatus
 from manilla.payouts import attempts
 from manilla.payouts import store as payouts
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.payouts.postings import charged_lines
 from manilla.posting_kinds import PostingFlag, PostingKind, kind_of, kinds_with, part_of
 
 Options = dict[CaseAction, str]
@@ -134,15 +135,15 @@ async def _adjust_payout(
 def _payout_posting(transfer: PaidTransfer, action: CaseAction, common: dict[str, Any]) -> Posting:
     """Returns the payout's posting: a wallet debit that includes our fee, or our loss."""
     payout = transfer.payout
-    amount, fee = payout.amount_minor, payout.fee_minor
+    amount = payout.amount_minor
     is_debit = action is CaseAction.DEBIT
-    other = Line(posting.PAYOUT_FEE, fee) if is_debit else Line(posting.ADJUSTMENT, -amount)
+    others = charged_lines(payout) if is_debit else [Line(posting.ADJUSTMENT, -amount)]
     return Posting(
         kind=PostingKind.CASE_DEBIT if is_debit else PostingKind.CASE_WRITE_OFF,
         part=transfer.part,
         environment=payout.environment,
-        wallet=Money(payout.currency, -payout.payable.minor if is_debit else 0),
-        lines=(Line(posting.clearing(transfer.provider), amount), *posting.nonzero(other)),
+        wallet=Money(payout.currency, -payout.refundable.minor if is_debit else 0),
+        lines=(Line(posting.clearing(transfer.provider), amount), *posting.nonzero(*others)),
         **common,
     )
 

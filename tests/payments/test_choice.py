@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manilla.kit.money import Money
-from manilla.methods.method import Fee, Flow, Method, MethodKind
+from manilla.kit.price import PriceTerms
+from manilla.methods.method import Flow, Method, MethodKind
 from manilla.payments.choice import Candidate, choose
 
 DOWN = datetime(2026, 11, 16, 14, 5, tzinfo=UTC)
 AMOUNT = Money("NGN", 1_000_00)
 
 
-def gateway(name: str, position: int, fee: Fee | None = None, **given: Any) -> Candidate:
+def gateway(name: str, position: int, fee: PriceTerms | None = None, **given: Any) -> Candidate:
     method = Method(
         kind=MethodKind.DEPOSIT,
         id=position,
@@ -28,7 +29,7 @@ def gateway(name: str, position: int, fee: Fee | None = None, **given: Any) -> C
         position=position,
         min_minor=100,
         max_minor=None,
-        fee=fee or Fee(),
+        fee=fee or PriceTerms(),
     )
     return Candidate(method=method, name=name, fee=method.fee.of(AMOUNT), **given)
 
@@ -39,7 +40,7 @@ def names(candidates: tuple[Candidate, ...]) -> list[str]:
 
 def test_the_merchants_order_comes_before_the_fee() -> None:
     cheap = gateway("Kora", 1, place=1)
-    first = gateway("Paystack", 2, Fee(fixed_minor=50_00), place=0)
+    first = gateway("Paystack", 2, PriceTerms(fixed_minor=50_00), place=0)
     choice = choose([cheap, first])
     assert names(choice.ranked) == ["Paystack", "Kora"]
     assert choice.explain(0) == (
@@ -66,8 +67,8 @@ def test_after_a_skipped_gateway_the_next_in_the_merchants_order_is_chosen() -> 
 
 
 def test_without_an_order_the_lowest_fee_for_this_amount_is_chosen() -> None:
-    fixed = gateway("Kora", 1, Fee(fixed_minor=20_00))
-    percent = gateway("Paystack", 2, Fee(percent=Decimal("1.5")))
+    fixed = gateway("Kora", 1, PriceTerms(fixed_minor=20_00))
+    percent = gateway("Paystack", 2, PriceTerms(percent=Decimal("1.5")))
     choice = choose([fixed, percent])
     assert names(choice.ranked) == ["Paystack", "Kora"]
     assert choice.explain(0) == (
@@ -106,7 +107,7 @@ CANDIDATES = st.lists(
         lambda number, fee, place, is_down, setbacks: gateway(
             f"G{number}",
             number,
-            Fee(fixed_minor=fee),
+            PriceTerms(fixed_minor=fee),
             place=place,
             down_since=DOWN if is_down else None,
             setbacks=["it declined this payment"] * setbacks,

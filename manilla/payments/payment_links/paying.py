@@ -1,7 +1,6 @@
 """Lets customers pay with payment links. Each customer makes an ordinary payment on checkout."""
 
 import secrets
-from decimal import Decimal
 
 import msgspec
 
@@ -9,12 +8,12 @@ from manilla.kit import ids
 from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import Money
+from manilla.kit.price import PriceTerms
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket
 from manilla.ledger.transactions import CurrencyNotEnabled, DuplicateReference
 from manilla.merchants import limits
 from manilla.merchants.branding import Branding
 from manilla.merchants.directory import Caller, Directory
-from manilla.merchants.merchants import CommissionBearer
 from manilla.payments import commission, eligibility
 from manilla.payments.commission import Quote
 from manilla.payments.initiate import (
@@ -28,6 +27,7 @@ from manilla.payments.initiate import (
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkStatus, PaymentLink
+from manilla.prices.wording import describe
 
 # The maximum numbers of payments started per minute, per IP address and per link.
 # Many customers of a mobile network can share an IP address.
@@ -84,7 +84,7 @@ class LinkView(msgspec.Struct, frozen=True):
     merchant_name: str
     branding: Branding
     quote: Quote | None  # None if the customer enters the amount
-    fee_percent: Decimal  # the commission that the customer pays on top of the amount
+    fee: str | None  # the commission that the customer pays on top of the amount
     can_be_paid: bool  # False if the link is closed, or if the merchant cannot take payments
 
 
@@ -108,14 +108,14 @@ class LinkPayments:
     async def view(self, link_id: str) -> LinkView:
         link = await store.find(self._db, link_id)
         caller = await self._directory.of(link.environment, link.merchant_id)
-        terms = caller.commission_percent, caller.commission_bearer
-        is_added = caller.commission_bearer is CommissionBearer.CUSTOMER
+        prices = self._initiation.prices
+        fee = commission.added_fee(prices, caller, link.currency)
         return LinkView(
             link,
             caller.name,
             caller.branding,
-            None if link.amount is None else commission.quote(link.amount, *terms),
-            caller.commission_percent if is_added else Decimal(0),
+            None if link.amount is None else commission.quote(prices, caller, link.amount).quote,
+            None if fee == PriceTerms() else describe(fee, link.currency),
             link.status is LinkStatus.ACTIVE and _takes_payments(caller, link),
         )
 
