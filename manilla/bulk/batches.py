@@ -262,6 +262,8 @@ def _single_row(preview: PayoutPreview, order: PayoutOrder) -> NewBatchRow:
         amount_text=f"{preview.amount.amount:f}",
         amount_minor=preview.amount.minor,
         fee_minor=preview.fee.minor,
+        tax_minor=preview.tax.minor,
+        purpose=order.purpose,
         bank_code=who.bank,
         account_number=who.number,
         name="",

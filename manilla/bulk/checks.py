@@ -10,9 +10,11 @@ from manilla.bulk.store import NewBatchRow
 from manilla.kit.amount_input import parse_amount
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money, MoneyError
+from manilla.kit.price import Price
 from manilla.kit.texts import has_controls
 from manilla.methods.method import Method
 from manilla.payouts.rules import check_amount
+from manilla.prices.price import Purpose
 from manilla.providers.port import Bank
 
 REFERENCE_LENGTH_MAX, DESCRIPTION_LENGTH_MAX = 60, 255
@@ -29,10 +31,13 @@ class CheckedRow(msgspec.Struct, frozen=True):
     """A row of a payout file, with an error for each invalid column."""
 
     row: FileRow
-    amount: Money
-    fee: Money
+    price: Price
     faults: dict[str, str]
     warning: str | None = None
+
+    @property
+    def amount(self) -> Money:
+        return self.price.amount
 
     @property
     def error(self) -> str | None:
@@ -42,9 +47,12 @@ class CheckedRow(msgspec.Struct, frozen=True):
 class RowChecks:
     """Checks the rows of a payout file for one payout method. Account names are resolved later."""
 
-    def __init__(self, method: Method, known: Sequence[Bank]) -> None:
+    def __init__(
+        self, method: Method, known: Sequence[Bank], price: Callable[[Money, Purpose | None], Price]
+    ) -> None:
         self._method = method
         self._known = known
+        self._price = price
         self._codes = {bank.code for bank in known}
 
     def check(self, row: FileRow) -> CheckedRow:
@@ -58,12 +66,12 @@ class RowChecks:
             except Refusal as refusal:
                 faults[column] = refusal.text
         if faults:
-            return CheckedRow(row, zero, zero, faults)
+            return CheckedRow(row, Price(zero, zero), faults)
         amount = self._amount(row)
         code, number = row.bank_code, row.account_number
         is_odd = not self._method.is_manual and beneficiary.check_digit_fits(code, number) is False
-        fee = self._method.fee.of(amount)
-        return CheckedRow(row, amount, fee, {}, ODD_NUMBER if is_odd else None)
+        price = self._price(amount, purpose_of(row))
+        return CheckedRow(row, price, {}, ODD_NUMBER if is_odd else None)
 
     def _parts(self, row: FileRow) -> dict[str, Callable[[], object]]:
         return {
@@ -110,6 +118,11 @@ class RowChecks:
             )
         else:
             beneficiary.check_account_number(number)
+
+
+def purpose_of(row: FileRow) -> Purpose | None:
+    """Returns the purpose, which can be exempt from a tax. Other texts have no effect."""
+    return Purpose.SALARY if row.purpose == Purpose.SALARY else None
 
 
 def is_short(number: str) -> bool:

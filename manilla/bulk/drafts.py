@@ -5,12 +5,13 @@ import secrets
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
 from manilla.audit import audit
 from manilla.bulk import checks, file, names, store, transitions
-from manilla.bulk.checks import SAME_REFERENCE, CheckedRow, RowChecks
+from manilla.bulk.checks import SAME_REFERENCE, CheckedRow, RowChecks, purpose_of
 from manilla.bulk.file import BadFile, FileRow
 from manilla.bulk.store import (
     Batch,
@@ -67,7 +68,10 @@ class Drafting(msgspec.Struct, frozen=True):
         return Tenant(self.caller.merchant_id, self.caller.environment)
 
     async def check(self, rows: Sequence[FileRow]) -> list[CheckedRow]:
-        row_checks = RowChecks(self.method, await self.previews.banks(self.caller, self.method))
+        known = await self.previews.banks(self.caller, self.method)
+        row_checks = RowChecks(
+            self.method, known, partial(self.previews.price, self.caller, self.method)
+        )
         codes = {text: await self._own_code(text) for text in _bank_texts(rows)}
         checked = []
         for number, row in enumerate(rows):
@@ -156,7 +160,9 @@ def _row(batch_id: str, drafting: Drafting, checked: CheckedRow) -> NewBatchRow:
         state=RowState.FAULTY if checked.faults else RowState.READY,
         amount_text=row.amount,
         amount_minor=checked.amount.minor,
-        fee_minor=checked.fee.minor,
+        fee_minor=checked.price.fee.minor,
+        tax_minor=checked.price.tax_minor,
+        purpose=purpose_of(row),
         bank_code=row.bank_code,
         account_number=row.account_number,
         name=row.name,

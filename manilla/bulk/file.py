@@ -26,7 +26,7 @@ OTHER_TITLES = {
     "beneficiary_name": "name",
     "ref_trx": "reference",
 }
-BANK_NAME = "bank_name"
+BANK_NAME, PURPOSE = "bank_name", "purpose"  # further columns that a file can have
 WHOLE_ROW = "row"  # key for errors that concern the whole row
 CELL_LENGTH_MAX = 300
 # Spreadsheet programs write semicolons in locales with a decimal comma. They can also write tabs.
@@ -47,6 +47,7 @@ class FileRow(msgspec.Struct, frozen=True):
     name: str
     reference: str
     description: str
+    purpose: str = ""
     bank_name: str = ""
     faults: dict[str, str] = {}  # parsing errors by column
 
@@ -127,7 +128,7 @@ def _rows(lines: list[list[Cell]]) -> list[FileRow]:
 
 def _row(number: int, titles: list[str], line: list[Cell]) -> FileRow:
     cells = {title: cell for title, cell in zip(titles, line, strict=False) if title}
-    known = {name: cells.get(name, Cell()) for name in (*COLUMNS, BANK_NAME)}
+    known = {name: cells.get(name, Cell()) for name in (*COLUMNS, BANK_NAME, PURPOSE)}
     faults = {name: cell.fault for name, cell in known.items() if cell.fault}
     if BANK_NAME in faults:
         faults["bank_code"] = faults.pop(BANK_NAME)

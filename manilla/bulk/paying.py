@@ -158,6 +158,7 @@ def _order(batch: Batch, row: BatchRow, method: Method) -> PayoutOrder:
         withdraw_method_id=batch.method_id,
         beneficiary=checks.beneficiary_of(row, method),
         description=row.description or None,
+        purpose=row.purpose,
         repeat_key=RepeatKey.of(batches.PAY, f"{batch.id}:{row.number}", batches.fingerprint(row)),
         ordered_by=batch.ordered_by,
         batch_id=batch.id,

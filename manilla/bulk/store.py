@@ -16,6 +16,7 @@ from manilla.kit.fields import Fields
 from manilla.kit.money import Money
 from manilla.kit.price import Price
 from manilla.ledger.scope import Tenant
+from manilla.prices.price import Purpose
 
 INSERTED_AT_ONCE = 1_000
 WAITING_MAX = 100
@@ -94,6 +95,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     differing: int = 0
     amount_minor: int = 0  # total amount of the valid rows
     fee_minor: int = 0
+    tax_minor: int = 0
 
     @property
     def amount(self) -> Money:
@@ -105,7 +107,11 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> Money:
-        return Price(self.amount, self.fee).debit
+        return Price(self.amount, self.fee, self.tax_minor).debit
+
+    @property
+    def tax(self) -> Money:
+        return Money(self.currency, self.tax_minor)
 
     @property
     def rows(self) -> int:
@@ -153,6 +159,8 @@ class NewBatchRow(msgspec.Struct, frozen=True):
     faults: dict[str, str] = {}
     resolved_name: str | None = None
     name_check: NameCheck = NameCheck.NONE
+    tax_minor: int = 0
+    purpose: Purpose | None = None
 
 
 class BatchRow(NewBatchRow, frozen=True):
@@ -221,7 +229,8 @@ _BATCH = f"""
                   count(*) FILTER (WHERE state = 'ready' AND name_check = 'differs') AS differing,
                   coalesce(sum(amount_minor) FILTER (WHERE state <> 'faulty'), 0)::bigint
                            AS amount_minor,
-                  coalesce(sum(fee_minor) FILTER (WHERE state <> 'faulty'), 0)::bigint AS fee_minor
+                  coalesce(sum(fee_minor) FILTER (WHERE state <> 'faulty'), 0)::bigint AS fee_minor,
+                  coalesce(sum(tax_minor) FILTER (WHERE state <> 'faulty'), 0)::bigint AS tax_minor
              FROM payout_batch_row
             WHERE merchant_id = b.merchant_id AND batch_id = b.id) AS r"""
 

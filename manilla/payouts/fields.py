@@ -2,7 +2,7 @@
 
 import time
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,6 +14,8 @@ from manilla.kit.money import amount_of
 from manilla.ledger.reader import TransactionReader
 from manilla.ledger.scope import Tenant
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.prices import price as prices
+from manilla.prices.fields import CommissionParts, Taxes, priced_fields
 from manilla.transfers.refusals import PayoutErrorCode
 
 EVENT = "payout"
@@ -35,7 +37,7 @@ _COMPLETED, _PENDING = PayoutStatus.COMPLETED, PayoutStatus.PENDING
 PayoutEvent = Annotated[str, api_field("The type of transaction.", enum=[EVENT])]
 
 
-class DeliveredPayout(msgspec.Struct, frozen=True):
+class DeliveredPayout(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Annotated[str, api_field("The payout was delivered.", enum=["success"])]
     event: PayoutEvent
     trx_id: str
@@ -55,6 +57,8 @@ class DeliveredPayout(msgspec.Struct, frozen=True):
     ]
     created_at: str
     updated_at: str
+    commission_parts: CommissionParts = []
+    taxes: Taxes = []
 
 
 class UndeliveredPayout(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -94,6 +98,7 @@ class ReportedPayout(msgspec.Struct, frozen=True, gc=False):
     currency: str
     amount_minor: int
     fee_minor: int
+    price: str | None
     description: str | None
     session_id: str | None
     error_code: PayoutErrorCode | None
@@ -107,7 +112,7 @@ COLUMNS = columns(
     created_at="created_at::text",
     **only_if(
         f"status = '{_COMPLETED}'",
-        *("currency", "amount_minor", "fee_minor", "description", "session_id"),
+        *("currency", "amount_minor", "fee_minor", "price", "description", "session_id"),
         updated_at="updated_at::text",
     ),
 )
@@ -149,7 +154,12 @@ def _delivered(payout: ReportedPayout) -> DeliveredPayout:
         session_id=payout.session_id,
         created_at=iso_of_sql(payout.created_at),
         updated_at=iso_of_sql(payout.updated_at),
+        **_priced(payout),
     )
+
+
+def _priced(payout: Payout | ReportedPayout) -> dict[str, Any]:
+    return {} if payout.price is None else priced_fields(prices.read(payout.price), payout.currency)
 
 
 def _undelivered(payout: ReportedPayout) -> tuple[str, str, str, str, str, str | None]:
@@ -187,6 +197,8 @@ class PayoutNoticeData(msgspec.Struct, frozen=True, omit_defaults=True):
             enum=ERROR_CODES,
         ),
     ] = None
+    commission_parts: CommissionParts = []
+    taxes: Taxes = []
 
 
 class PayoutNotice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -222,7 +234,7 @@ class PayoutNotice(msgspec.Struct, frozen=True, omit_defaults=True):
 def describe_notice(payout: Payout) -> PayoutNotice:
     is_completed = payout.status is PayoutStatus.COMPLETED
     has_ended = payout.status in (PayoutStatus.FAILED, PayoutStatus.CANCELED)
-    refunded_amount = payout.payable.amount if has_ended else None
+    refunded_amount = payout.refundable.amount if has_ended else None
     error_code = payout.error_code if has_ended else None
     return PayoutNotice(
         event=EVENT,
@@ -240,6 +252,7 @@ def describe_notice(payout: Payout) -> PayoutNotice:
             session_id=payout.session_id if is_completed else UNSET,
             refunded_amount=refunded_amount,
             error_code=error_code,
+            **_priced(payout),
         ),
         message=REVERSED if payout.is_reversed else MESSAGES[payout.status],
         status=payout.status,

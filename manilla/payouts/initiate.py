@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -17,9 +17,10 @@ from manilla.kit.database.connections import Database
 from manilla.kit.database.rows import common_fields
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.kit.fields import api_field
 from manilla.kit.money import Money, amount_of
 from manilla.kit.ratelimit import RateTicket
-from manilla.ledger import trx_ids
+from manilla.ledger import posting, trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
 from manilla.ledger.transactions import (
@@ -39,6 +40,9 @@ from manilla.methods.method import Method, MethodKind
 from manilla.payouts import notices, rules
 from manilla.payouts.payout import NewPayout, PayoutStatus, PayoutTerms
 from manilla.platform.settings import CurrentSettings, LimitKind
+from manilla.prices.book import PriceBook
+from manilla.prices.fields import CommissionParts, Taxes, priced_fields
+from manilla.prices.price import Charged, Purpose
 from manilla.providers.port import Direction, ResolvedAccount
 from manilla.providers.rails import Rails
 from manilla.routing.choice import RouteDecision
@@ -62,6 +66,7 @@ class PayoutOrder(PayoutTerms, frozen=True, kw_only=True):
     batch_id: str | None = None
     batch_row: int | None = None
     api_key: int | None = None  # number of the additional API key that created the payout
+    asked_purpose: Any = None  # the purpose in a request, not checked yet
     expected_name: str | None = None  # the account holder's name that the user was shown
 
 
@@ -73,9 +78,12 @@ class PayoutItem(NewItem, frozen=True, kw_only=True):
     api_key: int | None = None  # the additional API key, which must still be active
     saved_account_id: int | None = None  # id of the saved account, or None if it is not needed
     mail_job_kind: str | None = None  # type of the job that queues emails about a large payout
+    # The accounts and amounts of the taxes that the platform owes.
+    tax_accounts: list[str] | None = None
+    tax_minors: list[int] | None = None
 
 
-class PayoutInfo(msgspec.Struct, frozen=True):
+class PayoutInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     merchant_id: int
     merchant_name: str
     ref_trx: str
@@ -93,6 +101,11 @@ class PayoutInfo(msgspec.Struct, frozen=True):
     payable_amount: Decimal
     status: str
     processing_type: str
+    purpose: Annotated[
+        str | None, api_field("The purpose that was accepted. Absent if there is none.")
+    ] = None
+    commission_parts: CommissionParts = []
+    taxes: Taxes = []
 
 
 class InitiatedPayout(msgspec.Struct, frozen=True):
@@ -107,6 +120,7 @@ class PayoutInitiation:
         db: Database,
         platform: CurrentSettings,
         catalogue: Catalogue,
+        prices: PriceBook,
         rails: Rails,
         resolver: AccountResolver,
         funds: ProviderFunds,
@@ -115,6 +129,7 @@ class PayoutInitiation:
         self._db = db
         self._platform = platform
         self._catalogue = catalogue
+        self._prices = prices
         self._rails = rails
         self._resolver = resolver
         self._funds = funds
@@ -129,7 +144,11 @@ class PayoutInitiation:
         amount = Money.of(order.payout_amount, order.currency_code)
         rules.check_amount(method, amount)
         rules.check_limit(self._platform.now, caller, amount)
+        purpose = order.purpose or rules.read_purpose(self._prices, order.asked_purpose)
+        charged = rules.charge(self._prices, caller, method, amount, purpose)
+        cost = {**rules.cost_columns(charged), "purpose": purpose}
         checked = {
+            **_tax_lines(charged),
             **limits.of_day(self._platform.now, caller, LimitKind.DAILY_PAYOUT, amount.currency),
             "batch_id": order.batch_id,
             "batch_row": order.batch_row,
@@ -139,15 +158,17 @@ class PayoutInitiation:
         if known is None:
             # Check the reference and the balance before the provider is called.
             item = PayoutItem.of_request(ticket, order.repeat_key, **checked, dry_run=True)
-            looked = await self._take(_row(caller, order, method, amount), item, ticket)
+            looked = await self._take(_row(caller, order, method, amount, cost), item, ticket)
             if looked.answer is not None:
                 return Replayed(looked.answer)
         who, saved_id = await self._read_beneficiary(caller, method, order, known)
         route = await self._route(caller, who, amount) if method.is_auto else None
         account = route.account if route else await self._resolve(caller, method, who, amount)
         _check_holder(order, account)
-        new = _row(caller, order, method, amount, **_destination(who, account, route))
-        initiated = _answer(caller, method, new)
+        if purpose is Purpose.OWN_ACCOUNT:
+            await rules.check_own_account(self._db, caller, method, who, account)
+        new = _row(caller, order, method, amount, cost, **_destination(who, account, route))
+        initiated = _answer(caller, method, new, charged)
         item = PayoutItem.of_request(
             ticket,
             order.repeat_key,
@@ -327,20 +348,33 @@ def _ends_by_itself(new: NewPayout, who: Beneficiary) -> bool:
     return new.provider is not None and who.account_number != sandbox.STAYS_PENDING
 
 
+def _tax_lines(charged: Charged) -> dict[str, Any]:
+    if charged.price is None or not charged.price.owed:
+        return {}
+    return {
+        "tax_accounts": [posting.tax(tax.name) for tax in charged.price.owed],
+        "tax_minors": [tax.minor for tax in charged.price.owed],
+    }
+
+
 def _row(
-    caller: Caller, order: PayoutOrder, method: Method, amount: Money, **destination: Any
+    caller: Caller,
+    order: PayoutOrder,
+    method: Method,
+    amount: Money,
+    cost: Mapping[str, Any],
+    **destination: Any,
 ) -> NewPayout:
     trx_id, created_at = trx_ids.new_with_time(caller.merchant_id)
     columns = {"provider": method.provider, "beneficiary": {}, "account_name": None, **destination}
     return NewPayout(
-        **common_fields(PayoutTerms, order),
+        **{**common_fields(PayoutTerms, order), **cost},
         merchant_id=caller.merchant_id,
         trx_id=trx_id,
         created_at=created_at,
         environment=caller.environment,
         currency=amount.currency,
         amount_minor=amount.minor,
-        fee_minor=method.fee.of(amount).minor,
         method_id=method.id,
         method_code=method.code,
         method_name=method.name,
@@ -350,7 +384,7 @@ def _row(
     )
 
 
-def _answer(caller: Caller, method: Method, new: NewPayout) -> InitiatedPayout:
+def _answer(caller: Caller, method: Method, new: NewPayout, charged: Charged) -> InitiatedPayout:
     amount, fee = amount_of(new.currency, new.amount_minor), amount_of(new.currency, new.fee_minor)
     return InitiatedPayout(
         trx_id=new.trx_id,
@@ -373,6 +407,8 @@ def _answer(caller: Caller, method: Method, new: NewPayout) -> InitiatedPayout:
             payable_amount=new.payable.amount,
             status=PayoutStatus.PENDING,
             processing_type=processing_type(method),
+            purpose=new.purpose,
+            **priced_fields(charged.price, new.currency),
         ),
     )
 

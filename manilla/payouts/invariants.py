@@ -4,6 +4,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit.price import debit_minor
 from manilla.ledger.invariants import Invariant
 from manilla.posting_kinds import PostingKind
+from manilla.prices.columns import KEPT, taxes
 
 DESTINATION = """payout_destination(
                   p.environment::text, p.currency, p.amount_minor, p.provider,
@@ -12,7 +13,7 @@ DESTINATION = """payout_destination(
 PAYOUTS: tuple[Invariant, ...] = (
     Invariant(
         "payouts_were_debited_once",
-        "Each payout has exactly one wallet debit, of its amount plus its fee.",
+        "Each payout has exactly one wallet debit, of its amount, its fee and its taxes.",
         f"""SELECT p.merchant_id, p.trx_id, p.amount_minor, p.fee_minor, d.debited
              FROM payout p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, -sum(e.amount_minor) AS debited
@@ -42,7 +43,8 @@ PAYOUTS: tuple[Invariant, ...] = (
     ),
     Invariant(
         "ended_payouts_were_refunded_once",
-        "Each failed or canceled payout has one refund of the debited amount. Others have none.",
+        "Each failed or canceled payout has one refund of the debited amount, without taxes that "
+        "are not returned. Others have none.",
         f"""SELECT p.merchant_id, p.trx_id, p.status, r.refunded
              FROM payout p
              FULL JOIN (SELECT g.merchant_id, g.trx_id, sum(e.amount_minor) AS refunded
@@ -52,7 +54,8 @@ PAYOUTS: tuple[Invariant, ...] = (
                          GROUP BY g.merchant_id, g.trx_id) AS r
                   USING (merchant_id, trx_id)
             WHERE CASE WHEN p.status IN ('failed', 'canceled')
-                       THEN {debit_minor("p")} END IS DISTINCT FROM r.refunded""",
+                       THEN {debit_minor("p")} - {taxes("p", KEPT)} END
+                  IS DISTINCT FROM r.refunded""",
     ),
     Invariant(
         "payouts_were_delivered_as_they_say",

@@ -29,6 +29,8 @@ from manilla.methods.method import Method, MethodKind
 from manilla.payouts import rules
 from manilla.payouts.initiate import PayoutInitiation, PayoutOrder
 from manilla.platform.settings import CurrentSettings
+from manilla.prices.book import PriceBook
+from manilla.prices.price import Purpose
 from manilla.providers.port import Bank, Direction, ResolvedAccount
 from manilla.providers.rails import Rails
 from manilla.routing import outcomes
@@ -71,6 +73,10 @@ class PayoutPreview(msgspec.Struct, frozen=True):
         return self.price.fee
 
     @property
+    def tax(self) -> Money:
+        return Money(self.price.amount.currency, self.price.tax_minor)
+
+    @property
     def total(self) -> Money:
         return self.price.debit
 
@@ -85,6 +91,7 @@ class PayoutPreviews:
         db: Database,
         platform: CurrentSettings,
         catalogue: Catalogue,
+        prices: PriceBook,
         rails: Rails,
         banks: Banks,
         resolver: AccountResolver,
@@ -94,6 +101,7 @@ class PayoutPreviews:
         self._db = db
         self._platform = platform
         self._catalogue = catalogue
+        self._prices = prices
         self._rails = rails
         self._banks = banks
         self._resolver = resolver
@@ -237,13 +245,18 @@ class PayoutPreviews:
         rules.check_amount(method, money)
         rules.check_limit(self._platform.now, caller, money)
         balance = await self.balance(caller, method.currency)
-        price = method.price(money)
+        price = self.price(caller, method, money)
         if balance < price.debit:
             raise refusals.InsufficientBalance(
                 f"The wallet holds {balance}. This payout and its fee cost {price.debit}."
             )
         holder = await self.holder(caller, method, given)
         return PayoutPreview(method, holder, price, balance)
+
+    def price(
+        self, caller: Caller, method: Method, amount: Money, purpose: Purpose | None = None
+    ) -> Price:
+        return rules.price(self._prices, caller, method, amount, purpose)
 
     async def balance(self, caller: Caller, currency: str) -> Money:
         wallet = await merchants.wallet(self._db, caller.merchant_id, caller.environment, currency)

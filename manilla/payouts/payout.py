@@ -13,6 +13,8 @@ from manilla.kit.price import Price
 from manilla.kit.texts import Line
 from manilla.ledger.transactions import Scenario
 from manilla.methods.method import AUTO
+from manilla.prices import price as prices
+from manilla.prices.price import NO_PRICE, Purpose, TransactionPrice
 from manilla.providers.port import KnownAs
 from manilla.transfers.refusals import PayoutErrorCode
 
@@ -71,6 +73,7 @@ class PayoutTerms(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     scenario: Scenario | None = None
     ordered_by: str | None = None  # name of the dashboard user, or None for an API request
+    purpose: Purpose | None = None  # why it may be exempt from a tax
 
     @property
     def details(self) -> dict[str, str | None]:
@@ -97,6 +100,8 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
     # The provider's bank code: None if the merchant chose the provider, empty if it is unknown.
     rail_bank_code: str | None = None
     traceparent: str | None = None  # the trace of the request, or None if tracing was off
+    tax_minor: int = 0  # the taxes on top of the fee
+    price: str | None = None  # the `TransactionPrice` as JSON; None: neither plan nor tax applies
 
     @property
     def amount(self) -> Money:
@@ -108,8 +113,22 @@ class NewPayout(PayoutTerms, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def payable(self) -> Money:
-        """The amount debited from the wallet, and refunded if the payout fails."""
-        return Price(self.amount, self.fee).debit
+        """The amount debited from the wallet."""
+        return Price(self.amount, self.fee, self.tax_minor).debit
+
+    @property
+    def tax(self) -> Money:
+        return Money(self.currency, self.tax_minor)
+
+    @property
+    def transaction_price(self) -> TransactionPrice:
+        return NO_PRICE if self.price is None else prices.read(self.price)
+
+    @property
+    def refundable(self) -> Money:
+        """The amount that is refunded if the payout fails: without taxes that are not returned."""
+        kept = sum(tax.minor for tax in self.transaction_price.owed if not tax.returned)
+        return self.payable - Money(self.currency, kept)
 
 
 class Payout(NewPayout, frozen=True, kw_only=True, omit_defaults=False):

@@ -1,6 +1,7 @@
 """Computes what can be settled now: the account, and the amount within all limits."""
 
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
@@ -9,13 +10,16 @@ from manilla.kit.clock import LAGOS, start_of_day
 from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.kit.price import Price
 from manilla.ledger.scope import Tenant
 from manilla.merchants import limits
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method, MethodKind
-from manilla.payouts import figures
+from manilla.payouts import figures, rules
 from manilla.platform.settings import CurrentSettings, LimitKind
+from manilla.prices.book import PriceBook
+from manilla.prices.price import Purpose
 from manilla.settlements import amounts
 from manilla.settlements.accounts import SettlementAccount, settlement_account
 from manilla.settlements.plans import SettlementPlan
@@ -36,27 +40,41 @@ class SettlementOffer(msgspec.Struct, frozen=True):
 
     account: SettlementAccount
     method: Method
-    amount: Money
+    price: Price
     balance: Money
     is_partial: bool  # whether a limit keeps part of the balance in the wallet
 
     @property
+    def amount(self) -> Money:
+        return self.price.amount
+
+    @property
     def fee(self) -> Money:
-        return self.method.fee.of(self.amount)
+        return self.price.fee
 
     @property
     def total(self) -> Money:
-        return self.method.price(self.amount).debit
+        return self.price.debit
+
+    @property
+    def tax(self) -> Money:
+        return Money(self.amount.currency, self.price.tax_minor)
 
 
 class SettlementOffers:
     def __init__(
-        self, db: Database, platform: CurrentSettings, directory: Directory, catalogue: Catalogue
+        self,
+        db: Database,
+        platform: CurrentSettings,
+        directory: Directory,
+        catalogue: Catalogue,
+        prices: PriceBook,
     ) -> None:
         self._db = db
         self._platform = platform
         self._directory = directory
         self._catalogue = catalogue
+        self._prices = prices
 
     async def find(self, plan: SettlementPlan) -> SettlementOffer:
         """Returns the settlement that is possible now, by this plan or without a plan.
@@ -71,11 +89,13 @@ class SettlementOffers:
         caller = await self._directory.of(tenant.environment, tenant.merchant_id)
         balance = await coverage.not_promised(self._db, tenant, plan.currency)
         available = balance - plan.reserve
-        amount = amounts.largest(method, available, await self._limit(caller, method))
+        price = partial(rules.price, self._prices, caller, method, purpose=Purpose.OWN_ACCOUNT)
+        limit = await self._limit(caller, method)
+        amount = amounts.largest(method, available, limit, price)
         if amount is None:
             raise NotSettled(NOTHING)
-        is_partial = amounts.is_partial(method, available, amount)
-        return SettlementOffer(account, method, amount, balance, is_partial)
+        is_partial = amounts.is_partial(method, available, amount, price)
+        return SettlementOffer(account, method, price(amount), balance, is_partial)
 
     async def available(self, plan: SettlementPlan) -> Money:
         """Returns the balance minus the reserve and the pending debits of bulk files."""

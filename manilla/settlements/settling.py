@@ -39,6 +39,8 @@ from manilla.people import queries as people
 from manilla.people.roles import Realm
 from manilla.people.second_person import Decider
 from manilla.platform.settings import CurrentSettings
+from manilla.prices.book import PriceBook
+from manilla.prices.price import Purpose
 from manilla.settlements import accounts, notices, plans, store
 from manilla.settlements.accounts import SettlementAccount
 from manilla.settlements.offers import NotSettled, SettlementOffer, SettlementOffers
@@ -74,13 +76,14 @@ class Settling:
         platform: CurrentSettings,
         directory: Directory,
         catalogue: Catalogue,
+        prices: PriceBook,
         previews: PayoutPreviews,
         initiation: PayoutInitiation,
     ) -> None:
         self._db = db
         self._platform = platform
         self._directory = directory
-        self.offers = SettlementOffers(db, platform, directory, catalogue)
+        self.offers = SettlementOffers(db, platform, directory, catalogue, prices)
         self._previews = previews
         self._initiation = initiation
 
@@ -258,6 +261,7 @@ class Settling:
             beneficiary=dict(account.beneficiary),
             description="Settlement",
             ordered_by=settlement.ordered_by,
+            purpose=Purpose.OWN_ACCOUNT,
         )
         if not await self._may_order(settlement, account, caller, holder, wanted):
             return None
@@ -289,7 +293,8 @@ class Settling:
         tenant, by = settlement.tenant, await self._responsible(settlement, account)
         method, amount = self.offers.method(account), settlement.amount
         balance = await self._previews.balance(caller, settlement.currency)
-        preview = PayoutPreview(method, holder, method.price(amount), balance)
+        price = self._previews.price(caller, method, amount, wanted.purpose)
+        preview = PayoutPreview(method, holder, price, balance)
         subject = f"settlement:{settlement.id}"
         async with self._db.transaction() as connection:
             if await allowance.take(connection, tenant, preview.total, by.email, subject):

@@ -30,7 +30,7 @@ def _check(
 ) -> Sequence[CheckedRow]:
     raw = content.encode() if isinstance(content, str) else content
     known = [] if code == "platform" else sandbox.BANKS["providera"]
-    row_checks = RowChecks(methods[code], known)
+    row_checks = RowChecks(methods[code], known, lambda amount, _: methods[code].price(amount))
     return [row_checks.check(row) for row in file.read(raw)]
 
 

@@ -76,7 +76,7 @@ def _with_empty_caches(services: Services) -> Services:
     deliveries = Deliveries(services.db, services.registry)
     router = Router(methods, rails, services.registry, banks, resolver, funds, deliveries)
     payouts = PayoutInitiation(
-        services.db, services.platform, methods, rails, resolver, funds, router
+        services.db, services.platform, methods, services.prices, rails, resolver, funds, router
     )
     return msgspec.structs.replace(
         services, banks=banks, resolver=resolver, router=router, payouts=payouts

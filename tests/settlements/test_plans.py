@@ -7,7 +7,8 @@ import pytest
 
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
-from manilla.methods.method import Fee, Method, MethodKind
+from manilla.kit.price import PriceTerms
+from manilla.methods.method import Method, MethodKind
 from manilla.platform import settings as platform
 from manilla.platform.settings import BadSetting, PlatformSettings
 from manilla.settlements import amounts
@@ -28,7 +29,7 @@ def _plan(mode: SettlementMode, **changed: object) -> SettlementPlan:
     )
 
 
-def _method(fee: Fee, *, minimum: int = 100, maximum: int | None = None) -> Method:
+def _method(fee: PriceTerms, *, minimum: int = 100, maximum: int | None = None) -> Method:
     return Method(
         kind=MethodKind.WITHDRAW,
         id=1,
@@ -82,14 +83,14 @@ def test_a_weekly_plan_does_not_settle_for_days_before_it_was_set() -> None:
 @pytest.mark.parametrize(
     "fee",
     [
-        Fee(),
-        Fee(fixed_minor=5_000),
-        Fee(percent=Decimal("1.5"), fixed_minor=2_500),
-        Fee(percent=Decimal(2), minimum_minor=10_000, maximum_minor=200_000),
+        PriceTerms(),
+        PriceTerms(fixed_minor=5_000),
+        PriceTerms(percent=Decimal("1.5"), fixed_minor=2_500),
+        PriceTerms(percent=Decimal(2), minimum_minor=10_000, maximum_minor=200_000),
     ],
 )
 @pytest.mark.parametrize("available", [20_001, 100_000, 1_234_567, 90_000_019])
-def test_the_largest_amount_uses_all_that_is_available(fee: Fee, available: int) -> None:
+def test_the_largest_amount_uses_all_that_is_available(fee: PriceTerms, available: int) -> None:
     method = _method(fee)
     amount = amounts.largest(method, Money("NGN", available))
     assert amount is not None
@@ -101,7 +102,7 @@ def test_the_largest_amount_uses_all_that_is_available(fee: Fee, available: int)
 
 
 def test_the_largest_amount_obeys_the_limits_of_the_method() -> None:
-    fee = Fee(fixed_minor=5_000)
+    fee = PriceTerms(fixed_minor=5_000)
     limited = _method(fee, minimum=10_000, maximum=50_000)
     assert amounts.largest(limited, Money("NGN", 900_000)) == Money("NGN", 50_000)
     assert amounts.largest(limited, Money("NGN", 15_000)) == Money("NGN", 10_000)
