@@ -28,6 +28,7 @@ from manilla.payouts.protection.protection import (
     ThresholdChange,
 )
 from manilla.platform import setting_texts, settings
+from manilla.prices.changes import PlanAssignment, PlanChange, PriceChange, TaxAddition
 from manilla.providers import accounts, credentials
 from manilla.providers.kind import Credentials
 from manilla.resolutions import resolutions
@@ -139,6 +140,9 @@ PlatformChange = (
     | MethodAddition
     | CaseResolution
     | DisputeRecord
+    | PlanChange
+    | PlanAssignment
+    | TaxAddition
 )
 TeamChange = ThresholdChange | LockChange | AccountAddition
 Change = PlatformChange | TeamChange
@@ -146,6 +150,15 @@ Result = FundingResult | Credentials | MerchantRow | Method | Case | Dispute | i
 
 
 async def apply(connection: Connection, keyring: Keyring, change: Change) -> Result:
+    if isinstance(change, PriceChange):
+        await change.apply(connection)
+        return None
+    return await _apply(connection, keyring, change)
+
+
+async def _apply(
+    connection: Connection, keyring: Keyring, change: PlatformChange | TeamChange
+) -> Result:
     result: Result = None
     match change:
         case SettingChange():
@@ -202,7 +215,7 @@ async def _needs_second_administrator(
             )
         case WalletFunding() | WalletAdjustment() | DisputeRecord():
             return await _amount_needs_second(connection, change)
-        case ProviderAddition():
+        case ProviderAddition() | PriceChange():
             return True
         case ProviderChange() | ProviderClearing() | MethodChange() | MethodAddition():
             known = await credentials.load(connection, keyring)
@@ -340,6 +353,8 @@ async def check(connection: Connection, change: Change, *, is_production_mode: b
             )
         case DisputeRecord():
             await dispute_record.check(connection, change)
+        case PriceChange():
+            await change.check(connection)
 
 
 def _may_take(change: WalletFunding | WalletAdjustment) -> bool:
@@ -358,7 +373,7 @@ def subject(change: Change) -> str:
             return f"merchant:{change.merchant_id}"
         case MethodChange() | MethodAddition():
             return f"method:{change.code}"
-        case CaseResolution() | DisputeRecord():
+        case CaseResolution() | DisputeRecord() | PriceChange():
             return change.subject
 
 
@@ -368,6 +383,8 @@ def merchant_of(change: Change) -> int | None:
             return change.merchant_id
         case DisputeRecord() | ProtectionChange():
             return change.merchant_id
+        case PriceChange():
+            return change.owner_id
     return None
 
 
@@ -400,7 +417,7 @@ async def _describe(connection: Connection, change: PlatformChange) -> dict[str,
             return _described_action(change)
         case MerchantChange() | MethodChange():
             return _described_fields(change)
-        case CaseResolution() | DisputeRecord():
+        case CaseResolution() | DisputeRecord() | PriceChange():
             return change.describe()
 
 

@@ -24,6 +24,7 @@ from manilla.console import (
     settings,
     transactions,
 )
+from manilla.console.fees import plans, taxes
 from manilla.console.installation import cells, system
 from manilla.console.merchant import dossier, keys, wallets
 from manilla.console.merchant import listing as merchant_listing
@@ -63,6 +64,8 @@ NAVIGATION = {
         NavigationItem("Providers", "/providers", "plug-connected", VIEW),
         NavigationItem("Rails", "/rails", "arrow-up-right", VIEW),
         NavigationItem("Methods", "/methods", "adjustments", VIEW),
+        NavigationItem("Prices", "/prices", "coins", VIEW),
+        NavigationItem("Taxes", "/taxes", "percentage", VIEW),
         NavigationItem("Banks", "/banks", "building-bank", VIEW),
         NavigationItem("Ledger", "/ledger", "scale", VIEW),
         NavigationItem("Reconciliation", "/reconciliation", "list-details", VIEW),
@@ -81,6 +84,8 @@ ACTIONS = [
     NavigationItem("Check the ledger", "/ledger", "scale", VIEW),
 ]
 
+PLAN = "/prices/plans/{plan:str}"
+OWN_PRICES = "/merchants/{merchant:int}/prices"
 DOSSIER = "/merchants/{merchant:int}/dossier"
 DISPUTE = "/disputes/{dispute:str}"
 
@@ -314,6 +319,20 @@ ROUTES = [
     Route("GET", "/methods/{code:str}", methods.show, VIEW),
     Route("GET", "/methods/{code:str}/fee", methods.show_fee, VIEW, is_page=False),
     Route("POST", "/methods/{code:str}", methods.change, PLATFORM, step_up=True, checks_first=True),
+    Route("GET", "/prices", plans.show_all, VIEW),
+    Route("POST", "/prices", plans.create, PLATFORM),
+    Route("POST", "/prices/default", plans.assign, PLATFORM, step_up=True, checks_first=True),
+    Route("GET", PLAN, plans.show, VIEW),
+    Route("GET", PLAN + "/preview", plans.show_preview, VIEW, is_page=False),
+    Route(
+        "POST", "/prices/plans/{plan:str}", plans.change, PLATFORM, step_up=True, checks_first=True
+    ),
+    Route("GET", OWN_PRICES, plans.show, VIEW),
+    Route("GET", OWN_PRICES + "/preview", plans.show_preview, VIEW, is_page=False),
+    Route("POST", OWN_PRICES, plans.change, PLATFORM, step_up=True, checks_first=True),
+    Route("POST", OWN_PRICES + "/plan", plans.assign, PLATFORM, step_up=True, checks_first=True),
+    Route("GET", "/taxes", taxes.show, VIEW),
+    Route("POST", "/taxes", taxes.add, PLATFORM, step_up=True, checks_first=True),
     Route("GET", "/banks", banks.show_all, VIEW),
     Route("GET", "/banks/{provider:str}", banks.show, VIEW),
     Route("POST", "/banks/{provider:str}", banks.change, PLATFORM, step_up=True),

@@ -43,6 +43,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "currency": "NGN",
         "provider": "providerb",
         "code": "providera_ngn_transfer",
+        "plan": "standard",
         "setting": "payout_days",
         "day": await _statement(services, text),
         "approval": str(await request_adjustment(services, merchant, text)),
