@@ -1,5 +1,6 @@
 """Payment settings pages: gateways, branding, receipts, wrong amounts, commission, embedding."""
 
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
@@ -18,11 +19,14 @@ from manilla.merchants.merchants import (
 )
 from manilla.payments import commission
 from manilla.payments.eligibility import gateways
+from manilla.prices import wording
+from manilla.prices.price import PriceDirection
 from manilla.web.embed import checkout_script
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 
 EXAMPLE = 10_000  # the amount in the example of the commission, in major units
+PRICE_EXAMPLES = (1_000, 10_000, 100_000, 1_000_000)
 ORIGINS_LENGTH_MAX = 10_000
 # The maximum size of the form with the branding: the logo and some small fields.
 UPLOAD_BYTES_MAX = 2 * logo.FILE_BYTES_MAX
@@ -147,14 +151,57 @@ async def show_example(request: PageRequest) -> PageResponse:
 async def _example(request: PageRequest) -> dict[str, Any]:
     merchant = await merchants.get(request.db, request.merchant_id)
     amount = _amount(request, merchant.currencies[0])
-    percent = merchant.commission_percent
+    services = request.services
+    caller = await services.directory.read(request.environment, request.merchant_id)
     return {
         "merchant": merchant,
         "amount": amount,
         "quotes": [
-            (bearer, commission.quote(amount, percent, bearer)) for bearer in CommissionBearer
+            (bearer, commission.quote(services.prices, caller, amount, bearer).quote)
+            for bearer in CommissionBearer
         ],
         "production": Environment.PRODUCTION,
+        "has_plan": bool(services.prices.versions(request.merchant_id, datetime.now(UTC))),
+    }
+
+
+async def show_prices(request: PageRequest) -> PageResponse:
+    merchant = await merchants.get(request.db, request.merchant_id)
+    return request.page(
+        "prices.html",
+        percent=merchant.commission_percent,
+        currencies=[_prices(request, currency) for currency in merchant.currencies],
+    )
+
+
+def _prices(request: PageRequest, currency: str) -> dict[str, Any]:
+    """Returns the prices and taxes in a currency, with worked amounts."""
+    book, now = request.services.prices, datetime.now(UTC)
+    where = None, request.environment
+    amounts = [Money.of(amount, currency) for amount in PRICE_EXAMPLES]
+    lines = [
+        (line, version.merchant_id != 0)
+        for version in book.versions(request.merchant_id, now)
+        for line in version.content.lines
+        if line.currency == currency and line.environment in where
+    ]
+    directions = {line.direction for line, _ in lines if line.method is None and line.way is None}
+    return {
+        "currency": currency,
+        "amounts": amounts,
+        "worked": [
+            (wording.of_line(line), is_own, [line.terms.of(amount) for amount in amounts])
+            for line, is_own in lines
+        ],
+        "has_payments": PriceDirection.PAYMENT in directions,
+        "has_payouts": PriceDirection.PAYOUT in directions,
+        "taxes": [
+            (wording.name_of(rule.name), wording.describe_tax(rule.content))
+            for rule in book.rules(now)
+            if rule.content.currency == currency
+            and rule.content.environment in where
+            and (rule.content.percent or rule.content.fixed_minor)
+        ],
     }
 
 

@@ -224,7 +224,7 @@ async def _ask_second(
     Returns None if the payout needs no approval.
     """
     amount = request.form.money("amount", method.currency)
-    cost, by = method.price(amount).debit, request.decider
+    cost, by = request.services.previews.price(caller, method, amount).debit, request.decider
     async with request.db.transaction() as connection:
         subject = f"payout:{order.ref_trx}"
         if await allowance.take(connection, request.tenant, cost, by.email, subject):

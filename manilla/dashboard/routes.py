@@ -62,6 +62,7 @@ NAVIGATION = {
         NavigationItem("Checkout", "~/checkout", "credit-card", Permission.VIEW),
         NavigationItem("Payment Gateway Controls", "~/gateways", "adjustments", Permission.VIEW),
         NavigationItem("API Commission", "~/commission", "percentage", Permission.VIEW),
+        NavigationItem("My prices", "~/prices", "coins", Permission.VIEW),
         NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
         NavigationItem("Payout protection", "~/protection", "shield-check", Permission.MOVE_MONEY),
         NavigationItem("Team", "/team", "users", Permission.VIEW),
@@ -171,6 +172,7 @@ ROUTES = [
         in_both_environments=True,
     ),
     Route("GET", ENV + "/commission", configuration.show_commission, VIEW),
+    Route("GET", ENV + "/prices", configuration.show_prices, VIEW),
     Route("GET", ENV + "/commission/example", configuration.show_example, VIEW, is_page=False),
     Route(
         "POST",

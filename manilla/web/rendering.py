@@ -10,6 +10,7 @@ import jinja2
 
 from manilla.kit.display import duration, percentage, with_symbols
 from manilla.people.roles import Permission
+from manilla.prices.wording import tax_title
 from manilla.web import display, static_files
 
 TEMPLATES = Path(str(resources.files("manilla.web"))) / "templates"
@@ -42,6 +43,7 @@ def environment(folder: Path) -> jinja2.Environment:
     )
     made.globals.update(
         minor=display.minor,
+        tax_title=tax_title,
         error_place=error_place,
         Permission=Permission,
         static=static_files.url(static_files.STATIC),

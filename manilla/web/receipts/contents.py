@@ -10,6 +10,8 @@ from manilla.kit.display import clean, moment_text, money
 from manilla.kit.money import Money
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.payouts.payout import Payout, PayoutStatus
+from manilla.prices.price import TaxBearer
+from manilla.prices.wording import tax_title
 from manilla.web.receipts.receipt import Lines, Receipt
 
 PURPOSE = "receipt"
@@ -75,8 +77,9 @@ def of_payment(
 def _payment_amounts(payment: Payment, facts: PaymentFacts) -> Lines:
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
     amounts = [("Amount", money(quote.amount))]
-    if quote.customer_pays != quote.amount:
+    if quote.customer_pays != quote.amount + quote.customer_tax:
         amounts.append(("Service charge", money(quote.commission)))
+    amounts += _taxes(payment, TaxBearer.CUSTOMER)
     amounts.append(("Paid" if is_paid else "Amount due", money(quote.customer_pays)))
     if payment.received_minor is not None:
         amounts.append(("Received", money(payment.received)))
@@ -85,6 +88,18 @@ def _payment_amounts(payment: Payment, facts: PaymentFacts) -> Lines:
     if facts.refunded.minor:
         amounts.append(("Refunded", money(facts.refunded)))
     return amounts
+
+
+def _taxes(paid: Payment | Payout, bearer: TaxBearer) -> Lines:
+    """Returns the taxes on top of the fee, and those that it contains."""
+    return [
+        (
+            tax_title(tax),
+            money(Money(paid.currency, tax.minor)),
+        )
+        for tax in paid.transaction_price.taxes
+        if tax.borne_by is bearer
+    ]
 
 
 def _filled(*groups: Lines) -> list[Lines]:
@@ -121,6 +136,7 @@ def of_payout(
     amounts = [
         ("Sent", money(payout.amount)),
         ("Fee", money(payout.fee)),
+        *_taxes(payout, TaxBearer.MERCHANT),
         ("Total debited", money(payout.payable)),
     ]
     about = [
