@@ -37,6 +37,7 @@ from manilla.payouts.ordering import PayoutPreviews
 from manilla.people import demo_login
 from manilla.people.demo_login import DemoLogin
 from manilla.platform.settings import CurrentSettings
+from manilla.prices.book import PriceBook
 from manilla.providers.claims import ClaimReader
 from manilla.providers.inbox import WebhookInbox
 from manilla.providers.rails import Rails
@@ -54,6 +55,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     directory: Directory
     rails: Rails
     methods: Catalogue
+    prices: PriceBook
     links: CheckoutLinks
     charges: ChargeService
     checkout: Checkout
@@ -109,7 +111,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def settling(self) -> Settling:
         return Settling(
-            self.db, self.platform, self.directory, self.methods, self.previews, self.payouts
+            *(self.db, self.platform, self.directory, self.methods, self.prices),
+            *(self.previews, self.payouts),
         )
 
     @property

@@ -40,6 +40,7 @@ from manilla.payouts.batch_delivery import DeliveredPayouts
 from manilla.payouts.ordering import PayoutPreviews
 from manilla.platform import master_key
 from manilla.platform.settings import CurrentSettings
+from manilla.prices.book import CachedPrices
 from manilla.providers.claims import ClaimReader
 from manilla.providers.inbox import WebhookInbox
 from manilla.providers.rails import Rails, open_client
@@ -124,6 +125,7 @@ def build(
     directory = Directory(db, keyring, watch)
     rails = Rails(db, keyring, watch, client, is_production_mode=not settings.is_development)
     methods = Catalogue(db, watch, rails)
+    prices = CachedPrices(db, watch)
     links = CheckoutLinks(keyring, settings.base_url)
     charges = ChargeService(db, keyring, platform, rails, links, settings.base_url)
     registry = BankRegistry(db, watch)
@@ -144,6 +146,7 @@ def build(
         directory=directory,
         rails=rails,
         methods=methods,
+        prices=prices,
         links=links,
         charges=charges,
         checkout=Checkout(db, single, platform, directory, methods, rails, charges),
@@ -159,9 +162,13 @@ def build(
         claims=ClaimReader(db),
         delivered=DeliveredPayouts(db),
         router=router,
-        previews=PayoutPreviews(db, platform, methods, rails, banks, resolver, router, deliveries),
-        payments=pay_in.PaymentInitiation(db, platform, methods, rails, links),
-        payouts=pay_out.PayoutInitiation(db, platform, methods, rails, resolver, funds, router),
+        previews=PayoutPreviews(
+            db, platform, methods, prices, rails, banks, resolver, router, deliveries
+        ),
+        payments=pay_in.PaymentInitiation(db, platform, methods, prices, rails, links),
+        payouts=pay_out.PayoutInitiation(
+            db, platform, methods, prices, rails, resolver, funds, router
+        ),
         cells=CellDirectory(db, watch),
         cell_client=CellClient(db, keyring, client),
         letters=LetterWriter(

@@ -14,6 +14,7 @@ from manilla.api.request import read_repeat_key, read_scenario
 from manilla.beneficiaries import methods
 from manilla.beneficiaries.banks import BankList
 from manilla.beneficiaries.methods import PayoutMethods
+from manilla.kit.fields import api_field
 from manilla.kit.money import MoneyError
 from manilla.ledger.transactions import (
     CurrencyNotEnabled,
@@ -25,6 +26,7 @@ from manilla.payouts import fields
 from manilla.payouts.fields import ReportedPayout
 from manilla.payouts.initiate import InitiatedPayout, PayoutOrder
 from manilla.payouts.payout import PayoutDetails, PayoutStatus
+from manilla.prices.price import Purpose
 from manilla.services import Services
 from manilla.transfers import refusals
 
@@ -49,6 +51,16 @@ class PayoutRequest(PayoutDetails, frozen=True):
     withdraw_method_id: int
     withdraw_account_id: int | None = None
     beneficiary: dict[str, Any] | None = None
+    # Only if a tax has an exemption, another value than the two is rejected: clients may have sent
+    # the field for reasons of their own.
+    purpose: Annotated[
+        Any,
+        api_field(
+            "Why the payout may be exempt from a tax: `salary`, or `own_account` for a payout to"
+            " your settlement account.",
+            enum=[*Purpose],
+        ),
+    ] = None
 
     @classmethod
     def field_errors(cls, values: dict[str, Any], bad: Collection[str] = ()) -> dict[str, str]:
@@ -203,8 +215,10 @@ REFUSALS = (
 
 
 def _order(call: Call) -> PayoutOrder:
+    given = msgspec.structs.asdict(call.body)
     return PayoutOrder(
-        **msgspec.structs.asdict(call.body),
+        asked_purpose=given.pop("purpose"),
+        **given,
         scenario=read_scenario(call),
         repeat_key=read_repeat_key(call.headers, INITIATE, call.raw_body),
         api_key=call.api_key,

@@ -7,6 +7,7 @@ from manilla.api import (
     payment_links,
     payments,
     payouts,
+    prices,
     refunds,
     webhook_endpoints,
 )
@@ -35,6 +36,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         *disputes.endpoints(services),
         *balances.endpoints(services),
         *payouts.endpoints(services),
+        *prices.endpoints(services),
         *events.endpoints(services.db, services.keyring),
         *webhook_endpoints.endpoints(services),
     ]

@@ -63,6 +63,8 @@ COMMANDS = {
     "bank": Command("providers.bank:app", "Banks, and their codes at each provider."),
     "deposit-method": Command("providers.method:deposit_app", "Deposit methods."),
     "withdraw-method": Command("providers.method:withdraw_app", "Withdrawal methods."),
+    "price-plan": Command("fees.prices:plans", "Price plans."),
+    "tax": Command("fees.prices:taxes", "Taxes on fees and transfers."),
     "cell": Command("cells.cell:app", "Cells: installations that share the merchants."),
     "approval": Command("approval:app", "Changes that need a second administrator's approval."),
     "audit": Command("audit:app", "The audit log."),

@@ -14,7 +14,7 @@ from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import ROWS_MAX
 from manilla.kit.money import Money
 from manilla.ledger import statement
-from manilla.ledger.posting import PAYOUT_FEE
+from manilla.ledger.posting import PAYOUT_FEE, tax
 from manilla.ledger.scope import Tenant
 from manilla.ledger.statement import StatementFilter, WalletStatementLine
 from manilla.posting_kinds import PostingFlag, PostingKind, kind_of, kinds_with
@@ -24,7 +24,8 @@ from manilla.transaction_types import TYPES, TransactionType
 class WalletLine(WalletStatementLine, frozen=True, kw_only=True):
     ref_trx: str | None = None  # a refund without a reference of its own has its payment's
     name: str | None = None  # the customer, or the beneficiary of a payout
-    fee_minor: int = 0  # the part of the amount that is a fee; positive if it was debited
+    # The part of the amount that is a fee, with its taxes; positive if it was debited.
+    fee_minor: int = 0
     # The type of the transaction; None for other lines, such as funding.
     source: str | None = None
     source_id: str | None = None
@@ -133,7 +134,8 @@ def _with_source(line: WalletStatementLine, source: Any) -> WalletLine:
 _FEE = f"""
     SELECT coalesce(sum(fee.amount_minor), 0)::bigint FROM entry fee
      WHERE fee.merchant_id = entry_of_wallet.merchant_id
-       AND fee.posting_id = entry_of_wallet.posting_id AND fee.account = '{PAYOUT_FEE}'"""
+       AND fee.posting_id = entry_of_wallet.posting_id
+       AND (fee.account = '{PAYOUT_FEE}' OR fee.account ^@ '{tax("")}')"""
 
 
 class StatementTotals(msgspec.Struct, frozen=True):

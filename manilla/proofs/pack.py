@@ -22,6 +22,7 @@ from manilla.ledger.invariants import Invariant
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.people.roles import permissions_of
+from manilla.prices.invariants import PRICES
 from manilla.proofs import access, catalog, checks, new_rows, recomputed, verify
 from manilla.proofs.checks import Listing
 from manilla.proofs.new_rows import ALL_ROWS, NewTransactions, RowLimit
@@ -208,7 +209,7 @@ def _steps(
 def _rules(moment: datetime, options: PackOptions) -> dict[PackSection, Sequence[Invariant]]:
     return {
         PackSection.COMPLETENESS: (
-            *(*PAYMENTS, *PAYOUTS, *DISPUTES),
+            *(*PAYMENTS, *PAYOUTS, *DISPUTES, *PRICES),
             *(*checks.COMPLETENESS, *checks.EXCUSES),
         ),
         PackSection.RECONCILIATION: (checks.CLEARING_DIFFERENCES,),

@@ -15,12 +15,21 @@ from manilla.ledger import invariants
 from manilla.ledger.invariants import LEDGER, Finding, Invariant
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
+from manilla.prices.invariants import PRICES
 from manilla.proofs import verify
 from manilla.proofs.checks import DESTINATIONS, EXCUSES
 
 log = structlog.get_logger(__name__)
 
-ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES, *DESTINATIONS, *EXCUSES)
+ALL: tuple[Invariant, ...] = (
+    *LEDGER,
+    *PAYMENTS,
+    *PAYOUTS,
+    *DISPUTES,
+    *PRICES,
+    *DESTINATIONS,
+    *EXCUSES,
+)
 EVERY = timedelta(hours=1)
 # Checks run for at most one twentieth of the time: if a check takes ten minutes, every 200 minutes.
 EVERY_DURATIONS = 20

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import msgspec
 from markupsafe import Markup
 
 from manilla.disputes.dispute import FILES_MAX, DisputeStatus
+from manilla.kit.money import Money
+from manilla.kit.price import PriceTerms
 from manilla.kit.time_limits import TimeLimits
 from manilla.merchants import checkout_origins
 from manilla.notify import queries
@@ -17,6 +20,7 @@ from manilla.notify.endpoints import endpoint
 from manilla.notify.events.kinds import EVENT_TYPES
 from manilla.payments import charges
 from manilla.platform.settings import PlatformSettings
+from manilla.prices import wording
 from manilla.reference import code_samples, guidance, operations, sections, transitions
 from manilla.reference.operations import DocumentedError, Operation
 from manilla.reference.search import SearchEntry, SearchResult, search
@@ -26,6 +30,14 @@ from manilla.web.rendering import environment
 
 TEMPLATES = Path(str(resources.files("manilla.reference"))) / "templates"
 ROOT = "/docs"
+# Examples of prices, in kobo, and the amounts for which they are worked out, in naira.
+PRICE_EXAMPLES = (
+    PriceTerms(100_00, Decimal("1.5"), maximum_minor=2_000_00, waived_below_minor=2_500_00),
+    PriceTerms(100_00, Decimal("3.9")),
+    PriceTerms(percent=Decimal(1), maximum_minor=300_00),
+    PriceTerms(25_00, Decimal("0.5"), maximum_minor=500_00),
+)
+PRICE_AMOUNTS = (1_000, 2_500, 10_000, 100_000, 1_000_000)
 HEADING = re.compile(r'(?=<h[23] class="part-heading")')
 
 
@@ -62,6 +74,7 @@ FIRST = (
     _guide("/embedded-checkout", "Checkout in your page", "Guides"),
     _guide("/payouts", "Send payouts", "Guides"),
     _guide("/refunds", "Refunds and disputes", "Guides"),
+    _guide("/prices", "What a payment costs", "Guides"),
     _guide("/notifications", "Notifications", "Guides"),
     _guide("/webhook-endpoints", "Webhook endpoints", "Guides"),
     _guide("/clients", "Client libraries", "Guides"),
@@ -189,6 +202,12 @@ def _entries(rendered: RenderedPage) -> list[SearchEntry]:
     ]
 
 
+def _worked(terms: PriceTerms) -> tuple[str, list[str]]:
+    """Returns a price as a text, and what it is for some amounts."""
+    fees = [terms.of(Money.of(amount, "NGN")) for amount in PRICE_AMOUNTS]
+    return wording.describe(terms, "NGN"), [f"{fee.amount:,f}" for fee in fees]
+
+
 def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str, Any]:
     """Returns the template values that come from code, such as limits, states and error codes."""
     return {
@@ -213,6 +232,8 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "attempt_seconds": int(TimeLimits().notification_seconds),
         "endpoints": endpoint,
         "event_types": list(EVENT_TYPES),
+        "price_amounts": [f"{amount:,}" for amount in PRICE_AMOUNTS],
+        "price_examples": [_worked(terms) for terms in PRICE_EXAMPLES],
         "ipn_retry_seconds": queries.RETRY_SECONDS,
         "charges_max": charges.TRIES_MAX,
         "checkout_seconds": int(TimeLimits().route_seconds),

@@ -114,6 +114,7 @@ TAGS = {
     "refund": "Refunds",
     "dispute": "Disputes",
     "balance": "Balance",
+    "price": "Prices",
     "event": "Notifications",
     "webhook": "Notifications",
 }

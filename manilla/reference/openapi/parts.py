@@ -16,6 +16,7 @@ TAGS = {
     "Refunds": "Return payments to customers.",
     "Disputes": "Answer customers' banks that take payments back.",
     "Payouts": "Send bank transfers from your wallet.",
+    "Prices": "Read what your transactions cost.",
     "Balance": "Read your wallets' balances and statement.",
     "Site": "Information about this site.",
     "Legacy API": "The API before version 1. Do not use it for new integrations.",
