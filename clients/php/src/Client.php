@@ -27,6 +27,7 @@ use Manilla\Models\PaymentLink;
 use Manilla\Models\PaymentSession;
 use Manilla\Models\Payout;
 use Manilla\Models\PayoutMethods;
+use Manilla\Models\PricesInForce;
 use Manilla\Models\Refund;
 use Manilla\Models\SiteInfo;
 use Manilla\Models\UndeliveredPayout;
@@ -319,6 +320,12 @@ final class Client
     public function balance(): Balance
     {
         return $this->do(Call::get('/api/v1/balance', Balance::read(...)));
+    }
+
+    /** Returns what your transactions in a currency cost now. */
+    public function prices(string $currency): PricesInForce
+    {
+        return $this->do(Call::get('/api/v1/prices', PricesInForce::read(...), ['currency' => $currency]));
     }
 
     /**

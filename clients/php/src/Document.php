@@ -156,6 +156,18 @@ final class Document
         return array_map(static fn (mixed $each) => $read(self::of($each, $name)), $this->list($field));
     }
 
+    /**
+     * Returns the objects of a list that the API omits if it is empty.
+     *
+     * @template T
+     * @param callable(self): T $read
+     * @return list<T>
+     */
+    public function objectsIfAny(string $field, callable $read): array
+    {
+        return isset($this->fields[$field]) ? $this->objects($field, $read) : [];
+    }
+
     /** @return list<mixed> */
     private function list(string $field): array
     {

@@ -31,6 +31,7 @@ namespace Manilla;
  *     withdraw_method_id: int,
  *     withdraw_account_id?: int|null,
  *     beneficiary?: array<string, string>|null,
+ *     purpose?: 'salary'|'own_account',
  *     description?: string|null,
  * }
  * @phpstan-type RefundOrder array{
@@ -93,6 +94,7 @@ final class Orders
         'withdraw_method_id' => 'plain',
         'withdraw_account_id' => 'plain',
         'beneficiary' => 'object',
+        'purpose' => 'plain',
         'description' => 'plain',
     ];
     public const REFUND_ORDER = [

@@ -249,6 +249,11 @@ export class Client {
     return this.#call("getBalance");
   }
 
+  /** Returns what your transactions in a currency cost now. */
+  prices(currency: string): Promise<api.PricesInForce> {
+    return this.#call("getPrices", { query: { currency } });
+  }
+
   /** Iterates over your wallets' statement lines, newest first. */
   balanceTransactions(
     filters: StatementFilters = {},

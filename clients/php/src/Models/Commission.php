@@ -32,6 +32,12 @@ final class Commission
         public readonly string $merchant_received,
         /** The commission's transaction id, or null if there is no commission. */
         public readonly ?string $commission_trx_id,
+        /**
+         * @var list<CommissionPart> The parts of the commission or fee. Omitted if you have no price plan.
+         */
+        public readonly array $commission_parts,
+        /** @var list<TaxOfTransaction> The taxes. Omitted if there are none. */
+        public readonly array $taxes,
     ) {
     }
 
@@ -45,6 +51,8 @@ final class Commission
             customer_paid: $document->amount('customer_paid'),
             merchant_received: $document->amount('merchant_received'),
             commission_trx_id: $document->stringOrNull('commission_trx_id'),
+            commission_parts: $document->objectsIfAny('commission_parts', CommissionPart::read(...)),
+            taxes: $document->objectsIfAny('taxes', TaxOfTransaction::read(...)),
         );
     }
 }

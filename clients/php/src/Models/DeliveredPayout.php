@@ -46,6 +46,12 @@ final class DeliveredPayout
         public readonly \DateTimeImmutable $created_at,
         /** When the status last changed. ISO 8601, UTC, with microseconds. */
         public readonly \DateTimeImmutable $updated_at,
+        /**
+         * @var list<CommissionPart> The parts of the commission or fee. Omitted if you have no price plan.
+         */
+        public readonly array $commission_parts,
+        /** @var list<TaxOfTransaction> The taxes. Omitted if there are none. */
+        public readonly array $taxes,
     ) {
     }
 
@@ -65,6 +71,8 @@ final class DeliveredPayout
             session_id: $document->stringOrNull('session_id'),
             created_at: $document->time('created_at'),
             updated_at: $document->time('updated_at'),
+            commission_parts: $document->objectsIfAny('commission_parts', CommissionPart::read(...)),
+            taxes: $document->objectsIfAny('taxes', TaxOfTransaction::read(...)),
         );
     }
 }

@@ -69,6 +69,12 @@ final class PaymentInfo
          * minor unit.
          */
         public readonly string $merchant_receives,
+        /**
+         * @var list<CommissionPart> The parts of the commission or fee. Omitted if you have no price plan.
+         */
+        public readonly array $commission_parts,
+        /** @var list<TaxOfTransaction> The taxes. Omitted if there are none. */
+        public readonly array $taxes,
     ) {
     }
 
@@ -101,6 +107,8 @@ final class PaymentInfo
             commission_fee: $document->amount('commission_fee'),
             customer_pays: $document->amount('customer_pays'),
             merchant_receives: $document->amount('merchant_receives'),
+            commission_parts: $document->objectsIfAny('commission_parts', CommissionPart::read(...)),
+            taxes: $document->objectsIfAny('taxes', TaxOfTransaction::read(...)),
         );
     }
 }

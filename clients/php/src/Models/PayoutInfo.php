@@ -56,6 +56,14 @@ final class PayoutInfo
         public readonly string $status,
         /** `auto` for automatic methods, otherwise `manual`. */
         public readonly string $processing_type,
+        /** The purpose that was accepted. Absent if there is none. */
+        public readonly ?string $purpose,
+        /**
+         * @var list<CommissionPart> The parts of the commission or fee. Omitted if you have no price plan.
+         */
+        public readonly array $commission_parts,
+        /** @var list<TaxOfTransaction> The taxes. Omitted if there are none. */
+        public readonly array $taxes,
     ) {
     }
 
@@ -80,6 +88,9 @@ final class PayoutInfo
             payable_amount: $document->amount('payable_amount'),
             status: $document->string('status'),
             processing_type: $document->string('processing_type'),
+            purpose: $document->stringOrNull('purpose'),
+            commission_parts: $document->objectsIfAny('commission_parts', CommissionPart::read(...)),
+            taxes: $document->objectsIfAny('taxes', TaxOfTransaction::read(...)),
         );
     }
 }

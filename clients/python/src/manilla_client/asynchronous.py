@@ -41,6 +41,7 @@ from manilla_client.bodies import (
     Payout,
     PayoutMethods,
     PayoutOrder,
+    PricesInForce,
     Refund,
     RefundOrder,
     SiteInfo,
@@ -287,6 +288,10 @@ class AsyncClient:
 
     async def balance(self) -> Balance:
         return await self._do(calls.balance())
+
+    async def prices(self, currency: str) -> PricesInForce:
+        """Returns what your transactions in a currency cost now."""
+        return await self._do(calls.prices(currency))
 
     def balance_transactions(
         self, **query: Unpack[StatementQuery]

@@ -38,6 +38,7 @@ class PayoutOrder(TypedDict):
     beneficiary: NotRequired[Mapping[str, str] | None]
     withdraw_account_id: NotRequired[int | None]
     description: NotRequired[str | None]
+    purpose: NotRequired[Literal["salary", "own_account"]]
 
 
 class RefundOrder(TypedDict):
@@ -90,6 +91,25 @@ class EndpointChange(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommissionPart:
+    """A part of a commission or fee. The parts sum to the whole."""
+
+    kind: str
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaxOfTransaction:
+    name: str
+    base: str
+    rate: Decimal | None
+    amount: Decimal
+    included: bool
+    borne_by: str
+    collected_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentInfo:
     ref_trx: str
     description: str | None
@@ -116,6 +136,8 @@ class PaymentInfo:
     commission_fee: Decimal
     customer_pays: Decimal
     merchant_receives: Decimal
+    commission_parts: tuple[CommissionPart, ...] = ()
+    taxes: tuple[TaxOfTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +159,8 @@ class Commission:
     customer_paid: Decimal
     merchant_received: Decimal
     commission_trx_id: str | None = None
+    commission_parts: tuple[CommissionPart, ...] = ()
+    taxes: tuple[TaxOfTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +315,9 @@ class PayoutInfo:
     payable_amount: Decimal
     status: str
     processing_type: str
+    purpose: str | None = None
+    commission_parts: tuple[CommissionPart, ...] = ()
+    taxes: tuple[TaxOfTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +342,8 @@ class DeliveredPayout:
     event: str | None = None  # always "payout"
     # id of the interbank transfer (NIP), or None if the provider does not report it
     session_id: str | None = None
+    commission_parts: tuple[CommissionPart, ...] = ()
+    taxes: tuple[TaxOfTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -509,6 +538,47 @@ class WalletBalance:
 class Balance:
     environment: str
     balances: tuple[WalletBalance, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceInForce:
+    """A line of your price plan."""
+
+    direction: str
+    way: str | None
+    method_code: str | None
+    percent: Decimal
+    fixed: Decimal
+    waived_below: Decimal | None
+    minimum: Decimal | None
+    maximum: Decimal | None
+    rounded_to: Decimal
+    is_own: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaxInForce:
+    name: str
+    directions: tuple[str, ...]
+    base: str
+    rate: Decimal | None
+    amount: Decimal | None
+    threshold: Decimal
+    included: bool
+    borne_by: str
+    exempt: tuple[str, ...]
+    collected_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricesInForce:
+    environment: str
+    currency_code: str
+    plan: str | None
+    version: int | None
+    commission_percent: Decimal
+    lines: tuple[PriceInForce, ...]
+    taxes: tuple[TaxInForce, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ from manilla_client.bodies import (
     Payout,
     PayoutMethods,
     PayoutOrder,
+    PricesInForce,
     Refund,
     RefundOrder,
     SiteInfo,
@@ -208,6 +209,11 @@ def submit_dispute(dispute_id: str, idempotency_key: str | None) -> Call[Dispute
 
 def balance() -> Call[Balance]:
     return Call("GET", "/api/v1/balance", lambda document: read(Balance, document))
+
+
+def prices(currency: str) -> Call[PricesInForce]:
+    target = "/api/v1/prices?" + urlencode({"currency": currency})
+    return Call("GET", target, lambda document: read(PricesInForce, document))
 
 
 def create_payment_link(

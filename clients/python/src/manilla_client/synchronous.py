@@ -36,6 +36,7 @@ from manilla_client.bodies import (
     Payout,
     PayoutMethods,
     PayoutOrder,
+    PricesInForce,
     Refund,
     RefundOrder,
     SiteInfo,
@@ -267,6 +268,10 @@ class Client:
 
     def balance(self) -> Balance:
         return self._do(calls.balance())
+
+    def prices(self, currency: str) -> PricesInForce:
+        """Returns what your transactions in a currency cost now."""
+        return self._do(calls.prices(currency))
 
     def balance_transactions(self, **query: Unpack[StatementQuery]) -> Iterator[BalanceTransaction]:
         """Yields your wallets' statement lines, newest first. Requests more pages when needed."""

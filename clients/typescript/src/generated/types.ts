@@ -103,6 +103,18 @@ export interface Commission {
   merchant_received: Amount;
   /** The commission's transaction id, or null if there is no commission. */
   commission_trx_id: string | null;
+  /** The parts of the commission or fee. Omitted if you have no price plan. */
+  commission_parts?: (CommissionPart)[];
+  /** The taxes. Omitted if there are none. */
+  taxes?: (TaxOfTransaction)[];
+}
+
+/** A part of a commission or fee. */
+export interface CommissionPart {
+  /** Which part of the price. */
+  kind: Open<"percent" | "fixed" | "waiver" | "minimum" | "cap">;
+  /** The parts sum to the whole. A waiver and a cap are negative. */
+  amount: Amount;
 }
 
 /** The payment link's id, URL and status. */
@@ -174,6 +186,10 @@ export interface DeliveredPayout {
   created_at: string;
   /** When the status last changed. ISO 8601, UTC, with microseconds. */
   updated_at: string;
+  /** The parts of the commission or fee. Omitted if you have no price plan. */
+  commission_parts?: (CommissionPart)[];
+  /** The taxes. Omitted if there are none. */
+  taxes?: (TaxOfTransaction)[];
 }
 
 /** What you accept. Unknown fields are ignored. */
@@ -470,6 +486,10 @@ export interface PaymentInfo {
    * currency's minor unit.
    */
   merchant_receives: Amount;
+  /** The parts of the commission or fee. Omitted if you have no price plan. */
+  commission_parts?: (CommissionPart)[];
+  /** The taxes. Omitted if there are none. */
+  taxes?: (TaxOfTransaction)[];
 }
 
 /** The fields to change. Unknown fields are ignored. */
@@ -716,6 +736,12 @@ export interface PayoutInfo {
   status: Open<"pending">;
   /** `auto` for automatic methods, otherwise `manual`. */
   processing_type: Open<"auto" | "manual">;
+  /** The purpose that was accepted. Absent if there is none. */
+  purpose?: string;
+  /** The parts of the commission or fee. Omitted if you have no price plan. */
+  commission_parts?: (CommissionPart)[];
+  /** The taxes. Omitted if there are none. */
+  taxes?: (TaxOfTransaction)[];
 }
 
 /** A page of payouts. */
@@ -794,6 +820,10 @@ export interface PayoutNoticeData {
   refunded_amount?: Amount;
   /** The same as `error_code` outside `data`. Absent if the payout completed. */
   error_code?: Open<"insufficient_balance" | "provider_insufficient_balance" | "kyc_required" | "merchant_payout_disabled" | "payout_schedule_blocked" | "gateway_not_configured" | "invalid_beneficiary" | "gateway_payout_failed" | "payout_failed">;
+  /** The parts of the commission or fee. Omitted if you have no price plan. */
+  commission_parts?: (CommissionPart)[];
+  /** The taxes. Omitted if there are none. */
+  taxes?: (TaxOfTransaction)[];
 }
 
 /** A new payout. Unknown fields are ignored. */
@@ -818,8 +848,55 @@ export interface PayoutRequest {
    * and `account_number`, and we look up the name. Required if `withdraw_account_id` is omitted.
    */
   beneficiary?: Record<string, string> | null;
+  /**
+   * Why the payout may be exempt from a tax: `salary`, or `own_account` for a payout to your
+   * settlement account.
+   */
+  purpose?: "salary" | "own_account";
   /** The merchant's description. */
   description?: string | null;
+}
+
+/** A line of your price plan. */
+export interface PriceInForce {
+  /** The type of transaction. */
+  direction: Open<"payment" | "payout" | "settlement">;
+  /** How the customer pays, or null for any way. */
+  way: Open<"card" | "bank_transfer" | "ussd" | "hosted"> | null;
+  /** The method, or null for any method. */
+  method_code: string | null;
+  /** The percentage of the amount. */
+  percent: Amount;
+  /** The fixed part. */
+  fixed: Amount;
+  /** Smaller amounts do not pay the fixed part. Null: all pay it. */
+  waived_below: Amount | null;
+  /** The smallest price, or null. */
+  minimum: Amount | null;
+  /** The largest price, or null. */
+  maximum: Amount | null;
+  /** The percentage is rounded half up to a multiple of this. */
+  rounded_to: Amount;
+  /** Whether the line is an exception for you. */
+  is_own: boolean;
+}
+
+/** What transactions cost now. The most specific line counts, and your exceptions come first. */
+export interface PricesInForce {
+  /** The environment of the transaction. */
+  environment: Open<"sandbox" | "production">;
+  /** An ISO 4217 code, enabled for the merchant and with an active wallet. */
+  currency_code: string;
+  /** Your plan's code, or null. */
+  plan: string | null;
+  /** The version of your plan, or null. */
+  version: number | null;
+  /** The commission of payments for which no line is listed. */
+  commission_percent: Amount;
+  /** Payouts for which no line is listed pay their method's fee. */
+  lines: (PriceInForce)[];
+  /** The taxes, in addition to or in the prices. */
+  taxes: (TaxInForce)[];
 }
 
 /** The refund's details. */
@@ -989,6 +1066,51 @@ export interface SiteInfo {
   api_version: Open<"1.0">;
   /** The site's status. */
   status: Open<"active">;
+}
+
+/** A tax, and the transactions that it is for. */
+export interface TaxInForce {
+  /** The tax's name. */
+  name: string;
+  /** The types of transactions that are taxed. */
+  directions: (string)[];
+  /** What is taxed: the fee or the amount. */
+  base: Open<"fee" | "transfer">;
+  /** A percentage of the base, or null for a fixed amount. */
+  rate: Amount | null;
+  /** The fixed amount, or null for a percentage. */
+  amount: Amount | null;
+  /** A smaller base is not taxed. */
+  threshold: Amount;
+  /** Whether the fee contains the tax. */
+  included: boolean;
+  /** Who pays the tax. `payer`: whoever pays the fee. */
+  borne_by: Open<"payer" | "customer" | "merchant" | "platform">;
+  /** The purposes of payouts that are not taxed. */
+  exempt: (string)[];
+  /** Who pays the tax to the authority. */
+  collected_by: Open<"us" | "provider">;
+}
+
+/** A tax on a transaction. */
+export interface TaxOfTransaction {
+  /** The tax's name. */
+  name: string;
+  /** What is taxed: the fee or the amount. */
+  base: Open<"fee" | "transfer">;
+  /** A percentage of the base, or null for a fixed amount. */
+  rate: Amount | null;
+  /** The tax. */
+  amount: Amount;
+  /** Whether the fee contains the tax. */
+  included: boolean;
+  /** Who pays the tax. */
+  borne_by: Open<"customer" | "merchant" | "platform">;
+  /**
+   * `us`: the platform pays it to the authority; `provider`: the provider has taken it, so it is
+   * not charged again.
+   */
+  collected_by: Open<"us" | "provider">;
 }
 
 /** A pending or failed payout. */
@@ -1359,6 +1481,11 @@ export interface PayoutBankListQuery {
   method_code?: string | null;
 }
 
+export interface GetPricesQuery {
+  /** An ISO 4217 code. */
+  currency: string | null;
+}
+
 export interface EventsQuery {
   /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
@@ -1522,6 +1649,11 @@ export interface Operations {
     request: undefined;
     query: PayoutBankListQuery;
     response: BankList;
+  };
+  getPrices: {
+    request: undefined;
+    query: GetPricesQuery;
+    response: PricesInForce;
   };
   events: {
     request: undefined;
