@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.database.connections import Connection, Database
-from manilla.ledger.posting import ACCOUNTS
+from manilla.ledger.posting import ACCOUNTS, TAX
 from manilla.posting_kinds import PostingFlag, PostingKind, in_sql, kinds_with
 
 EXAMPLES_MAX = 5
@@ -58,7 +58,8 @@ LEDGER: tuple[Invariant, ...] = (
         "Each entry is in an account that this version knows.",
         f"""SELECT merchant_id, posting_id, line, account FROM entry
             WHERE account <> ALL ('{{{",".join(sorted(ACCOUNTS))}}}')
-              AND NOT (account ^@ 'clearing:' OR account ^@ 'provider_fee:')""",
+              AND NOT (account ^@ 'clearing:' OR account ^@ 'provider_fee:'
+                       OR account ^@ '{TAX}')""",
     ),
     Invariant(
         "only_returns_exceed_the_limit",

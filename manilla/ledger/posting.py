@@ -99,6 +99,9 @@ BANK = "bank"
 WITHHELD = "withheld"
 # What merchants owe because a wallet could not cover a debit. Later credits pay it first.
 SHORT = "short"
+# What the platform earns from merchants. Fee invoices list the entries in these accounts.
+INCOME = (COMMISSION, PAYOUT_FEE)
+TAX = "tax:"  # the beginning of the names of tax accounts
 ACCOUNTS = frozenset(
     (
         *(WALLET, COMMISSION, PAYOUT_FEE, IN_FLIGHT, SUSPENSE, ADJUSTMENT, CUSTOMER_CREDIT, BANK),
@@ -117,9 +120,14 @@ def provider_fee(provider: str) -> str:
     return f"provider_fee:{provider}"
 
 
+def tax(name: str) -> str:
+    """Returns the account for a tax that was collected and not remitted yet."""
+    return f"{TAX}{name}"
+
+
 def _is_platform_account(name: str) -> bool:
     is_common = name in ACCOUNTS and name != WALLET
-    return is_common or name.startswith(("clearing:", "provider_fee:"))
+    return is_common or name.startswith(("clearing:", "provider_fee:", TAX))
 
 
 async def with_number(connection: Connection, posting: Posting) -> Posting:
