@@ -52,6 +52,8 @@ COMMANDS = {
         "Check a signature and explain a mismatch.",
     ),
     "case": Command("case:app", "Cases that an administrator must resolve."),
+    "invoice": Command("fees.invoices:app", "Fee invoices to merchants."),
+    "tax": Command("fees.tax_returns:app", "Returns and remittances of taxes."),
     "settle": Command("reconciling.balances:settle", "Record a provider's top-up or settlement."),
     "reconcile": Command("reconciling.balances:app", "Compare the ledger with the providers."),
     "restore-check": Command(

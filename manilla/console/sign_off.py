@@ -6,7 +6,7 @@ from datetime import datetime
 from fpdf import FPDF
 
 from manilla.kit.display import moment_text
-from manilla.kit.pdf import start, table, write
+from manilla.kit.pdf.tables import start, table, write
 from manilla.proofs.anchors import Heads
 from manilla.reconciliation.days import ReconciledDay
 from manilla.reconciliation.reports import DayReport

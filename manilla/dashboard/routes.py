@@ -10,6 +10,7 @@ from manilla.dashboard import (
     configuration,
     disputes,
     home,
+    invoices,
     notifications,
     payment_links,
     payments,
@@ -48,6 +49,7 @@ NAVIGATION = {
         NavigationItem("Payment links", "~/links", "qrcode", Permission.VIEW),
         NavigationItem("Balance", "~/wallets", "wallet", Permission.VIEW),
         NavigationItem("Settlements", "~/settlements", "coins", Permission.VIEW),
+        NavigationItem("Invoices", "~/invoices", "file-invoice", Permission.VIEW),
     ],
     "Developers": [
         NavigationItem("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
@@ -96,6 +98,8 @@ PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
 SETTLEMENT_ACCOUNT = ENV + "/settlement-account"
 SETTLEMENTS = ENV + "/settlements"
+INVOICES = ENV + "/invoices"
+INVOICE = INVOICES + "/{invoice:str}"
 BATCH = BULK + "/{batch:str}"
 SECTION = "/verification/sections/{section:str}"
 DOCUMENTS = "/verification/documents"
@@ -305,6 +309,11 @@ ROUTES = [
         checks_first=True,
     ),
     Route("POST", PROTECTION_CHANGE + "/refuse", protection.refuse, MOVE_MONEY),
+    Route("GET", INVOICES, invoices.show_all, VIEW),
+    Route("POST", INVOICES + "/recipient", invoices.set_recipient, MOVE_MONEY),
+    Route("GET", INVOICE, invoices.show, VIEW),
+    Route("GET", INVOICE + "/invoice.pdf", invoices.send_pdf, VIEW, is_page=False),
+    Route("GET", INVOICE + "/invoice.xml", invoices.send_xml, VIEW, is_page=False),
     Route("GET", SETTLEMENTS, settlements.show, VIEW),
     Route("GET", SETTLEMENTS + "/new", settlements.show_new, MOVE_MONEY),
     Route("POST", SETTLEMENTS, settlements.settle_now, MOVE_MONEY, step_up=True, checks_first=True),

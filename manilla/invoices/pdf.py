@@ -8,7 +8,7 @@ from fpdf import FPDF
 from manilla.invoices.invoice import Invoice, Party
 from manilla.invoices.returns import TaxReturn
 from manilla.kit.display import moment_text
-from manilla.kit.pdf import start, table, write
+from manilla.kit.pdf.tables import start, table, write
 
 LINE_WIDTHS, HEADINGS = (112, 28, 50), ("Fee", "Number", "Amount")
 QR_MILLIMETERS = 32

@@ -14,8 +14,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.merchants import merchants
-from manilla.merchants.merchants import MerchantStatus, MerchantUpdate
-from manilla.payments.payment import CommissionBearer
+from manilla.merchants.merchants import CommissionBearer, MerchantStatus, MerchantUpdate
 from tests.disputes.steps import LOST, Disputes
 from tests.invoices.books import PAYOUT_FEE, Books
 from tests.payments.shop import Shop

@@ -1,0 +1,1 @@
+"""Commands about what merchants pay, and about the taxes on it."""

@@ -1,0 +1,1 @@
+"""Pages about what merchants pay, and about the taxes on it."""
