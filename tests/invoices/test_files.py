@@ -130,7 +130,8 @@ async def test_the_email_about_an_invoice_has_both_files(books: Books) -> None:
             """
             WITH added AS (INSERT INTO person (email, realm, name, password_hash)
                            VALUES ($2, 'dashboard', 'Ada', '') RETURNING id)
-            INSERT INTO membership (merchant_id, person_id, role) SELECT $1, id, 'owner' FROM added""",
+            INSERT INTO membership (merchant_id, person_id, role)
+            SELECT $1, id, 'owner' FROM added""",
             *(books.merchant_id, f"{books.tax}@example.com"),
         )
     [invoice] = await books.issue()
