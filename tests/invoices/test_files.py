@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from lxml import etree
+from lxml import etree  # type: ignore[import-untyped]
 
 from manilla.invoices import files, issuing, store, ubl
 from manilla.invoices.invoice import Invoice, Party
@@ -35,7 +35,7 @@ def valid(schemas: dict[str, etree.XMLSchema], invoice: Invoice) -> etree._Eleme
 
 
 def text(document: etree._Element, path: str) -> str:
-    found = document.findtext(path, namespaces=NAMES)
+    found: str | None = document.findtext(path, namespaces=NAMES)
     assert found is not None, path
     return found
 
