@@ -258,7 +258,7 @@ ROUTES = [
         checks_first=True,
     ),
     Route(
-        *("GET", "/tax-returns/{tax:str}/return.pdf", tax_returns.send_pdf, VIEW),
+        *("GET", "/tax-returns/returns.pdf", tax_returns.send_pdf, VIEW),
         is_page=False,
     ),
     Route("GET", "/disputes", disputes.show_all, VIEW),

@@ -49,7 +49,6 @@ NAVIGATION = {
         NavigationItem("Payment links", "~/links", "qrcode", Permission.VIEW),
         NavigationItem("Balance", "~/wallets", "wallet", Permission.VIEW),
         NavigationItem("Settlements", "~/settlements", "coins", Permission.VIEW),
-        NavigationItem("Invoices", "~/invoices", "file-invoice", Permission.VIEW),
     ],
     "Developers": [
         NavigationItem("Credentials", "~/credentials", "key", Permission.USE_CREDENTIALS),
@@ -68,6 +67,7 @@ NAVIGATION = {
         NavigationItem("Payout protection", "~/protection", "shield-check", Permission.MOVE_MONEY),
         NavigationItem("Team", "/team", "users", Permission.VIEW),
         NavigationItem("Verification", "/verification", "id", Permission.VIEW),
+        NavigationItem("Invoices", "/invoices", "file-invoice", Permission.VIEW),
         NavigationItem("Business profile", "/profile", "building-store", Permission.VIEW),
     ],
 }
@@ -98,8 +98,7 @@ PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
 SETTLEMENT_ACCOUNT = ENV + "/settlement-account"
 SETTLEMENTS = ENV + "/settlements"
-INVOICES = ENV + "/invoices"
-INVOICE = INVOICES + "/{invoice:str}"
+INVOICE = "/invoices/{invoice:str}"
 BATCH = BULK + "/{batch:str}"
 SECTION = "/verification/sections/{section:str}"
 DOCUMENTS = "/verification/documents"
@@ -309,8 +308,8 @@ ROUTES = [
         checks_first=True,
     ),
     Route("POST", PROTECTION_CHANGE + "/refuse", protection.refuse, MOVE_MONEY),
-    Route("GET", INVOICES, invoices.show_all, VIEW),
-    Route("POST", INVOICES + "/recipient", invoices.set_recipient, MOVE_MONEY),
+    Route("GET", "/invoices", invoices.show_all, VIEW),
+    Route("POST", "/invoices/recipient", invoices.set_recipient, MOVE_MONEY),
     Route("GET", INVOICE, invoices.show, VIEW),
     Route("GET", INVOICE + "/invoice.pdf", invoices.send_pdf, VIEW, is_page=False),
     Route("GET", INVOICE + "/invoice.xml", invoices.send_xml, VIEW, is_page=False),

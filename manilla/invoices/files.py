@@ -1,7 +1,7 @@
 """The files of an invoice, and of a tax return."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from manilla.invoices import store, ubl
 from manilla.invoices.invoice import Invoice
@@ -26,15 +26,15 @@ def _drawing(function: str) -> IsolatedCalls[bytes]:
     )
 
 
-_draw_invoice, _draw_return = _drawing("draw_invoice"), _drawing("draw_return")
+_draw_invoice, _draw_returns = _drawing("draw_invoice"), _drawing("draw_returns")
 
 
 async def write_pdf(invoice: Invoice) -> bytes:
     return await _draw_invoice.run(invoice)
 
 
-async def write_return(found: TaxReturn) -> bytes:
-    return await _draw_return.run(found, moment_text(datetime.now(UTC)))
+async def write_returns(month: date, found: list[TaxReturn]) -> bytes:
+    return await _draw_returns.run(month, found, moment_text(datetime.now(UTC)))
 
 
 async def attach(db: Database, mail: Mail) -> Sequence[MailAttachment]:

@@ -140,7 +140,7 @@ async def _write(connection: Connection, settings: PlatformSettings, draft: Invo
         "month": issued.month.strftime("%B %Y"),
         "amount": display.money(issued.total),
     }
-    path = f"/dashboard/production/invoices/{issued.number}"
+    path = f"/dashboard/invoices/{issued.number}"
     await outbox.put(
         connection, MailKind.INVOICE_ISSUED, facts, path=path, merchant_id=issued.merchant_id
     )

@@ -1,5 +1,6 @@
 """Draws invoices and tax returns as A4 PDFs. Runs in an isolated process."""
 
+from datetime import date
 from io import BytesIO
 
 import segno
@@ -61,11 +62,24 @@ def _authority(pdf: FPDF, reference: str, qr: str | None) -> None:
         pdf.image(picture, w=QR_MILLIMETERS)
 
 
-def draw_return(found: TaxReturn, printed: str) -> bytes:
-    pdf = start(f"Tax return {found.tax} {found.month_name}")
-    write(pdf, f"Tax return: {found.title}, {found.month:%B %Y}", 16, "B")
-    write(pdf, f"{found.currency}. Month of Africa/Lagos. Printed {printed} (Lagos).", 9)
+def draw_returns(month: date, found: list[TaxReturn], printed: str) -> bytes:
+    """Draws the returns of a month, each on a page of its own after the first one."""
+    pdf = start(f"Tax returns {month:%Y-%m}")
+    write(pdf, f"Tax returns, {month:%B %Y}", 16, "B")
+    write(pdf, f"Month of Africa/Lagos. Printed {printed} (Lagos).", 9)
+    if not found:
+        write(pdf, "No tax was collected until the end of this month.", 9)
+    for number, each in enumerate(found):
+        if number:
+            pdf.add_page()
+        _return(pdf, each)
+    return bytes(pdf.output())
+
+
+def _return(pdf: FPDF, found: TaxReturn) -> None:
     pdf.ln(5)
+    write(pdf, f"{found.title}, {found.currency}", 12, "B")
+    pdf.ln(2)
     rows = [[label, str(amount)] for label, amount in found.figures]
     table(pdf, (120, 70), ("Figure", "Amount"), rows, first_right=1, size=9)
     pdf.ln(5)
@@ -74,4 +88,3 @@ def draw_return(found: TaxReturn, printed: str) -> bytes:
         for each in found.kinds
     ]
     table(pdf, LINE_WIDTHS, ("Postings", "Number", "Amount"), kinds, first_right=1, size=8.5)
-    return bytes(pdf.output())

@@ -139,7 +139,7 @@ _MOVED = f"""
            coalesce(sum(e.amount_minor) FILTER (WHERE e.amount_minor < 0), 0)::bigint
            AS returned_minor
       FROM (SELECT merchant_id, id, kind FROM posting
-             WHERE posted_at >= $1::timestamptz AND posted_at < coalesce($2::timestamptz, 'infinity')
+             WHERE posted_at >= $1::timestamptz AND ($2::timestamptz IS NULL OR posted_at < $2)
                AND environment = 'production') AS p
       JOIN (SELECT e.merchant_id, e.posting_id, e.account, e.currency, e.amount_minor {_ENTRIES})
            AS e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id

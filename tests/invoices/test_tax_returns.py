@@ -120,7 +120,7 @@ async def test_small_remittances_add_up_to_the_limit_of_24_hours(books: Books) -
 
 async def test_the_returns_pdf_shows_all_figures(books: Books) -> None:
     await books.charge(1_000, books.at(3), tax=123_475)
-    shown = pdf_text.read(await files.write_return(await tax_return(books)))
+    shown = pdf_text.read(await files.write_returns(books.month, [await tax_return(books)]))
     for expected in ("Opening liability", "₦1,234.75", "Closing liability", "adjustment"):
         assert expected in shown, expected
 

@@ -23,16 +23,15 @@ REMITTED = Fields(Remitted, currency="amount.currency").select("trx_id tax curre
 async def show_return(
     tools: Tools,
     month: Annotated[str, typer.Argument(metavar="MONTH", help="A month: 2026-12.")],
-    folder: Annotated[
-        Path | None, typer.Option("--save-to", help="Also write a PDF for each tax here.")
+    file: Annotated[
+        Path | None, typer.Option("--save-to", help="Also write a PDF to this file.")
     ] = None,
 ) -> None:
     """Show what was collected, returned and remitted of each tax in a month."""
-    found = await returns.of_month(tools.db, read_month(month))
-    if folder is not None:
-        for each in found:
-            name = f"tax-return-{each.tax}-{each.month_name}-{each.currency}.pdf"
-            (folder / name).write_bytes(await files.write_return(each))
+    wanted = read_month(month)
+    found = await returns.of_month(tools.db, wanted)
+    if file is not None:
+        file.write_bytes(await files.write_returns(wanted, found))
     tools.print_rows(as_rows(returns.COLUMNS, found), empty="No tax was collected.")
 
 

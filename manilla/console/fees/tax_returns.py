@@ -36,12 +36,9 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def send_pdf(request: PageRequest) -> PageResponse:
-    wanted = request.parameter("tax"), request.query.text("currency")
-    found = [each for each in await _returns(request) if (each.tax, each.currency) == wanted]
-    if not found:
-        raise PageNotFound
-    name = f"tax-return-{found[0].tax}-{found[0].month_name}-{found[0].currency}.pdf"
-    return attachment(name, files.PDF, await files.write_return(found[0]))
+    month = _month(request)
+    content = await files.write_returns(month, await _returns(request))
+    return attachment(f"tax-returns-{month:%Y-%m}.pdf", files.PDF, content)
 
 
 async def remit(request: PageRequest) -> PageResponse:

@@ -8,7 +8,6 @@ from manilla.invoices import files, store, ubl
 from manilla.invoices.invoice import Invoice
 from manilla.invoices.store import InvoiceFilter
 from manilla.kit.display import money
-from manilla.people.roles import Realm
 from manilla.web import record_list, table_cells
 from manilla.web.exports import attachment
 from manilla.web.page_request import PageRequest
@@ -24,8 +23,7 @@ OWN_EXPORT = store.FIELDS.select(EXPORTED.replace("merchant_id ", ""))
 
 
 def _number(request: PageRequest, row: Invoice) -> Markup:
-    folder = "" if request.realm is Realm.CONSOLE else "~"
-    return table_cells.link(request, f"{folder}/invoices/{row.number}", row.number)
+    return table_cells.link(request, f"/invoices/{row.number}", row.number)
 
 
 COLUMNS = (
