@@ -349,7 +349,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
         Text, Meta(description="The operator's email address for questions about invoices.")
     ] = ""
     invoice_prefix: Annotated[
-        Text,
+        str,
         Meta(
             max_length=12,
             description="The beginning of invoice numbers, such as MAN for MAN000001: capital "

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from manilla.invoices import fees, issuing
 from manilla.invoices.invoice import Invoice, read_month
 from manilla.invoices.tasks import InvoiceTasks
-from manilla.kit.clock import LAGOS
+from manilla.kit.clock import LAGOS, next_month
 from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
@@ -47,6 +47,10 @@ class Books:
     @property
     def merchant_id(self) -> int:
         return self.merchant.new.id
+
+    @property
+    def following(self) -> date:
+        return next_month(self.month)
 
     def at(self, day: int, hour: int = 12, month: date | None = None) -> datetime:
         return datetime.combine(

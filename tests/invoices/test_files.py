@@ -5,13 +5,17 @@ from pathlib import Path
 import pytest
 from lxml import etree  # type: ignore[import-untyped]
 
-from manilla.invoices import files, issuing, store, ubl
+from manilla.invoices import files, issuing, ubl
 from manilla.invoices.invoice import Invoice, Party
 from manilla.kit.database.connections import Database
-from manilla.mail import outbox
+from manilla.mail import queries
 from manilla.mail.kinds import MailKind
+from manilla.people.roles import Role
+from manilla.services import Services
 from tests.invoices.books import PAYOUT_FEE, Books
 from tests.support import pdf_text
+from tests.support.client import Site
+from tests.web.signed_in_user import member
 
 SCHEMAS = Path(__file__).parent / "ubl21"
 NAMES = {"cbc": ubl.CBC, "cac": ubl.CAC}
@@ -123,23 +127,17 @@ async def test_the_pdf_shows_numbers_parties_lines_taxes_and_the_authoritys_refe
         assert expected in shown.replace("\n", " "), expected
 
 
-async def test_the_email_about_an_invoice_has_both_files(books: Books) -> None:
+async def test_the_email_about_an_invoice_has_both_files(
+    books: Books, services: Services, site: Site
+) -> None:
+    await member(services, site, books.merchant_id, Role.OWNER)
     await books.charge(1_000, books.at(3))
-    async with books.db.transaction() as connection:
-        await connection.execute(
-            """
-            WITH added AS (INSERT INTO person (email, realm, name, password_hash)
-                           VALUES ($2, 'dashboard', 'Ada', '') RETURNING id)
-            INSERT INTO membership (merchant_id, person_id, role)
-            SELECT $1, id, 'owner' FROM added""",
-            *(books.merchant_id, f"{books.tax}@example.com"),
-        )
     [invoice] = await books.issue()
-    rows = await books.db.records(
-        "SELECT id, facts::text FROM mail WHERE merchant_id = $1 AND kind = $2",
+    [row] = await books.db.records(
+        "SELECT id FROM mail WHERE merchant_id = $1 AND kind = $2",
         *(books.merchant_id, MailKind.INVOICE_ISSUED),
     )
-    assert len(rows) == 1
-    assert invoice.number in rows[0]["facts"]
-    assert outbox
-    assert store
+    mail = await queries.find(books.db, row["id"])
+    assert mail is not None
+    attached = await files.attach(books.db, mail)
+    assert [each.name for each in attached] == [f"{invoice.number}.pdf", f"{invoice.number}.xml"]

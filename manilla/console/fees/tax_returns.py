@@ -16,7 +16,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger import provider_funds
 from manilla.people.roles import Permission
-from manilla.web import exports, record_list
+from manilla.web import exports
 from manilla.web.exports import attachment
 from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
@@ -71,7 +71,7 @@ async def _values(request: PageRequest, found: list[TaxReturn]) -> dict[str, Any
         "month": _month(request),
         "months": _months(),
         "owed": [(tax, Money(code, minor)) for (tax, code), minor in sorted(owed.items()) if minor],
-        "taxes": record_list.choices(sorted({tax for tax, _ in owed})),
+        "taxes": [(tax, tax) for tax in sorted({tax for tax, _ in owed})],
         "once": provider_funds.new_id(),
     }
 
