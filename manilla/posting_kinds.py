@@ -221,6 +221,14 @@ class PostingKind(StrEnum):
         NO_FLAG,
         "settle.fee_returned",
     )
+    TAX_REMITTED = (
+        "tax_remitted",
+        PostingSource.ADMINISTRATOR,
+        "Tax remitted",
+        None,
+        NO_FLAG,
+        "tax.remit",
+    )
     # The sum of archived postings.
     CARRIED_FORWARD = ("carried_forward", PostingSource.ARCHIVE, "Carried forward")
 

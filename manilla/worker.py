@@ -15,6 +15,8 @@ from manilla.bulk.names import NameTasks
 from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
 from manilla.disputes.tasks import POLL_SECONDS, DisputeTasks
+from manilla.invoices import files as invoice_files
+from manilla.invoices.tasks import LEDGER_SECONDS, SCHEDULE_SECONDS, InvoiceTasks
 from manilla.kit import ratelimit, time_limits, tracing
 from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
@@ -79,6 +81,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
     return [
         *([] if services.is_development else production),
         PeriodicTask("poll_disputes", POLL_SECONDS, _disputes(services).schedule),
+        PeriodicTask("schedule_invoices", SCHEDULE_SECONDS, _invoices(services).schedule),
         PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.delete_ended_windows(db)),
         PeriodicTask("forget_answers", 60, lambda: idempotency.delete_old_answers(db)),
         PeriodicTask("forget_credentials", 3600, lambda: merchants.delete_expired_credentials(db)),
@@ -147,6 +150,7 @@ def job_handlers(services: Services) -> dict[str, Work]:
         **PaymentTasks(services.db, services.charges).job_handlers(),
         **RefundTasks(services.db, services.rails, services.claims).job_handlers(),
         **_disputes(services).job_handlers(),
+        **_invoices(services).job_handlers(),
         **PayoutTasks(
             services.db,
             services.platform,
@@ -163,7 +167,10 @@ def job_handlers(services: Services) -> dict[str, Work]:
             services.letters,
             services.mail_transport,
             is_development=services.is_development,
-            attach={MailKind.SETTLEMENT_SENT: partial(statement.attach, services.db)},
+            attach={
+                MailKind.SETTLEMENT_SENT: partial(statement.attach, services.db),
+                MailKind.INVOICE_ISSUED: partial(invoice_files.attach, services.db),
+            },
         ).job_handlers(),
         **_reconciliation(services).job_handlers(),
         **_statements(services).job_handlers(),
@@ -180,6 +187,10 @@ def job_handlers(services: Services) -> dict[str, Work]:
 
 def _disputes(services: Services) -> DisputeTasks:
     return DisputeTasks(services.db, services.keyring, services.platform, services.rails)
+
+
+def _invoices(services: Services) -> InvoiceTasks:
+    return InvoiceTasks(services.db, services.platform, lambda: services.patient(LEDGER_SECONDS))
 
 
 def _reconciliation(services: Services) -> BalanceTasks:

@@ -31,6 +31,8 @@ RESPONSES = {
     "EvidenceInfo": "Evidence",
     "InitiatedPayout": "Payout",
     "InitiatedRefund": "Refund",
+    "InvoiceInfo": "Invoice",
+    "InvoiceLineInfo": "InvoiceLine",
     "ListedBank": "Bank",
     "ListedUndeliveredPayout": "UndeliveredPayout",
     "ListedUnfinishedPayment": "UnfinishedPayment",

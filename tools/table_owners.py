@@ -38,13 +38,16 @@ OWNERS = {table.name: table.owner for table in TABLES}
 # Tables that other packages than the owner use.
 # The package `cells` reads and copies the rows of a merchant that moves to another cell.
 SHARED = {
+    "archive_month": TableUse("invoices"),
     "audit": TableUse("approvals people"),
     "charge": TableUse("disputes providers reconciliation"),
     "credential": TableUse("cli"),
     "deleted_notifications": TableUse("payments payouts"),
     "dispute": TableUse("payouts reconciliation refunds"),
+    "dossier": TableUse("invoices"),
     "entry": TableUse(
-        "cells console disputes lookup payments payouts prices reconciliation refunds resolutions"
+        "cells console disputes invoices lookup payments payouts prices reconciliation refunds"
+        " resolutions"
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
@@ -52,7 +55,7 @@ SHARED = {
         writers="providers cells",
     ),
     "membership": TableUse("mail", writers="cells"),
-    "merchant": TableUse("console mail people settlements"),
+    "merchant": TableUse("console invoices mail people settlements"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
     "payment": TableUse("approvals disputes notify prices reconciliation"),
@@ -65,7 +68,7 @@ SHARED = {
     "payout_attempt": TableUse("bulk providers transfers"),
     "person": TableUse("mail", writers="cells"),
     "posting": TableUse(
-        "cells disputes lookup payments payouts prices reconciliation refunds resolutions"
+        "cells disputes invoices lookup payments payouts prices reconciliation refunds resolutions"
     ),
     "posting_chain_head": TableUse("ledger"),
     "provider_bank": TableUse("console"),
@@ -84,7 +87,7 @@ SHARED = {
     "approval": TableUse("cells"),
     "case_event": TableUse("cells"),
     "master_key_proof": TableUse("cells"),
-    "merchant_fence": TableUse("ledger reconciliation"),
+    "merchant_fence": TableUse("invoices ledger reconciliation"),
     "method": TableUse("cells prices"),
     "payout_batch": TableUse("", writers="cells"),
     "posting_chain": TableUse("payouts reconciliation"),

@@ -50,6 +50,13 @@ class Call(msgspec.Struct, frozen=True):
         return Tenant(self.caller.merchant_id, self.caller.environment)
 
 
+class FileAnswer(msgspec.Struct, frozen=True):
+    """A response whose body is a file and not JSON."""
+
+    media_type: str
+    content: bytes
+
+
 class Upload(msgspec.Struct, frozen=True):
     """An endpoint's multipart body with one file, which can be larger than other bodies."""
 
@@ -71,6 +78,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     right: Right | None  # the permission that the API key must have, or None
     answers: tuple[type[msgspec.Struct], ...]  # possible types of the response body
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
+    files: tuple[str, ...] = ()  # the media types of the files that it can return instead
     # Whether the use case itself counts the request toward the rate limit, which saves a query.
     counts: bool = False
     is_repeatable: bool = False  # accepts the header Idempotency-Key

@@ -18,7 +18,7 @@ import structlog
 from manilla import metrics
 from manilla.api import authenticate, fields, refusals
 from manilla.api.authenticate import Identity, SignedRequest
-from manilla.api.endpoint import PARAMETER, Call, Endpoint
+from manilla.api.endpoint import PARAMETER, Call, Endpoint, FileAnswer
 from manilla.api.refusals import (
     MethodNotAllowed,
     NotFound,
@@ -55,12 +55,14 @@ PREFIX = "/api/"
 TRACEPARENT = b"traceparent"
 UPLOADS_MAX = 4  # of one merchant at the same time
 FIXED_LINES = direct.lines(http.JSON_HEADERS)
+FILE_LINES = direct.lines(http.JSON_HEADERS[1:])  # without the media type
 
 
 class ApiAnswer(msgspec.Struct, frozen=True):
     status: int
     body: bytes
     headers: Sequence[http.Header] = ()
+    fixed_lines: bytes = FIXED_LINES
 
 
 class MerchantApi:
@@ -92,7 +94,8 @@ class MerchantApi:
         self._ended.append(request)
         limit = self._services.platform.now.rate_limit_per_minute
         lines = direct.lines(answer.headers) if answer.headers else b""
-        return HttpResponse(answer.status, answer.body, FIXED_LINES + request.lines(limit) + lines)
+        head = answer.fixed_lines + request.lines(limit) + lines
+        return HttpResponse(answer.status, answer.body, head)
 
     def busy(self) -> HttpResponse:
         refusal, limit = Unavailable(), self._services.platform.now.rate_limit_per_minute
@@ -362,6 +365,9 @@ def _success(endpoint: Endpoint, answer: msgspec.Struct) -> ApiAnswer:
     headers = _transaction(answer) if endpoint.creates_transaction else ()
     if isinstance(answer, Replayed):
         return ApiAnswer(200, answer.body.encode(), (*headers, (b"idempotent-replayed", b"true")))
+    if isinstance(answer, FileAnswer):
+        media_type = (b"content-type", answer.media_type.encode())
+        return ApiAnswer(200, answer.content, (media_type,), FILE_LINES)
     return ApiAnswer(200, strict_json.encode(answer), headers)
 
 

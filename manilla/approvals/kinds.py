@@ -11,6 +11,8 @@ from manilla.audit.actor import current
 from manilla.cases import cases
 from manilla.cases.cases import Case, CaseAction
 from manilla.disputes.dispute import Dispute
+from manilla.invoices import remittance
+from manilla.invoices.remittance import Remitted, TaxRemittance
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Connection
 from manilla.kit.environment import Environment
@@ -143,10 +145,11 @@ PlatformChange = (
     | PlanChange
     | PlanAssignment
     | TaxAddition
+    | TaxRemittance
 )
 TeamChange = ThresholdChange | LockChange | AccountAddition
 Change = PlatformChange | TeamChange
-Result = FundingResult | Credentials | MerchantRow | Method | Case | Dispute | int | None
+Result = FundingResult | Credentials | MerchantRow | Method | Case | Dispute | Remitted | int | None
 
 
 async def apply(connection: Connection, keyring: Keyring, change: Change) -> Result:
@@ -191,11 +194,20 @@ async def _apply(
                 merchant_id=change.owner_id,
                 seen=change.amount,
             )
-        case DisputeRecord():
-            result = await dispute_record.apply(connection, change)
+        case DisputeRecord() | TaxRemittance():
+            result = await _apply_record(connection, change)
         case ProtectionChange():
             result = await protection.apply(connection, change)
     return result
+
+
+async def _apply_record(
+    connection: Connection, change: DisputeRecord | TaxRemittance
+) -> Dispute | Remitted:
+    """Applies a record of what happened outside of the platform."""
+    if isinstance(change, DisputeRecord):
+        return await dispute_record.apply(connection, change)
+    return await remittance.remit(connection, change)
 
 
 async def needs_second(connection: Connection, keyring: Keyring, change: Change) -> bool:
@@ -213,7 +225,7 @@ async def _needs_second_administrator(
             return _changes_limit(current_settings, change) or _setting_loosens(
                 current_settings, change
             )
-        case WalletFunding() | WalletAdjustment() | DisputeRecord():
+        case WalletFunding() | WalletAdjustment() | DisputeRecord() | TaxRemittance():
             return await _amount_needs_second(connection, change)
         case ProviderAddition() | PriceChange():
             return True
@@ -269,7 +281,8 @@ async def _provider_needs_second(
 
 
 async def _amount_needs_second(
-    connection: Connection, change: WalletFunding | WalletAdjustment | DisputeRecord
+    connection: Connection,
+    change: WalletFunding | WalletAdjustment | DisputeRecord | TaxRemittance,
 ) -> bool:
     """Returns whether the amount needs approval. Amounts in the sandbox never need approval.
 
@@ -355,6 +368,8 @@ async def check(connection: Connection, change: Change, *, is_production_mode: b
             await dispute_record.check(connection, change)
         case PriceChange():
             await change.check(connection)
+        case TaxRemittance():
+            await remittance.check(connection, change)
 
 
 def _may_take(change: WalletFunding | WalletAdjustment) -> bool:
@@ -373,7 +388,7 @@ def subject(change: Change) -> str:
             return f"merchant:{change.merchant_id}"
         case MethodChange() | MethodAddition():
             return f"method:{change.code}"
-        case CaseResolution() | DisputeRecord() | PriceChange():
+        case CaseResolution() | DisputeRecord() | PriceChange() | TaxRemittance():
             return change.subject
 
 
@@ -417,7 +432,7 @@ async def _describe(connection: Connection, change: PlatformChange) -> dict[str,
             return _described_action(change)
         case MerchantChange() | MethodChange():
             return _described_fields(change)
-        case CaseResolution() | DisputeRecord() | PriceChange():
+        case CaseResolution() | DisputeRecord() | PriceChange() | TaxRemittance():
             return change.describe()
 
 

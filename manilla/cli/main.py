@@ -52,6 +52,7 @@ COMMANDS = {
         "Check a signature and explain a mismatch.",
     ),
     "case": Command("case:app", "Cases that an administrator must resolve."),
+    "invoice": Command("fees.invoices:app", "Fee invoices to merchants."),
     "settle": Command("reconciling.balances:settle", "Record a provider's top-up or settlement."),
     "reconcile": Command("reconciling.balances:app", "Compare the ledger with the providers."),
     "restore-check": Command(
@@ -64,7 +65,7 @@ COMMANDS = {
     "deposit-method": Command("providers.method:deposit_app", "Deposit methods."),
     "withdraw-method": Command("providers.method:withdraw_app", "Withdrawal methods."),
     "price-plan": Command("fees.prices:plans", "Price plans."),
-    "tax": Command("fees.prices:taxes", "Taxes on fees and transfers."),
+    "tax": Command("fees.tax_returns:app", "Taxes on fees and transfers."),
     "cell": Command("cells.cell:app", "Cells: installations that share the merchants."),
     "approval": Command("approval:app", "Changes that need a second administrator's approval."),
     "audit": Command("audit:app", "The audit log."),

@@ -24,7 +24,7 @@ from manilla.console import (
     settings,
     transactions,
 )
-from manilla.console.fees import plans, taxes
+from manilla.console.fees import invoices, plans, tax_returns, taxes
 from manilla.console.installation import cells, system
 from manilla.console.merchant import dossier, keys, wallets
 from manilla.console.merchant import listing as merchant_listing
@@ -69,6 +69,8 @@ NAVIGATION = {
         NavigationItem("Banks", "/banks", "building-bank", VIEW),
         NavigationItem("Ledger", "/ledger", "scale", VIEW),
         NavigationItem("Reconciliation", "/reconciliation", "list-details", VIEW),
+        NavigationItem("Invoices", "/invoices", "file-invoice", VIEW),
+        NavigationItem("Tax returns", "/tax-returns", "percentage", VIEW),
     ],
     "Platform": [
         NavigationItem("Settings", "/settings", "settings", VIEW),
@@ -88,6 +90,7 @@ PLAN = "/prices/plans/{plan:str}"
 OWN_PRICES = "/merchants/{merchant:int}/prices"
 DOSSIER = "/merchants/{merchant:int}/dossier"
 DISPUTE = "/disputes/{dispute:str}"
+INVOICE = "/invoices/{invoice:str}"
 
 ROUTES = [
     *account.ROUTES,
@@ -244,6 +247,23 @@ ROUTES = [
         OPERATIONS,
         step_up=True,
         checks_first=True,
+    ),
+    Route("GET", "/invoices", invoices.show_all, VIEW),
+    Route("POST", "/invoices/issue", invoices.issue, OPERATIONS),
+    Route("GET", INVOICE, invoices.show, VIEW),
+    Route("GET", INVOICE + "/invoice.pdf", invoices.send_pdf, VIEW, is_page=False),
+    Route("GET", INVOICE + "/invoice.xml", invoices.send_xml, VIEW, is_page=False),
+    Route("POST", INVOICE + "/reference", invoices.set_reference, OPERATIONS),
+    Route("POST", INVOICE + "/cancel", invoices.cancel, PLATFORM, step_up=True, checks_first=True),
+    Route("GET", "/tax-returns", tax_returns.show, VIEW),
+    Route(
+        *("POST", "/tax-returns/remit", tax_returns.remit, OPERATIONS),
+        step_up=True,
+        checks_first=True,
+    ),
+    Route(
+        *("GET", "/tax-returns/returns.pdf", tax_returns.send_pdf, VIEW),
+        is_page=False,
     ),
     Route("GET", "/disputes", disputes.show_all, VIEW),
     Route("GET", "/disputes/rates", disputes.show_rates, VIEW),

@@ -68,6 +68,13 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             for period in ("", "daily_")
         ),
     ),
+    (
+        "Fee invoices",
+        (
+            *("legal_name", "legal_address", "legal_tax_id", "legal_email"),
+            *("invoice_prefix", "invoices_since"),
+        ),
+    ),
     ("Email alerts", ("large_payouts", "low_balances")),
     (
         "Retention",

@@ -10,6 +10,7 @@ from manilla.dashboard import (
     configuration,
     disputes,
     home,
+    invoices,
     notifications,
     payment_links,
     payments,
@@ -67,6 +68,7 @@ NAVIGATION = {
         NavigationItem("Payout protection", "~/protection", "shield-check", Permission.MOVE_MONEY),
         NavigationItem("Team", "/team", "users", Permission.VIEW),
         NavigationItem("Verification", "/verification", "id", Permission.VIEW),
+        NavigationItem("Invoices", "/invoices", "file-invoice", Permission.VIEW),
         NavigationItem("Business profile", "/profile", "building-store", Permission.VIEW),
     ],
 }
@@ -97,6 +99,7 @@ PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
 SETTLEMENT_ACCOUNT = ENV + "/settlement-account"
 SETTLEMENTS = ENV + "/settlements"
+INVOICE = "/invoices/{invoice:str}"
 BATCH = BULK + "/{batch:str}"
 SECTION = "/verification/sections/{section:str}"
 DOCUMENTS = "/verification/documents"
@@ -307,6 +310,11 @@ ROUTES = [
         checks_first=True,
     ),
     Route("POST", PROTECTION_CHANGE + "/refuse", protection.refuse, MOVE_MONEY),
+    Route("GET", "/invoices", invoices.show_all, VIEW),
+    Route("POST", "/invoices/recipient", invoices.set_recipient, MOVE_MONEY),
+    Route("GET", INVOICE, invoices.show, VIEW),
+    Route("GET", INVOICE + "/invoice.pdf", invoices.send_pdf, VIEW, is_page=False),
+    Route("GET", INVOICE + "/invoice.xml", invoices.send_xml, VIEW, is_page=False),
     Route("GET", SETTLEMENTS, settlements.show, VIEW),
     Route("GET", SETTLEMENTS + "/new", settlements.show_new, MOVE_MONEY),
     Route("POST", SETTLEMENTS, settlements.settle_now, MOVE_MONEY, step_up=True, checks_first=True),

@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from manilla.disputes.dispute import DISPUTE_IDS, Dispute
-from manilla.kit.clock import start_of_day
+from manilla.kit.clock import next_month, start_of_day
 from manilla.kit.database.connections import Database
 from manilla.kit.database.rows import RowSource
 from manilla.kit.environment import Environment
@@ -91,16 +91,12 @@ async def rates(
 
 def _bounds(wanted: Sequence[date]) -> list[list[str]]:
     """Returns the lowest and the next ids of payments, then of disputes, for each month."""
-    moments = [(start_of_day(each), start_of_day(_next(each))) for each in wanted]
+    moments = [(start_of_day(each), start_of_day(next_month(each))) for each in wanted]
     return [
         [floor(pair[end]) for pair in moments]
         for floor in (trx_ids.floor, DISPUTE_IDS.floor)
         for end in (0, 1)
     ]
-
-
-def _next(month: date) -> date:
-    return (month + timedelta(days=31)).replace(day=1)
 
 
 async def count_high_rates(db: Database, settings: PlatformSettings, day: date) -> int:

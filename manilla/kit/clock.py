@@ -1,8 +1,10 @@
 """Formats timestamps as in the API, and computes calendar days in the merchants' time zone."""
 
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
 LAGOS = ZoneInfo("Africa/Lagos")  # the time zone in which merchants' days start and end
 # PostgreSQL omits trailing zeros of fractional seconds, so timestamps can be shorter than this.
 _LENGTH_WITH_ALL_DECIMALS = len("2026-01-02 03:04:05.678901+00")
@@ -23,6 +25,18 @@ def iso_of_sql(text: str) -> str:
 
 def start_of_day(day: date) -> datetime:
     return datetime.combine(day, time(), LAGOS).astimezone(UTC)
+
+
+def parse_month(text: str) -> date:
+    """Parses a month such as `2026-11`. Returns its first day, or raises a ValueError."""
+    if _MONTH.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a month")
+    return date.fromisoformat(f"{text}-01")
+
+
+def next_month(month: date) -> date:
+    """Returns the first day of the month after the month that starts on this day."""
+    return (month + timedelta(days=31)).replace(day=1)
 
 
 def last_days(count: int) -> list[date]:

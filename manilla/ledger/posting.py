@@ -99,6 +99,9 @@ BANK = "bank"
 WITHHELD = "withheld"
 # What merchants owe because a wallet could not cover a debit. Later credits pay it first.
 SHORT = "short"
+# What the platform earns from merchants. Fee invoices list the entries in these accounts.
+INCOME = (COMMISSION, PAYOUT_FEE)
+TAX = "tax:"  # the beginning of the names of tax accounts
 ACCOUNTS = frozenset(
     (
         *(WALLET, COMMISSION, PAYOUT_FEE, IN_FLIGHT, SUSPENSE, ADJUSTMENT, CUSTOMER_CREDIT, BANK),
@@ -120,8 +123,8 @@ def provider_fee(provider: str) -> str:
 
 
 def tax(name: str) -> str:
-    """Returns the account for a tax that the platform owes to the authority."""
-    return f"tax:{name}"
+    """Returns the account for a tax that was collected and not remitted yet."""
+    return f"{TAX}{name}"
 
 
 def _is_platform_account(name: str) -> bool:

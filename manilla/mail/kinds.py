@@ -27,6 +27,7 @@ class MailKind(StrEnum):
     SETTLEMENT_FAILED = "settlement_failed"
     DISPUTE = "dispute"
     DISPUTE_OPERATOR = "dispute_operator"
+    INVOICE_ISSUED = "invoice_issued"
     ENDPOINT_FAILING = "endpoint_failing"
     ENDPOINT_DISABLED = "endpoint_disabled"
     APPROVAL_REQUESTED = "approval_requested"
@@ -197,6 +198,12 @@ RULES: dict[MailKind, MailRule] = {
         roles=OPERATIONS,
         facts=_facts("what amount provider reference respond_by trx_id merchant"),
         gathered_for=_BURST,
+    ),
+    MailKind.INVOICE_ISSUED: MailRule(
+        title="A fee invoice was issued",
+        audience=Audience.MERCHANT,
+        roles=FINANCE,
+        facts=_facts("merchant title number month amount"),
     ),
     MailKind.ENDPOINT_FAILING: MailRule(
         title="Your notification endpoint is failing",

@@ -3,10 +3,12 @@
 Each parser raises a ValueError whose message follows the setting's name.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import date
 from enum import StrEnum
 
+from manilla.kit.clock import parse_month
 from manilla.kit.money import DECIMALS
 from manilla.platform import dated
 
@@ -14,6 +16,8 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 LIMIT_DIGITS_MAX = 12
 HOLIDAYS_MAX = 180
 REMINDER_HOURS_MAX = 240
+# An access point accepts only letters and digits. The last letter separates prefix and number.
+_INVOICE_PREFIX = re.compile(r"[A-Z0-9]{0,11}[A-Z]")
 
 
 class CommissionRule(StrEnum):
@@ -89,11 +93,21 @@ def _is_commission_rule(text: str) -> bool:
     return has_default and all(not e.subject and e.value in set(CommissionRule) for e in entries)
 
 
+def _is_invoice_prefix(text: str) -> bool:
+    return not text or _INVOICE_PREFIX.fullmatch(text) is not None
+
+
+def _is_month(text: str) -> bool:
+    return not text or bool(parse_month(text))
+
+
 # Whether a text has the form of its setting.
 _FORMS: Mapping[str, Callable[[str], bool]] = {
     "dispute_clocks": dated.is_clocks,
     "dispute_commission": _is_commission_rule,
     "dispute_reminder_hours": _are_reminders,
+    "invoice_prefix": _is_invoice_prefix,
+    "invoices_since": _is_month,
     "working_hours": _is_hours,
 }
 _LISTS: Mapping[str, Callable[[str], str]] = {

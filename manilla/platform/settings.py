@@ -338,6 +338,32 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "`manilla archive run` moves older months to archive files.",
         ),
     ] = 10
+    legal_name: Annotated[
+        Text, Meta(description="The operator's registered name, on fee invoices to merchants.")
+    ] = ""
+    legal_address: Annotated[Text, Meta(description="The operator's registered address.")] = ""
+    legal_tax_id: Annotated[Text, Meta(description="The operator's tax identification number.")] = (
+        ""
+    )
+    legal_email: Annotated[
+        Text, Meta(description="The operator's email address for questions about invoices.")
+    ] = ""
+    invoice_prefix: Annotated[
+        str,
+        Meta(
+            max_length=12,
+            description="The beginning of invoice numbers, such as MAN for MAN000001: capital "
+            "letters and digits, with a letter at the end. Each prefix has its own series without "
+            "gaps. Each legal entity and each cell needs its own prefix.",
+        ),
+    ] = ""
+    invoices_since: Annotated[
+        Text,
+        Meta(
+            description="The first month for which merchants get fee invoices, such as 2026-12. "
+            "If empty, no invoices are issued automatically."
+        ),
+    ] = ""
     site_name: Annotated[Text, Meta(min_length=1, description="The name of the site.")] = "Manilla"
     site_logo: Annotated[Text, Meta(description="Logo URL. Defaults to Manilla's logo.")] = ""
     site_url: Annotated[Text, Meta(description="Site URL. Defaults to MANILLA_BASE_URL.")] = ""

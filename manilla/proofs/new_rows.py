@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from manilla.invoices.invariants import INVOICES
 from manilla.kit.clock import LAGOS, start_of_day
 from manilla.kit.database.connections import Connection
 from manilla.ledger.invariants import merchants_elsewhere
@@ -125,6 +126,13 @@ _LINKS = f"""{_NEW},
         SELECT t.* FROM public.payment_link t
          WHERE (t.merchant_id, t.id) IN (SELECT p.merchant_id, p.link_id FROM public.payment p
                                            JOIN new USING (merchant_id, trx_id)))"""
+# The rules about invoices compare whole months.
+_INVOICES = """
+    fee_invoice AS (
+        SELECT t.* FROM public.fee_invoice t
+         WHERE (t.merchant_id, t.month, t.currency) IN (
+               SELECT n.merchant_id, n.month, n.currency FROM public.fee_invoice n
+                WHERE n.issued_at >= $1))"""
 # A day that has new postings is listed as a whole, and so are the days after it.
 _DAYS = f"posting AS (SELECT t.* FROM public.posting t WHERE t.posted_at >= $1), {_ENTRIES}"
 
@@ -186,6 +194,8 @@ class NewTransactions(msgspec.Struct, frozen=True):
         """Returns the limit for the rule or list with this name."""
         if name in SMALL:
             return ALL_ROWS
+        if name in (rule.name for rule in INVOICES):
+            return RowLimit(_INVOICES, (self.since,))
         if name == "payment_links_count_what_they_earned":
             return RowLimit(_LINKS, (self.merchant_ids, self.trx_ids))
         return RowLimit(_TRANSACTIONS, (self.merchant_ids, self.trx_ids, self.last_id, self.since))

@@ -14,6 +14,7 @@ from manilla import __version__
 from manilla.audit import audit
 from manilla.audit.audit import SavedHead
 from manilla.disputes.invariants import DISPUTES
+from manilla.invoices.invariants import INVOICES
 from manilla.kit.clock import LAGOS, iso, start_of_day
 from manilla.kit.database import reader
 from manilla.kit.database.connections import Connection, session
@@ -209,7 +210,7 @@ def _steps(
 def _rules(moment: datetime, options: PackOptions) -> dict[PackSection, Sequence[Invariant]]:
     return {
         PackSection.COMPLETENESS: (
-            *(*PAYMENTS, *PAYOUTS, *DISPUTES, *PRICES),
+            *(*PAYMENTS, *PAYOUTS, *DISPUTES, *PRICES, *INVOICES),
             *(*checks.COMPLETENESS, *checks.EXCUSES),
         ),
         PackSection.RECONCILIATION: (checks.CLEARING_DIFFERENCES,),

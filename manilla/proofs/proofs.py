@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from manilla.disputes.invariants import DISPUTES
+from manilla.invoices.invariants import INVOICES
 from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.ledger import invariants
@@ -27,6 +28,7 @@ ALL: tuple[Invariant, ...] = (
     *PAYOUTS,
     *DISPUTES,
     *PRICES,
+    *INVOICES,
     *DESTINATIONS,
     *EXCUSES,
 )

@@ -29,6 +29,7 @@ def _read(name: str) -> Any:
 TRX_ID = "TXN01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 ENDPOINT_ID = "we_01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 DISPUTE_ID = "DSP01M7EX0A6H0000001KQ4WBN8T2VZ5C"
+INVOICE_NUMBER = "MAN000042"
 LINK_ID = "PL1M7EWKJ9J0000001WNNC2DWVAFGAZ"
 REQUEST_ID = "4f1d0c2ab97e35c860d1f2a7"
 
@@ -66,6 +67,9 @@ _ANSWERED = {"submitted": {**_DISPUTE, "status": "submitted"}}
 ANSWERS: Mapping[str, Examples] = {
     **_RESPONSES,
     "listDisputes": {"page": {"data": [_DISPUTE], "next_cursor": CURSOR}},
+    "listInvoices": {
+        "page": {"data": [_RESPONSES["getInvoice"]["invoice"]], "next_cursor": CURSOR}
+    },
     "acceptDispute": _ANSWERED,
     "submitDispute": _ANSWERED,
     "setDisputeEvidence": {"evidence": _DISPUTE},

@@ -115,6 +115,10 @@ GUIDANCE: dict[str, Guidance] = {
         "refund. Or your account or payouts are disabled, or a wallet is inactive.",
         "The message contains the reason. Nothing was debited.",
     ),
+    "INVOICE_NOT_FOUND": Guidance(
+        "You have no invoice with this number. The sandbox has no invoices.",
+        "List your invoices, which have their numbers.",
+    ),
     "dispute_closed": Guidance(
         "The dispute does not need a response: you have answered it, or it has ended.",
         "Get the dispute. Its `status` shows what has happened.",

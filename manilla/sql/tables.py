@@ -186,6 +186,19 @@ TABLES = (
         ),
     ),
     Table("settlement_plan", "settlements", KEEP, GROWS, COPIED),
+    # Fee invoices. A cell has its own series of numbers, which its prefix names.
+    Table("invoice_series", "invoices", KEEP, SMALL),
+    Table("invoice_month", "invoices", APPEND, SMALL),
+    Table("invoice_recipient", "invoices", KEEP, SMALL, COPIED),
+    # Only the authority's reference and code are added later.
+    Table(
+        *("fee_invoice", "invoices", KEEP, GROWS, REPLICATED),
+        fixed=(
+            *("merchant_id", "number", "prefix", "serial", "month", "currency", "revision"),
+            *("amount_minor", "lines", "supplier", "customer", "corrects", "reason", "issued_by"),
+            "issued_at",
+        ),
+    ),
     # Reconciliation, which compares with the statements that the cell imports.
     Table(
         *("clearing_movement", "reconciliation", APPEND, GROWS, STAYS),

@@ -14,6 +14,9 @@ from manilla.compliance import documents, dossiers
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.dossiers import DossierState
 from manilla.disputes import states
+from manilla.invoices import issuing
+from manilla.invoices.fees import MonthFees
+from manilla.invoices.invoice import Party, read_month
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
 from manilla.merchants import api_keys
@@ -29,6 +32,7 @@ from manilla.payments.payment_links import store as payment_links
 from manilla.payments.payment_links.link import LinkTerms
 from manilla.payouts.protection.protection import ThresholdChange
 from manilla.people.roles import Realm
+from manilla.platform.settings import PlatformSettings
 from manilla.providers.port import DisputeState, ReportedDisputeStatus
 from manilla.refunds import initiate as refunds
 from manilla.services import Services
@@ -73,7 +77,28 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "notification": notification,
         "approval": await _approval(services, merchant),
         "settlement": await _settlement(services, merchant, text),
+        "invoice": await _invoice(services, merchant, text),
     }
+
+
+async def _invoice(services: Services, merchant: Merchant, text: str) -> str:
+    """Issues an invoice without lines, because the ledger has no fees of that month."""
+    line = text[:100]
+    operator = PlatformSettings(
+        legal_name=line,
+        legal_address=line,
+        legal_tax_id=line,
+        legal_email="billing@operator.example",
+        invoice_prefix=f"S{merchant.new.id}X",
+    )
+    party = Party(line, line, text[:40])
+    await issuing.set_recipient(services.db, merchant.new.id, party)
+    month = read_month("2001-01")
+    found = MonthFees(merchant.new.id, "NGN", [])
+    issued = await issuing.issue(services.db, operator, month, found)
+    assert issued is not None
+    await issuing.record_reference(services.db, issued.number, line, line)
+    return issued.number
 
 
 async def create_dispute(

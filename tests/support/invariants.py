@@ -1,9 +1,10 @@
 """All ledger invariants, which must hold after every test."""
 
 from manilla.disputes.invariants import DISPUTES
+from manilla.invoices.invariants import INVOICES
 from manilla.ledger.invariants import LEDGER
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.prices.invariants import PRICES
 
-ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES, *PRICES)
+ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES, *PRICES, *INVOICES)

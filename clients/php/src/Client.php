@@ -23,6 +23,7 @@ use Manilla\Models\EndpointSecret;
 use Manilla\Models\EndpointTest;
 use Manilla\Models\Event;
 use Manilla\Models\EvidenceFile;
+use Manilla\Models\Invoice;
 use Manilla\Models\PaymentLink;
 use Manilla\Models\PaymentSession;
 use Manilla\Models\Payout;
@@ -50,6 +51,7 @@ use Manilla\Models\WebhookEndpoint;
  * @phpstan-import-type EndpointChange from Orders
  * @phpstan-type Time \DateTimeInterface|string
  * @phpstan-type TransactionQuery array{since?: Time, until?: Time, ref_trx?: string, status?: 'pending'|'success'|'failed'}
+ * @phpstan-type InvoiceQuery array{since?: Time, until?: Time, month?: string, currency_code?: string}
  * @phpstan-type DisputeQuery array{since?: Time, until?: Time, ref_trx?: string, trx_id?: string, status?: string, respond_before?: Time}
  * @phpstan-type StatementQuery array{since?: Time, until?: Time, ref_trx?: string, currency_code?: string}
  * @phpstan-type PaymentLinkQuery array{since?: Time, until?: Time, status?: string, limit?: int, cursor?: ?string}
@@ -64,6 +66,7 @@ final class Client
 
     private const LINKS = '/api/v1/payment-links';
     private const DISPUTES = '/api/v1/disputes';
+    private const INVOICES = '/api/v1/invoices';
     private const ENDPOINTS = '/api/v1/webhook-endpoints';
     private const PERIOD = ['since', 'until', 'ref_trx'];
     private const PAGING = ['limit', 'cursor'];
@@ -251,6 +254,23 @@ final class Client
     public function refunds(array $query = []): \Generator
     {
         return $this->every('/api/v1/refunds', VerifiedRefund::read(...), $query, [...self::PERIOD, 'status']);
+    }
+
+    /**
+     * Yields the invoices for our fees, newest first. Requests more pages when needed.
+     *
+     * @param InvoiceQuery $query
+     * @return \Generator<int, Invoice>
+     */
+    public function invoices(array $query = []): \Generator
+    {
+        $known = ['since', 'until', 'month', 'currency_code'];
+        return $this->every(self::INVOICES, Invoice::read(...), $query, $known);
+    }
+
+    public function getInvoice(string $number): Invoice
+    {
+        return $this->do(Call::get(Call::path(self::INVOICES, $number), Invoice::read(...)));
     }
 
     /**

@@ -58,6 +58,7 @@ export type PaymentFilters = Filters<api.ListPaymentsQuery>;
 export type PayoutFilters = Filters<api.ListPayoutsQuery>;
 export type RefundFilters = Filters<api.ListRefundsQuery>;
 export type DisputeFilters = Filters<api.ListDisputesQuery>;
+export type InvoiceFilters = Filters<api.ListInvoicesQuery>;
 export type StatementFilters = Filters<api.ListBalanceTransactionsQuery>;
 export type PaymentLinkFilters = Filters<api.ListPaymentLinksQuery>;
 export type PaymentLinkQuery = Omit<api.ListPaymentLinksQuery, "from" | "to"> & Period;
@@ -197,6 +198,15 @@ export class Client {
   /** Returns the banks and bank codes of provider B, or of the given automatic method. */
   bankList(methodCode?: string): Promise<api.BankList> {
     return this.#call("payoutBankList", { query: { method_code: methodCode } });
+  }
+
+  /** Iterates over the invoices for our fees, newest first. Requests more pages when needed. */
+  invoices(filters: InvoiceFilters = {}): AsyncGenerator<api.InvoiceInfo, void, undefined> {
+    return this.#every("listInvoices", filters);
+  }
+
+  getInvoice(number: string): Promise<api.InvoiceInfo> {
+    return this.#call("getInvoice", { id: number });
   }
 
   /** Iterates over all your disputes, newest first. Requests more pages when needed. */

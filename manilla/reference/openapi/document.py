@@ -37,6 +37,7 @@ DETAILED: dict[str, schemas.BodyType] = {
 WAITING = (RateLimitExceeded, Unavailable)
 
 FORM = "multipart/form-data"
+BINARY = {"type": "string", "format": "binary"}
 
 DESCRIPTION = """\
 Payments through hosted checkout, and payouts by bank transfer.
@@ -115,6 +116,7 @@ TAGS = {
     "dispute": "Disputes",
     "balance": "Balance",
     "price": "Prices",
+    "invoice": "Invoices",
     "event": "Notifications",
     "webhook": "Notifications",
 }
@@ -178,7 +180,10 @@ def _success(endpoint: Endpoint, own_id: str) -> dict[str, Any]:
     return {
         "description": "Success.",
         "headers": parts.headers(*created, *replayed),
-        "content": _json(schema, examples.ANSWERS.get(own_id, {})),
+        "content": {
+            **_json(schema, examples.ANSWERS.get(own_id, {})),
+            **{media: {"schema": BINARY} for media in endpoint.files},
+        },
         **parts.links(own_id),
     }
 

@@ -10,6 +10,7 @@ from manilla.payments.payment_links.link import LinkStatus
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
 DISPUTE_ID_PATTERN = "^DSP[0-9A-HJKMNP-TV-Z]{30}$"
+INVOICE_NUMBER_PATTERN = r"^[A-Z0-9]{1,12}[0-9]{6,18}(\.pdf|\.xml)?$"
 ENDPOINT_ID_PATTERN = "^we_[0-9A-HJKMNP-TV-Z]{30}$"
 EVENT_ID_PATTERN = "^msg_[0-9A-HJKMNP-TV-Z]{32}$"
 LINK_ID_PATTERN = "^PL[0-9A-HJKMNP-TV-Z]{29}$"
@@ -279,6 +280,39 @@ FIELDS: Mapping[str, FieldDescription] = {
         "replace all earlier values."
     ),
     "DeletedFile.id": _field("The id of the file that was removed."),
+    # invoices
+    "InvoicesQuery.month": _field("Only invoices of this month, such as 2026-12."),
+    "InvoicesQuery.currency_code": _field("Only invoices in this currency."),
+    "InvoiceList.data": _field("The invoices and credit notes, newest first."),
+    "InvoiceInfo.number": _field("The number, which is unique."),
+    "InvoiceInfo.type": _field(
+        "`invoice`, or `credit_note`: more was returned to you than charged, or it cancels an "
+        "invoice. The amounts of a credit note are what you get.",
+        enum=["invoice", "credit_note"],
+    ),
+    "InvoiceInfo.month": _field("The month of the fees, in Africa/Lagos."),
+    "InvoiceInfo.fee": _amount("The fees without taxes."),
+    "InvoiceInfo.taxes": _field("The sum of each tax."),
+    "InvoiceTax.name": _field("The tax's name."),
+    "InvoiceTax.amount": _amount("The sum of the tax."),
+    "InvoiceInfo.total": _amount("Fees and taxes. They were deducted already: nothing is due."),
+    "InvoiceInfo.lines": _field("The fees and taxes by their type."),
+    "InvoiceLineInfo.account": _field("`commission`, `payout_fee`, or `tax:` and a tax's name."),
+    "InvoiceLineInfo.kind": _field("What was charged for, such as `payment` or `payout`."),
+    "InvoiceLineInfo.title": _field("The line's text on the invoice."),
+    "InvoiceLineInfo.count": _field("How many charges and returns the amount contains."),
+    "InvoiceLineInfo.amount": _amount("The amount, which is negative if it was returned."),
+    "supplier": _field("The platform's operator."),
+    "InvoiceInfo.customer": _field("Your business, when the invoice was issued."),
+    "InvoiceParty.name": _field("The legal name."),
+    "InvoiceParty.address": _field("The address, or empty."),
+    "InvoiceParty.tax_id": _field("The tax identification number, or empty."),
+    "InvoiceParty.email": _field("The email address."),
+    "corrects": _field("The number of the invoice that this one cancels, or null."),
+    "InvoiceInfo.reason": _field("Why an invoice was cancelled, or null."),
+    "authority_reference": _field("The tax authority's reference, or null."),
+    "authority_qr": _field("The content of the tax authority's QR code, or null."),
+    "issued_at": _time("When it was issued."),
     # events and webhook endpoints
     "EventsQuery.since": _field(
         "List events from this time (RFC 3339) on, or after the event with this id. To continue, "
@@ -523,6 +557,11 @@ SCHEMAS: Mapping[str, str] = {
     "DisputeEvidenceRequest": "The evidence to save. Unknown fields are ignored.",
     "DisputeInfo": "A dispute.",
     "DisputeList": "A page of disputes.",
+    "InvoiceInfo": "An invoice or a credit note.",
+    "InvoiceList": "A page of invoices.",
+    "InvoiceTax": "A tax on an invoice.",
+    "InvoiceLineInfo": "A line of an invoice.",
+    "InvoiceParty": "Who issued an invoice, or to whom.",
     "EvidenceInfo": "The evidence for your answer.",
     "EvidenceFileInfo": "A file of the evidence.",
     "DeletedFile": "The file that was removed.",

@@ -7,6 +7,7 @@ from manilla.reference import examples
 from manilla.reference.openapi.fields import (
     DISPUTE_ID_PATTERN,
     ENDPOINT_ID_PATTERN,
+    INVOICE_NUMBER_PATTERN,
     LINK_ID_PATTERN,
     TRX_ID_PATTERN,
 )
@@ -17,6 +18,7 @@ TAGS = {
     "Disputes": "Answer customers' banks that take payments back.",
     "Payouts": "Send bank transfers from your wallet.",
     "Prices": "Read what your transactions cost.",
+    "Invoices": "Read the invoices for our fees.",
     "Balance": "Read your wallets' balances and statement.",
     "Site": "Information about this site.",
     "Legacy API": "The API before version 1. Do not use it for new integrations.",
@@ -84,6 +86,14 @@ PARAMETERS = {
         "description": "The dispute's `id`.",
         "schema": {"type": "string", "pattern": DISPUTE_ID_PATTERN},
         "example": examples.DISPUTE_ID,
+    },
+    "Number": {
+        "name": "number",
+        "in": "path",
+        "required": True,
+        "description": "The invoice's `number`, with `.pdf` or `.xml` for its file.",
+        "schema": {"type": "string", "pattern": INVOICE_NUMBER_PATTERN},
+        "example": examples.INVOICE_NUMBER,
     },
     "FileId": {
         "name": "fileId",

@@ -23,6 +23,7 @@ final class Codes
         'INSUFFICIENT_PERMISSION' => InsufficientPermission::class,
         'TRANSACTION_NOT_FOUND' => TransactionNotFound::class,
         'PAYMENT_LINK_NOT_FOUND' => PaymentLinkNotFound::class,
+        'INVOICE_NOT_FOUND' => InvoiceNotFound::class,
         'PAYMENT_LINK_USED' => PaymentLinkUsed::class,
         'WEBHOOK_ENDPOINT_NOT_FOUND' => WebhookEndpointNotFound::class,
         'TOO_MANY_WEBHOOK_ENDPOINTS' => TooManyWebhookEndpoints::class,

@@ -32,6 +32,7 @@ from manilla_client.bodies import (
     EndpointTest,
     EventPage,
     EvidenceFile,
+    Invoice,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -54,7 +55,14 @@ from manilla_client.bodies import (
 from manilla_client.calls import Call, EventQuery, PaymentLinkQuery, Scenario
 from manilla_client.conversation import converse
 from manilla_client.credentials import Credentials, url_of_environment
-from manilla_client.lists import DisputeQuery, Item, PageCall, StatementQuery, TransactionQuery
+from manilla_client.lists import (
+    DisputeQuery,
+    InvoiceQuery,
+    Item,
+    PageCall,
+    StatementQuery,
+    TransactionQuery,
+)
 from manilla_client.retries import Retries
 from manilla_client.transport import Answer, Failure, Request, Transport
 
@@ -247,6 +255,13 @@ class AsyncClient:
     def refunds(self, **query: Unpack[TransactionQuery]) -> AsyncIterator[VerifiedRefund]:
         """Yields all your refunds, newest first. Requests more pages when needed."""
         return self._every(lists.refunds(query))
+
+    def invoices(self, **query: Unpack[InvoiceQuery]) -> AsyncIterator[Invoice]:
+        """Yields the invoices for our fees, newest first. Requests more pages when needed."""
+        return self._every(lists.invoices(query))
+
+    async def get_invoice(self, number: str) -> Invoice:
+        return await self._do(calls.get_invoice(number))
 
     def disputes(self, **query: Unpack[DisputeQuery]) -> AsyncIterator[Dispute]:
         """Yields all your disputes, newest first. Requests more pages when needed."""

@@ -526,6 +526,50 @@ class DeletedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceTax:
+    name: str
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceLine:
+    account: str
+    kind: str
+    title: str
+    count: int
+    amount: Decimal  # negative if it was returned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceParty:
+    name: str
+    address: str
+    tax_id: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invoice:
+    """The fees of a month, which were deducted already."""
+
+    number: str
+    type: str  # invoice or credit_note
+    month: str  # such as 2026-12
+    currency: str
+    fee: Decimal
+    taxes: tuple[InvoiceTax, ...]
+    total: Decimal
+    lines: tuple[InvoiceLine, ...]
+    supplier: InvoiceParty
+    customer: InvoiceParty
+    corrects: str | None
+    reason: str | None
+    authority_reference: str | None
+    authority_qr: str | None
+    issued_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WalletBalance:
     currency_code: str
     available: Decimal

@@ -29,6 +29,7 @@ from manilla_client.bodies import (
     EndpointTest,
     EventPage,
     EvidenceFile,
+    Invoice,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -164,6 +165,10 @@ def verify_refund(trx_id: str) -> Call[VerifiedRefund]:
 
 def get_dispute(dispute_id: str) -> Call[Dispute]:
     return Call("GET", _path(DISPUTES, dispute_id), _reading(Dispute))
+
+
+def get_invoice(number: str) -> Call[Invoice]:
+    return Call("GET", _path("/api/v1/invoices", number), _reading(Invoice))
 
 
 def accept_dispute(

@@ -130,6 +130,11 @@ class PaymentLinkNotFound(ApiError):
     advice = "Use the credentials and environment with which the payment link was created."
 
 
+class InvoiceNotFound(ApiError):
+    codes = ("INVOICE_NOT_FOUND",)
+    advice = "List your invoices. The sandbox has none."
+
+
 class PaymentLinkUsed(ApiError):
     codes = ("PAYMENT_LINK_USED",)
     advice = "Create another payment link."

@@ -11,6 +11,7 @@ from manilla_client.bodies import (
     CompletedPayment,
     DeliveredPayout,
     Dispute,
+    Invoice,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
@@ -44,6 +45,15 @@ class DisputeQuery(Period, total=False):
     respond_before: datetime | None
 
 
+class InvoiceQuery(TypedDict, total=False):
+    """Filters for invoices. `month` is such as 2026-12."""
+
+    since: datetime | None
+    until: datetime | None
+    month: str | None
+    currency_code: str | None
+
+
 class StatementQuery(Period, total=False):
     currency_code: str | None
 
@@ -74,6 +84,10 @@ def refunds(query: TransactionQuery) -> PageCall[VerifiedRefund]:
 
 def disputes(query: DisputeQuery) -> PageCall[Dispute]:
     return _pages("disputes", query, DisputeQuery, lambda item: read(Dispute, item))
+
+
+def invoices(query: InvoiceQuery) -> PageCall[Invoice]:
+    return _pages("invoices", query, InvoiceQuery, lambda item: read(Invoice, item))
 
 
 def balance_transactions(query: StatementQuery) -> PageCall[BalanceTransaction]:

@@ -27,6 +27,7 @@ from manilla_client.bodies import (
     EndpointTest,
     EventPage,
     EvidenceFile,
+    Invoice,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -49,7 +50,14 @@ from manilla_client.bodies import (
 from manilla_client.calls import Call, EventQuery, PaymentLinkQuery, Scenario
 from manilla_client.conversation import converse
 from manilla_client.credentials import Credentials, url_of_environment
-from manilla_client.lists import DisputeQuery, Item, PageCall, StatementQuery, TransactionQuery
+from manilla_client.lists import (
+    DisputeQuery,
+    InvoiceQuery,
+    Item,
+    PageCall,
+    StatementQuery,
+    TransactionQuery,
+)
 from manilla_client.retries import Retries
 from manilla_client.transport import Answer, Failure, Request, Transport
 
@@ -231,6 +239,13 @@ class Client:
     def refunds(self, **query: Unpack[TransactionQuery]) -> Iterator[VerifiedRefund]:
         """Yields all your refunds, newest first. Requests more pages when needed."""
         return self._every(lists.refunds(query))
+
+    def invoices(self, **query: Unpack[InvoiceQuery]) -> Iterator[Invoice]:
+        """Yields the invoices for our fees, newest first. Requests more pages when needed."""
+        return self._every(lists.invoices(query))
+
+    def get_invoice(self, number: str) -> Invoice:
+        return self._do(calls.get_invoice(number))
 
     def disputes(self, **query: Unpack[DisputeQuery]) -> Iterator[Dispute]:
         """Yields all your disputes, newest first. Requests more pages when needed."""

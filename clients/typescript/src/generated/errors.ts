@@ -63,6 +63,13 @@ export class PaymentLinkNotFound extends ApiError {
     "Use the credentials and environment with which the payment link was created.";
 }
 
+export class InvoiceNotFound extends ApiError {
+  static override readonly codes: readonly string[] =
+    ["INVOICE_NOT_FOUND"];
+  static override readonly advice: string | null =
+    "List your invoices. The sandbox has none.";
+}
+
 export class PaymentLinkUsed extends ApiError {
   static override readonly codes: readonly string[] =
     ["PAYMENT_LINK_USED"];
@@ -274,6 +281,7 @@ export const ERROR_CLASSES: readonly (typeof ApiError)[] = [
   InsufficientPermission,
   TransactionNotFound,
   PaymentLinkNotFound,
+  InvoiceNotFound,
   PaymentLinkUsed,
   WebhookEndpointNotFound,
   TooManyWebhookEndpoints,

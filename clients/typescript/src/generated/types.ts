@@ -376,6 +376,94 @@ export interface InitiatedRefund {
   info: RefundInfo;
 }
 
+/** An invoice or a credit note. */
+export interface InvoiceInfo {
+  /** The number, which is unique. */
+  number: string;
+  /**
+   * `invoice`, or `credit_note`: more was returned to you than charged, or it cancels an invoice.
+   * The amounts of a credit note are what you get.
+   */
+  type: Open<"invoice" | "credit_note">;
+  /** The month of the fees, in Africa/Lagos. */
+  month: string;
+  /** An ISO 4217 code. */
+  currency: string;
+  /** The fees without taxes. In major units, exact to the currency's minor unit. */
+  fee: Amount;
+  /** The sum of each tax. */
+  taxes: (InvoiceTax)[];
+  /**
+   * Fees and taxes. They were deducted already: nothing is due. In major units, exact to the
+   * currency's minor unit.
+   */
+  total: Amount;
+  /** The fees and taxes by their type. */
+  lines: (InvoiceLineInfo)[];
+  /** The platform's operator. */
+  supplier: InvoiceParty;
+  /** Your business, when the invoice was issued. */
+  customer: InvoiceParty;
+  /** The number of the invoice that this one cancels, or null. */
+  corrects: string | null;
+  /** Why an invoice was cancelled, or null. */
+  reason: string | null;
+  /** The tax authority's reference, or null. */
+  authority_reference: string | null;
+  /** The content of the tax authority's QR code, or null. */
+  authority_qr: string | null;
+  /** When it was issued. ISO 8601, UTC, with microseconds. */
+  issued_at: string;
+}
+
+/** A line of an invoice. */
+export interface InvoiceLineInfo {
+  /** `commission`, `payout_fee`, or `tax:` and a tax's name. */
+  account: string;
+  /** What was charged for, such as `payment` or `payout`. */
+  kind: string;
+  /** The line's text on the invoice. */
+  title: string;
+  /** How many charges and returns the amount contains. */
+  count: number;
+  /**
+   * The amount, which is negative if it was returned. In major units, exact to the currency's minor
+   * unit.
+   */
+  amount: Amount;
+}
+
+/** A page of invoices. */
+export interface InvoiceList {
+  /** The invoices and credit notes, newest first. */
+  data: (InvoiceInfo)[];
+  /**
+   * The `cursor` of the next page, or null on the last page. A page can have fewer items than
+   * `limit`, or no items, although there is a next page.
+   */
+  next_cursor: string | null;
+}
+
+/** Who issued an invoice, or to whom. */
+export interface InvoiceParty {
+  /** The legal name. */
+  name: string;
+  /** The address, or empty. */
+  address: string;
+  /** The tax identification number, or empty. */
+  tax_id: string;
+  /** The email address. */
+  email: string;
+}
+
+/** A tax on an invoice. */
+export interface InvoiceTax {
+  /** The tax's name. */
+  name: string;
+  /** The sum of the tax. In major units, exact to the currency's minor unit. */
+  amount: Amount;
+}
+
 /** A bank. */
 export interface ListedBank {
   /** The provider's code for the bank. */
@@ -1448,6 +1536,29 @@ export interface ListBalanceTransactionsQuery {
   currency_code?: string | null;
 }
 
+export interface ListInvoicesQuery {
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
+  limit?: number | null;
+  /**
+   * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
+   */
+  cursor?: string | null;
+  /**
+   * Only items created at this time or later. It must not be after `to`. RFC 3339 with any offset,
+   * such as `2026-01-31T12:00:00+01:00`.
+   */
+  from?: TimeInput | null;
+  /**
+   * Only items created before this time. RFC 3339 with any offset, such as
+   * `2026-01-31T12:00:00+01:00`.
+   */
+  to?: TimeInput | null;
+  /** Only invoices of this month, such as 2026-12. */
+  month?: string | null;
+  /** Only invoices in this currency. */
+  currency_code?: string | null;
+}
+
 export interface PayoutMethodsQuery {
   /** An ISO 4217 code. */
   currency: string | null;
@@ -1624,6 +1735,16 @@ export interface Operations {
     request: undefined;
     query: ListBalanceTransactionsQuery;
     response: BalanceTransactionList;
+  };
+  listInvoices: {
+    request: undefined;
+    query: ListInvoicesQuery;
+    response: InvoiceList;
+  };
+  getInvoice: {
+    request: undefined;
+    query: undefined;
+    response: InvoiceInfo;
   };
   payoutMethods: {
     request: undefined;

@@ -1,0 +1,1 @@
+"""Monthly fee invoices to merchants, and the returns and remittances of taxes."""

@@ -1,0 +1,170 @@
+"""Monthly returns of taxes: what was collected, returned and remitted, from the ledger.
+
+The database adds up the entries, so a return of a million transactions needs no more memory.
+"""
+
+from datetime import date, datetime
+from typing import Any
+
+import msgspec
+
+from manilla.invoices.fees import LIVES_HERE, bounds, check_not_archived
+from manilla.invoices.invoice import MONTH_FORMAT
+from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import RowSource
+from manilla.kit.fields import Fields
+from manilla.kit.money import Money
+from manilla.ledger import posting
+from manilla.ledger.posting import TAX
+from manilla.posting_kinds import PostingKind, kind_of
+
+# The entries of all taxes, which the index `entry_tax` has, without copies from other cells.
+_ENTRIES = f"""
+    FROM entry e
+   WHERE starts_with(e.account, '{TAX}') AND e.environment = 'production'
+     AND {LIVES_HERE.format("e.merchant_id")}"""
+
+
+class KindSum(msgspec.Struct, frozen=True):
+    kind: str
+    count: int
+    collected_minor: int
+    returned_minor: int  # below zero
+
+    @property
+    def minor(self) -> int:
+        return self.collected_minor + self.returned_minor
+
+
+class TaxReturn(msgspec.Struct, frozen=True):
+    """The liability of one tax and currency, at the start and the end of a month."""
+
+    tax: str
+    currency: str
+    month: date
+    opening_minor: int
+    kinds: list[KindSum]
+
+    @property
+    def title(self) -> str:
+        return self.tax.replace("_", " ").upper()
+
+    @property
+    def month_name(self) -> str:
+        return self.month.strftime(MONTH_FORMAT)
+
+    @property
+    def opening(self) -> Money:
+        return self.money(self.opening_minor)
+
+    @property
+    def collected(self) -> Money:
+        return self.money(sum(each.collected_minor for each in self._charged))
+
+    @property
+    def returned(self) -> Money:
+        return self.money(-sum(each.returned_minor for each in self._charged))
+
+    @property
+    def remitted(self) -> Money:
+        rest = (each.minor for each in self.kinds if each.kind == PostingKind.TAX_REMITTED)
+        return self.money(-sum(rest))
+
+    @property
+    def closing(self) -> Money:
+        return self.money(self.opening_minor + sum(each.minor for each in self.kinds))
+
+    @property
+    def figures(self) -> list[tuple[str, Money]]:
+        return [
+            ("Opening liability", self.opening),
+            ("Collected", self.collected),
+            ("Returned", self.returned),
+            ("Remitted", self.remitted),
+            ("Closing liability", self.closing),
+        ]
+
+    @property
+    def _charged(self) -> list[KindSum]:
+        return [each for each in self.kinds if each.kind != PostingKind.TAX_REMITTED]
+
+    def money(self, minor: int) -> Money:
+        return Money(self.currency, minor)
+
+
+COLUMNS = Fields(TaxReturn, month="month_name").select(
+    "tax currency month opening collected returned remitted closing"
+)
+
+
+async def of_month(db: Database, month: date) -> list[TaxReturn]:
+    """Returns the month's return of each tax and currency that has entries until its end."""
+    since, until = bounds(month)
+    async with db.transaction() as connection:
+        # One snapshot, so that entries which are posted meanwhile are in all sums or in none.
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        await check_not_archived(connection, since)
+        kinds = await _kinds(connection, since, until)
+        later = await _changed_since(connection, since)
+        liabilities = await balances(connection)
+    found = []
+    for (tax, currency), liability in sorted(liabilities.items()):
+        opening = liability - later.get((tax, currency), 0)
+        moved = kinds.get((tax, currency), [])
+        if opening or moved:
+            found.append(TaxReturn(tax, currency, month, opening, moved))
+    return found
+
+
+async def balances(
+    db: RowSource, tax: str | None = None, currency: str | None = None
+) -> dict[tuple[str, str], int]:
+    """Returns the current liability of each tax and currency."""
+    records = await db.records(
+        f"""
+        SELECT e.account, e.currency, sum(e.amount_minor)::bigint AS minor {_ENTRIES}
+           AND ($1::text IS NULL OR e.account = $1)
+           AND ($2::text IS NULL OR e.currency = $2)
+         GROUP BY e.account, e.currency""",
+        *(None if tax is None else posting.tax(tax), currency),
+    )
+    return {_key(record): record["minor"] for record in records}
+
+
+# $1: from; $2: until, or null. Reads only the postings of this time, found by their times.
+_MOVED = f"""
+    SELECT e.account, e.currency, {kind_of("p.kind")} AS kind, count(*) AS count,
+           coalesce(sum(e.amount_minor) FILTER (WHERE e.amount_minor > 0), 0)::bigint
+           AS collected_minor,
+           coalesce(sum(e.amount_minor) FILTER (WHERE e.amount_minor < 0), 0)::bigint
+           AS returned_minor
+      FROM (SELECT merchant_id, id, kind FROM posting
+             WHERE posted_at >= $1::timestamptz AND ($2::timestamptz IS NULL OR posted_at < $2)
+               AND environment = 'production') AS p
+      JOIN (SELECT e.merchant_id, e.posting_id, e.account, e.currency, e.amount_minor {_ENTRIES})
+           AS e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
+     GROUP BY e.account, e.currency, {kind_of("p.kind")}
+     ORDER BY e.account, e.currency, 3"""
+
+
+async def _kinds(
+    db: RowSource, since: datetime, until: datetime
+) -> dict[tuple[str, str], list[KindSum]]:
+    found: dict[tuple[str, str], list[KindSum]] = {}
+    for record in await db.records(_MOVED, since, until):
+        row = KindSum(*(record[name] for name in KindSum.__struct_fields__))
+        found.setdefault(_key(record), []).append(row)
+    return found
+
+
+async def _changed_since(db: RowSource, since: datetime) -> dict[tuple[str, str], int]:
+    """Returns by how much each liability has changed since this time."""
+    changed: dict[tuple[str, str], int] = {}
+    for record in await db.records(_MOVED, since, None):
+        moved = record["collected_minor"] + record["returned_minor"]
+        changed[_key(record)] = changed.get(_key(record), 0) + moved
+    return changed
+
+
+def _key(record: Any) -> tuple[str, str]:
+    return record["account"].removeprefix(TAX), record["currency"]
