@@ -20,9 +20,11 @@ from manilla.kit.database.connections import Database
 from manilla.kit.database.reader import Reader
 from manilla.kit.errors import Unavailable
 from manilla.kit.jobs.queues import job_queues
+from manilla.margin import figures as margin
 from manilla.merchants import outgoing
 from manilla.notify.outbox import DELIVER
 from manilla.platform import settings
+from manilla.platform.settings import PlatformSettings
 from manilla.proofs import proofs
 from manilla.proofs.archive import months
 from manilla.providers import accounts as provider_accounts
@@ -40,7 +42,9 @@ async def measure(db: Database, kinds: Collection[str]) -> None:
     accounts = await provider_accounts.load(db)
     await _measure_payouts(db, accounts)
     await _measure_cases(db)
-    await _measure_disputes(db)
+    current = await settings.load(db)
+    await _measure_disputes(db, current)
+    metrics.ways_at_loss.set(await margin.count_losing_ways(db, current))
     await _measure_rails(db, accounts)
     await _measure_deliveries(db, accounts)
     await _measure_books(db)
@@ -124,11 +128,11 @@ async def _measure_cases(db: Database) -> None:
         metrics.cases_open.labels(kind).set(numbers.get(kind, 0))
 
 
-async def _measure_disputes(db: Database) -> None:
+async def _measure_disputes(db: Database, current: PlatformSettings) -> None:
     for who, number in (await disputes.count_ending(db)).items():
         metrics.disputes_ending.labels(who).set(number)
     today = datetime.now(LAGOS).date()
-    high = await disputes.count_high_rates(db, await settings.load(db), today)
+    high = await disputes.count_high_rates(db, current, today)
     metrics.dispute_rates_high.set(high)
 
 

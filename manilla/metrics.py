@@ -111,6 +111,10 @@ dispute_rates_high = gauge(
     "manilla_dispute_rates_high",
     "Merchants whose dispute rate of this or the previous month is above the threshold.",
 )
+ways_at_loss = gauge(
+    "manilla_ways_at_loss",
+    "Ways to pay that cost more than they earned. 0 if the setting margin_alert_days is 0.",
+)
 rail_down = gauge(
     "manilla_rail_down",
     "Whether the circuit breaker stops calls to a provider in a direction: 1 or 0.",

@@ -28,6 +28,7 @@ from manilla.lookup import traces
 from manilla.mail import queries as mail
 from manilla.mail.delivery import MailDelivery
 from manilla.mail.kinds import MailKind
+from manilla.margin import totals as margin
 from manilla.merchants import api_keys
 from manilla.merchants import queries as merchants
 from manilla.merchants.requests import log as request_log
@@ -106,6 +107,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         PeriodicTask("prove_books", 2, lambda: _prove_books(services)),
         PeriodicTask("chain_postings", 10, lambda: chain.extend(db)),
         PeriodicTask("total_clearing", 10, lambda: clearing.add_final_postings(db)),
+        PeriodicTask("total_margin", 60, lambda: margin.add_final_postings(db)),
     ]
 
 

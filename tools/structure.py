@@ -119,6 +119,8 @@ STANDBY_READERS = frozenset(
         "manilla/api/lists.py",
         "manilla/cli/proving/prove.py",
         "manilla/console/disputes.py",
+        "manilla/console/fees/margin.py",
+        "manilla/console/fees/trial.py",
         "manilla/console/ledger.py",
         "manilla/console/lookup.py",
         "manilla/console/overview.py",

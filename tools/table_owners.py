@@ -40,14 +40,14 @@ OWNERS = {table.name: table.owner for table in TABLES}
 SHARED = {
     "archive_month": TableUse("invoices"),
     "audit": TableUse("approvals people"),
-    "charge": TableUse("disputes providers reconciliation"),
+    "charge": TableUse("disputes margin providers reconciliation"),
     "credential": TableUse("cli"),
     "deleted_notifications": TableUse("payments payouts"),
-    "dispute": TableUse("payouts reconciliation refunds"),
+    "dispute": TableUse("margin payouts reconciliation refunds"),
     "dossier": TableUse("invoices"),
     "entry": TableUse(
-        "cells console disputes invoices lookup payments payouts prices reconciliation refunds"
-        " resolutions"
+        "cells console disputes invoices lookup margin payments payouts prices reconciliation"
+        " refunds resolutions"
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
@@ -58,22 +58,23 @@ SHARED = {
     "merchant": TableUse("console invoices mail people settlements"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
-    "payment": TableUse("approvals disputes notify prices reconciliation"),
+    "payment": TableUse("approvals disputes margin notify prices reconciliation"),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
     "payout": TableUse(
-        "bulk cells instance_metrics ledger notify prices reconciliation routing",
+        "bulk cells instance_metrics ledger margin notify prices reconciliation routing",
         writers="providers transfers",
     ),
     "payout_attempt": TableUse("bulk providers transfers"),
     "person": TableUse("mail", writers="cells"),
     "posting": TableUse(
-        "cells disputes invoices lookup payments payouts prices reconciliation refunds resolutions"
+        "cells disputes invoices lookup margin payments payouts prices reconciliation refunds"
+        " resolutions"
     ),
-    "posting_chain_head": TableUse("ledger"),
+    "posting_chain_head": TableUse("ledger margin"),
     "provider_bank": TableUse("console"),
     "refund": TableUse(
-        "disputes payments payouts providers reconciliation",
+        "disputes margin payments payouts providers reconciliation",
         writers="transfers",
     ),
     "reported_balance": TableUse("reconciliation"),
@@ -87,10 +88,11 @@ SHARED = {
     "approval": TableUse("cells"),
     "case_event": TableUse("cells"),
     "master_key_proof": TableUse("cells"),
-    "merchant_fence": TableUse("invoices ledger reconciliation"),
+    "merchant_fence": TableUse("invoices ledger margin reconciliation"),
     "method": TableUse("cells prices"),
     "payout_batch": TableUse("", writers="cells"),
-    "posting_chain": TableUse("payouts reconciliation"),
+    "settlement": TableUse("margin"),
+    "posting_chain": TableUse("margin payouts reconciliation"),
 }
 
 

@@ -176,6 +176,23 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             "which the console warns, because card schemes fine such rates.",
         ),
     ] = 9
+    margin_alert_days: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=90,
+            description="Over how many days an alert compares what each way to pay earned with "
+            "what its provider took. 0: no alert.",
+        ),
+    ] = 0
+    margin_alert_transactions: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="With fewer transactions in this time, a way to pay causes no alert.",
+        ),
+    ] = 20
     kyc_required: Annotated[
         bool, Meta(description="Whether a merchant needs verified KYC for payouts.")
     ] = False

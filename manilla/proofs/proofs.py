@@ -14,6 +14,7 @@ from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.ledger import invariants
 from manilla.ledger.invariants import LEDGER, Finding, Invariant
+from manilla.margin.invariants import MARGIN
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.prices.invariants import PRICES
@@ -29,6 +30,7 @@ ALL: tuple[Invariant, ...] = (
     *DISPUTES,
     *PRICES,
     *INVOICES,
+    *MARGIN,
     *DESTINATIONS,
     *EXCUSES,
 )

@@ -209,6 +209,9 @@ TABLES = (
     Table("statement_day", "reconciliation", KEEP, SMALL),  # one row per provider, currency and day
     Table("statement_line", "reconciliation", KEEP, GROWS, STAYS),
     Table("unmatched_transaction", "reconciliation", EXPIRE, GROWS, STAYS),
+    # What was charged and what providers took. Each cell counts the postings that it has numbered.
+    Table("margin_day", "margin", KEEP, GROWS, STAYS),
+    Table("margin_head", "margin", CHANGE, SMALL),
     # Proofs. The chain has at most one row per 10 seconds, or per 10,000 postings. It is the cell's
     # own: postings that arrive with a merchant get links in the second cell.
     Table("posting_chain", "proofs", APPEND, SMALL, STAYS),

@@ -3,8 +3,9 @@
 from manilla.disputes.invariants import DISPUTES
 from manilla.invoices.invariants import INVOICES
 from manilla.ledger.invariants import LEDGER
+from manilla.margin.invariants import MARGIN
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.prices.invariants import PRICES
 
-ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES, *PRICES, *INVOICES)
+ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES, *PRICES, *INVOICES, *MARGIN)
