@@ -24,7 +24,7 @@ from manilla.console import (
     settings,
     transactions,
 )
-from manilla.console.fees import invoices, plans, tax_returns, taxes
+from manilla.console.fees import invoices, margin, plans, tax_returns, taxes, trial
 from manilla.console.installation import cells, system
 from manilla.console.merchant import dossier, keys, wallets
 from manilla.console.merchant import listing as merchant_listing
@@ -71,6 +71,7 @@ NAVIGATION = {
         NavigationItem("Reconciliation", "/reconciliation", "list-details", VIEW),
         NavigationItem("Invoices", "/invoices", "file-invoice", VIEW),
         NavigationItem("Tax returns", "/tax-returns", "percentage", VIEW),
+        NavigationItem("Margin", "/margin", "chart-bar", VIEW),
     ],
     "Platform": [
         NavigationItem("Settings", "/settings", "settings", VIEW),
@@ -389,6 +390,11 @@ ROUTES = [
         MONEY_ALONE,
         step_up=True,
     ),
+    Route("GET", "/margin", margin.show, VIEW),
+    Route("GET", "/margin/losses", margin.show_losses, VIEW),
+    Route("GET", "/margin/fees", trial.show_fees, VIEW),
+    Route("GET", "/margin/try", trial.show_form, VIEW),
+    Route("POST", "/margin/try", trial.run, VIEW),
     Route("GET", "/settings", settings.show_all, VIEW),
     Route("GET", "/settings/{setting:str}", settings.show, VIEW),
     Route(

@@ -142,7 +142,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     def _y(self, value: float) -> float:
         """Returns the vertical position of a value, in percent from the top of the chart."""
-        return HEADROOM + (100 - HEADROOM) * (1 - min(value / self.top, 1))
+        return HEADROOM + (100 - HEADROOM) * (1 - max(0, min(value / self.top, 1)))
 
     @property
     def _grid(self) -> Markup:
