@@ -61,6 +61,7 @@ COMMANDS = {
     "setting": Command("setting:app", "Platform settings, which take effect within a second."),
     "provider": Command("providers.provider:app", "Providers: accounts, credentials, health."),
     "rail": Command("providers.rail:app", "Rails: show delivery statistics, stop payouts."),
+    "margin": Command("reconciling.margin:margin", "Fees earned and paid, and price plans to try."),
     "bank": Command("providers.bank:app", "Banks, and their codes at each provider."),
     "deposit-method": Command("providers.method:deposit_app", "Deposit methods."),
     "withdraw-method": Command("providers.method:withdraw_app", "Withdrawal methods."),
