@@ -88,6 +88,13 @@ CASES = (
         value="2",
     ),
     AlertCase(
+        "WaysAtLoss",
+        gauge("manilla_ways_at_loss", 0, 1, minutes=80),
+        HOUR,
+        HOUR + 12,
+        value="1",
+    ),
+    AlertCase(
         "CasesMany",
         {
             **gauge('manilla_cases_open{kind="no_answer"}', 20, 21, minutes=5),
