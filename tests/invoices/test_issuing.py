@@ -3,6 +3,7 @@
 import asyncio
 from datetime import datetime, tzinfo
 
+import asyncpg
 import pytest
 
 from manilla.invoices import fees, issuing, store
@@ -252,7 +253,6 @@ async def test_a_late_posting_is_found_and_corrected_by_cancelling(books: Books)
         "UPDATE fee_invoice SET amount_minor = 1 WHERE number = $1",
         "UPDATE fee_invoice SET lines = '[]' WHERE number = $1",
         "UPDATE fee_invoice SET customer = '{}' WHERE number = $1",
-        "DELETE FROM fee_invoice WHERE number = $1",
     ],
 )
 async def test_an_issued_invoice_never_changes(books: Books, owner: Database, change: str) -> None:
@@ -260,6 +260,14 @@ async def test_an_issued_invoice_never_changes(books: Books, owner: Database, ch
     [invoice] = await books.issue()
     with pytest.raises(Exception, match=r"never|append|rewrit|change"):
         await owner.execute(change, invoice.number)
+    assert await store.find(books.db, invoice.number) == invoice
+
+
+async def test_the_application_cannot_delete_an_invoice(books: Books) -> None:
+    await books.charge(1_000, books.at(3))
+    [invoice] = await books.issue()
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await books.db.execute("DELETE FROM fee_invoice WHERE number = $1", invoice.number)
     assert await store.find(books.db, invoice.number) == invoice
 
 

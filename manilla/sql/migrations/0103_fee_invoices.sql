@@ -66,8 +66,6 @@ CREATE TRIGGER as_issued
           OR OLD.issued_by IS DISTINCT FROM NEW.issued_by
           OR OLD.issued_at IS DISTINCT FROM NEW.issued_at)
     EXECUTE FUNCTION refuse_to_change_what_was_accepted();
-CREATE TRIGGER never_deleted BEFORE DELETE OR TRUNCATE ON fee_invoice
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_to_rewrite_the_books();
 
 -- Sums the liability of a tax, and its entries of a month, without reading other entries.
 CREATE INDEX CONCURRENTLY entry_tax ON entry (account, posting_id)
