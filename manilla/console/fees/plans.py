@@ -137,10 +137,6 @@ def _worked(text: str, given: Form) -> dict[str, Any]:
     return {"problem": "", "worked": worked, "amounts": amounts}
 
 
-def _prices(line: PriceLine, amounts: Sequence[int]) -> list[Money]:
-    return [line.terms.of(Money.of(amount, line.currency)) for amount in amounts]
-
-
 def _amounts(text: str, lines: Sequence[PriceLine]) -> list[int]:
     own = [int(text)] if text.isascii() and text.isdigit() and len(text) <= 12 else []
     return sorted({*EXAMPLES, *own})
@@ -173,7 +169,10 @@ async def change(request: PageRequest) -> PageResponse:
                 returns_commission=form.is_checked("returns_commission"),
             ),
         )
-        return await _apply(request, wanted, _back(merchant, plan), "The new version is saved.")
+        await changes.check(request.approvals, wanted)
+        await request.confirm_identity()
+        result = await apply_or_ask(request.approvals, wanted)
+        return done_or_asked(request, _back(merchant, plan), result, "The new version is saved.")
     except Refusal as refusal:
         at = ((BadPrice, "lines"),)
         return request.form_with_errors("plan.html", refusal, at=at, **await _about(request))
@@ -196,18 +195,12 @@ async def assign(request: PageRequest) -> PageResponse:
             plan=request.form.text("assigned") or None,
             starts_at=_start(request.form),
         )
-        return await _apply(request, wanted, back, "The plan is assigned.")
+        await changes.check(request.approvals, wanted)
+        await request.confirm_identity()
+        result = await apply_or_ask(request.approvals, wanted)
+        return done_or_asked(request, back, result, "The plan is assigned.")
     except Refusal as refusal:
         return request.redirect_with_errors(back, refusal, at=((BadPrice, "assigned"),))
-
-
-async def _apply(
-    request: PageRequest, wanted: PlanChange | PlanAssignment, back: str, done: str
-) -> PageResponse:
-    await changes.check(request.approvals, wanted)
-    await request.confirm_identity()
-    result = await apply_or_ask(request.approvals, wanted)
-    return done_or_asked(request, back, result, done)
 
 
 def _lines(form: Form) -> tuple[PriceLine, ...]:
