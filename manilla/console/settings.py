@@ -25,7 +25,7 @@ from manilla.web.serving.router import PageNotFound
 
 DAYS = "payout_days"
 UNITS = ("_seconds", "_minutes", "_hours", "_retention_days", "_retention_years")
-OTHER_UNITS = {"rate_limit_per_minute": "requests per minute"}
+OTHER_UNITS = {"rate_limit_per_minute": "requests per minute", "margin_alert_days": "days"}
 DAY_NAMES = dict(
     zip(
         WEEKDAYS,
@@ -75,6 +75,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             *("invoice_prefix", "invoices_since"),
         ),
     ),
+    ("Margin", ("margin_alert_days", "margin_alert_transactions")),
     ("Email alerts", ("large_payouts", "low_balances")),
     (
         "Retention",
