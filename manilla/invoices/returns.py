@@ -18,15 +18,14 @@ from manilla.ledger import posting
 from manilla.ledger.posting import TAX
 from manilla.posting_kinds import PostingKind, kind_of
 
-# The entries of all taxes, which the index `entry_tax` has, without copies from other cells.
-_ENTRIES = f"""
-    FROM entry e
-   WHERE starts_with(e.account, '{TAX}') AND e.environment = 'production'
-     AND {LIVES_HERE.format("e.merchant_id")}"""
-
 
 class KindSum(msgspec.Struct, frozen=True):
+    """The entries of one tax, currency and kind of posting, in the month or after it."""
+
+    account: str
+    currency: str
     kind: str
+    is_in_month: bool
     count: int
     collected_minor: int
     returned_minor: int  # below zero
@@ -34,6 +33,10 @@ class KindSum(msgspec.Struct, frozen=True):
     @property
     def minor(self) -> int:
         return self.collected_minor + self.returned_minor
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.account.removeprefix(TAX), self.currency
 
 
 class TaxReturn(msgspec.Struct, frozen=True):
@@ -104,15 +107,15 @@ async def of_month(db: Database, month: date) -> list[TaxReturn]:
         # One snapshot, so that entries which are posted meanwhile are in all sums or in none.
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         await check_not_archived(connection, since)
-        kinds = await _kinds(connection, since, until)
-        later = await _changed_since(connection, since)
+        rows = await connection.rows(KindSum, _MOVED, since, until)
         liabilities = await balances(connection)
     found = []
     for (tax, currency), liability in sorted(liabilities.items()):
-        opening = liability - later.get((tax, currency), 0)
-        moved = kinds.get((tax, currency), [])
-        if opening or moved:
-            found.append(TaxReturn(tax, currency, month, opening, moved))
+        own = [row for row in rows if row.key == (tax, currency)]
+        opening = liability - sum(row.minor for row in own)
+        kinds = [row for row in own if row.is_in_month]
+        if opening or kinds:
+            found.append(TaxReturn(tax, currency, month, opening, kinds))
     return found
 
 
@@ -122,49 +125,36 @@ async def balances(
     """Returns the current liability of each tax and currency."""
     records = await db.records(
         f"""
-        SELECT e.account, e.currency, sum(e.amount_minor)::bigint AS minor {_ENTRIES}
+        SELECT e.account, e.currency, sum(e.amount_minor)::bigint AS minor
+          FROM entry e
+         WHERE starts_with(e.account, '{TAX}') AND e.environment = 'production'
+           AND {LIVES_HERE.format("e.merchant_id")}
            AND ($1::text IS NULL OR e.account = $1)
            AND ($2::text IS NULL OR e.currency = $2)
          GROUP BY e.account, e.currency""",
         *(None if tax is None else posting.tax(tax), currency),
     )
-    return {_key(record): record["minor"] for record in records}
+    return {
+        (record["account"].removeprefix(TAX), record["currency"]): record["minor"]
+        for record in records
+    }
 
 
-# $1: from; $2: until, or null. Reads only the postings of this time, found by their times.
+# $1: the start of a month; $2: its end. `OFFSET 0` makes the planner look up the entries of each
+# posting in the index, because it can underestimate how many postings the time has.
 _MOVED = f"""
-    SELECT e.account, e.currency, {kind_of("p.kind")} AS kind, count(*) AS count,
+    SELECT e.account, e.currency, {kind_of("p.kind")} AS kind,
+           p.posted_at < $2 AS is_in_month, count(*) AS count,
            coalesce(sum(e.amount_minor) FILTER (WHERE e.amount_minor > 0), 0)::bigint
            AS collected_minor,
            coalesce(sum(e.amount_minor) FILTER (WHERE e.amount_minor < 0), 0)::bigint
            AS returned_minor
-      FROM (SELECT merchant_id, id, kind FROM posting
-             WHERE posted_at >= $1::timestamptz AND ($2::timestamptz IS NULL OR posted_at < $2)
-               AND environment = 'production') AS p
-      JOIN (SELECT e.merchant_id, e.posting_id, e.account, e.currency, e.amount_minor {_ENTRIES})
-           AS e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
-     GROUP BY e.account, e.currency, {kind_of("p.kind")}
+      FROM posting p
+     CROSS JOIN LATERAL (
+           SELECT * FROM entry e
+            WHERE e.merchant_id = p.merchant_id AND e.posting_id = p.id
+              AND starts_with(e.account, '{TAX}')
+           OFFSET 0) AS e
+     WHERE p.posted_at >= $1 AND p.environment = 'production' AND {LIVES_HERE.format("p.merchant_id")}
+     GROUP BY e.account, e.currency, {kind_of("p.kind")}, p.posted_at < $2
      ORDER BY e.account, e.currency, 3"""
-
-
-async def _kinds(
-    db: RowSource, since: datetime, until: datetime
-) -> dict[tuple[str, str], list[KindSum]]:
-    found: dict[tuple[str, str], list[KindSum]] = {}
-    for record in await db.records(_MOVED, since, until):
-        row = KindSum(*(record[name] for name in KindSum.__struct_fields__))
-        found.setdefault(_key(record), []).append(row)
-    return found
-
-
-async def _changed_since(db: RowSource, since: datetime) -> dict[tuple[str, str], int]:
-    """Returns by how much each liability has changed since this time."""
-    changed: dict[tuple[str, str], int] = {}
-    for record in await db.records(_MOVED, since, None):
-        moved = record["collected_minor"] + record["returned_minor"]
-        changed[_key(record)] = changed.get(_key(record), 0) + moved
-    return changed
-
-
-def _key(record: Any) -> tuple[str, str]:
-    return record["account"].removeprefix(TAX), record["currency"]
