@@ -15,6 +15,7 @@ from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations
 from tests.invoices.books import PAYOUT_FEE, Books
 from tests.support.client import Site, new_merchant
+from tests.support.waiting import until_true
 from tests.web.signed_in_user import SignedInUser, administrator, member
 
 PICTURES = os.environ.get("MANILLA_INVOICE_PICTURES")
@@ -75,6 +76,9 @@ async def test_an_administrator_records_a_reference_and_cancels_an_invoice(
     await books.charge(1_000, books.at(3))
     for key in issuing.SETTINGS:
         await platform.change(books.db, key, getattr(books.settings, key))
+    await until_true(
+        lambda: all(getattr(books.services.platform.now, key) for key in issuing.SETTINGS)
+    )
     [invoice] = await books.issue()
     at = f"/invoices/{invoice.number}"
     saved = await operator.post(f"{at}/reference", {"reference": "IRN-7", "qr": "signed"})
