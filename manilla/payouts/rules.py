@@ -120,7 +120,12 @@ def cost_columns(charged: Charged) -> dict[str, Any]:
 
 
 def read_purpose(book: PriceBook, given: object) -> Purpose | None:
-    """Parses a purpose. Another value is rejected only if a purpose can be exempt from a tax."""
+    """Parses a purpose. Another value is rejected only if a purpose can be exempt from a tax.
+
+    Without plans and taxes it has no effect, because clients could send this field before.
+    """
+    if book.is_empty:
+        return None
     if given in tuple(Purpose):
         return Purpose(str(given))
     if given is not None and book.has_exemptions:

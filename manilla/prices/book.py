@@ -32,10 +32,15 @@ class PriceBook:
         self, merchant_id: int, priced: Priced, otherwise: PriceTerms, at: datetime | None = None
     ) -> Charged:
         """Computes the price of a transaction. `otherwise` is the fee without a plan."""
-        if self.prices == _NOTHING:
+        if self.is_empty:
             return Charged(otherwise.of(priced.amount), None)
         now = at or datetime.now(UTC)
         return price.charge(self.versions(merchant_id, now), self.rules(now), priced, otherwise)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this installation has neither plans nor taxes."""
+        return self.prices == _NOTHING
 
     @property
     def has_exemptions(self) -> bool:

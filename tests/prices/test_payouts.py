@@ -221,8 +221,11 @@ async def test_a_payout_to_the_settlement_account_is_priced_as_a_settlement(
     await _verify_ledger(payer)
 
 
-async def test_without_taxes_any_purpose_is_ignored(payer: PayoutMerchant) -> None:
-    reply = await payer.ask(payout_amount=1_000, purpose=["rent"])
+@pytest.mark.parametrize("purpose", [["rent"], "salary", "own_account"])
+async def test_without_plans_and_taxes_any_purpose_is_ignored(
+    payer: PayoutMerchant, purpose: object
+) -> None:
+    reply = await payer.ask(payout_amount=1_000, purpose=purpose)
 
     assert reply.status == 200
     assert {"purpose", "taxes", "commission_parts"}.isdisjoint(reply.json["info"])
