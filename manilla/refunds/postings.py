@@ -1,5 +1,7 @@
 """Ledger postings for refunds."""
 
+from collections.abc import Iterable
+
 from manilla.kit.database.connections import Connection
 from manilla.kit.database.rows import RowSource
 from manilla.kit.errors import Refusal
@@ -79,55 +81,51 @@ async def is_from_bank(db: RowSource, refund: Refund) -> bool:
 def commission_of(payment: Payment, refund: Refund) -> list[Posting]:
     """Returns what a completed refund changes about the commission and the taxes on it.
 
-    If the refund contains the commission, the platform owes no tax on it. If the payment's plan
-    returns the commission, the wallet gets its part back, rounded down.
+    If the refund contains what the customer paid on top, the platform owes no tax on it. If the
+    payment's plan returns the commission, the wallet gets its part back, rounded down.
     """
     price = payment.transaction_price
     if refund.is_of_customer_credit or price == NO_PRICE:
         return []
+    minor, taxes = 0, list[tuple[ChargedTax, int]]()
     if refund.commission_minor:
-        return _posting_of_commission(payment, refund, 1, 1, to_wallet=False)
+        taxes += [(tax, tax.minor) for tax in _returned(payment, TaxBearer.CUSTOMER)]
     is_borne = payment.commission_bearer is CommissionBearer.MERCHANT and not payment.is_sandbox
-    if not price.returns_commission or not is_borne:
-        return []
-    return _posting_of_commission(
-        payment, refund, refund.from_wallet_minor, payment.amount_minor, to_wallet=True
-    )
-
-
-def _posting_of_commission(
-    payment: Payment, refund: Refund, part: int, whole: int, *, to_wallet: bool
-) -> list[Posting]:
-    taxes = [
-        (tax, tax.minor * part // whole)
-        for tax in payment.transaction_price.owed
-        if tax.base is TaxBase.FEE and tax.returned and _pays(tax, to_wallet=to_wallet)
-    ]
-    minor = 0
-    if to_wallet:
+    if price.returns_commission and is_borne:
+        part, whole = refund.from_wallet_minor, payment.amount_minor
+        of_wallet = [
+            (tax, tax.minor * part // whole) for tax in _returned(payment, TaxBearer.MERCHANT)
+        ]
         minor = payment.commission_minor * part // whole
-        minor += sum(tax_minor for tax, tax_minor in taxes if tax.is_added)
+        minor += sum(tax_minor for tax, tax_minor in of_wallet if tax.is_added)
+        taxes += of_wallet
     owed = [Line(posting.tax(tax.name), -tax_minor) for tax, tax_minor in taxes]
     earned = Line(posting.COMMISSION, -minor - sum(line.minor for line in owed))
     lines = posting.nonzero(earned, *owed)
-    if not lines:
-        return []
-    return [
-        Posting(
-            merchant_id=refund.merchant_id,
-            trx_id=refund.trx_id,
-            kind=PostingKind.REFUND_COMMISSION,
-            environment=refund.environment,
-            wallet=Money(refund.currency, minor),
-            lines=lines,
-        )
-    ]
+    return [_of_commission(refund, minor, lines)] if lines else []
 
 
-def _pays(tax: ChargedTax, *, to_wallet: bool) -> bool:
-    """Whether the tax was paid by whoever gets the commission back, or by the platform."""
-    bearer = TaxBearer.MERCHANT if to_wallet else TaxBearer.CUSTOMER
-    return tax.borne_by is bearer or not tax.is_added
+def _of_commission(refund: Refund, minor: int, lines: tuple[Line, ...]) -> Posting:
+    return Posting(
+        merchant_id=refund.merchant_id,
+        trx_id=refund.trx_id,
+        kind=PostingKind.REFUND_COMMISSION,
+        environment=refund.environment,
+        wallet=Money(refund.currency, minor),
+        lines=lines,
+    )
+
+
+def _returned(payment: Payment, bearer: TaxBearer) -> Iterable[ChargedTax]:
+    """Yields the taxes on the fee that are owed no more if the bearer gets its payment back.
+
+    A tax that the fee contains, or that the platform bears, belongs to who paid the fee.
+    """
+    is_payer = TaxBearer(payment.commission_bearer) is bearer
+    for tax in payment.transaction_price.owed:
+        is_paid = tax.borne_by is bearer if tax.is_added else is_payer
+        if tax.base is TaxBase.FEE and tax.returned and is_paid:
+            yield tax
 
 
 async def find_return(connection: Connection, refund: Refund) -> Posting:

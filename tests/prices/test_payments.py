@@ -8,7 +8,7 @@ import pytest
 from manilla.kit.price import PriceTerms
 from manilla.ledger.invariants import check
 from manilla.merchants.merchants import CommissionBearer
-from manilla.prices.price import TaxBase, TaxBearer, TaxCollector, Way
+from manilla.prices.price import PriceDirection, TaxBase, TaxBearer, TaxCollector, Way
 from manilla.refunds import initiate as refunds
 from tests.payments.orders import INITIATE, order
 from tests.payments.shop import Shop, Started
@@ -261,3 +261,49 @@ async def test_a_commission_without_plan_and_taxes_has_no_new_fields(shop: Shop)
     verified = (await shop.verify(started)).json
     assert {"commission_parts", "taxes"}.isdisjoint(verified["commission"])
     assert (await shop.payment(started)).price is None
+
+
+async def test_a_refund_of_a_tax_of_the_customer_keeps_the_tax_in_the_commission_of_the_merchant(
+    shop: Shop, use_prices: UsePrices
+) -> None:
+    duty = tax(
+        *("duty", 2),
+        directions=(PriceDirection.PAYMENT,),
+        base=TaxBase.TRANSFER,
+        percent=None,
+        fixed_minor=50_00,
+        borne_by=TaxBearer.CUSTOMER,
+    )
+    use_prices(shop.merchant.new.id, plan(FIXED), tax(included=True), duty)
+    await shop.set_commission("0", CommissionBearer.MERCHANT)
+    await shop.fund("20000")
+    started = await _pay(shop, payment_amount=10_000)
+
+    await refunds.start(
+        shop.services.db, started.trx_id, None, "a test", on_behalf=True, with_commission=True
+    )
+    await shop.until_refunded(started)
+
+    # The merchant still pays its commission, so the platform still owes the tax in it.
+    assert await shop.account("tax:vat") == 17_44
+    await _verify_ledger(shop)
+
+
+async def test_a_refund_of_a_tax_of_the_customer_returns_the_commission_of_the_merchant(
+    shop: Shop, use_prices: UsePrices
+) -> None:
+    on_top = tax(borne_by=TaxBearer.CUSTOMER, directions=(PriceDirection.PAYMENT,))
+    use_prices(shop.merchant.new.id, plan(FIXED, returns_commission=True), on_top)
+    await shop.set_commission("0", CommissionBearer.MERCHANT)
+    await shop.fund("20000")
+    before = await shop.balance()
+    started = await _pay(shop, payment_amount=10_000)
+
+    await refunds.start(
+        shop.services.db, started.trx_id, None, "a test", on_behalf=True, with_commission=True
+    )
+    await shop.until_refunded(started)
+
+    assert (await shop.account("commission"), await shop.account("tax:vat")) == (0, 0)
+    assert await shop.balance() == before
+    await _verify_ledger(shop)
