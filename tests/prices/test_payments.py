@@ -8,9 +8,11 @@ import pytest
 from manilla.kit.price import PriceTerms
 from manilla.ledger.invariants import check
 from manilla.merchants.merchants import CommissionBearer
+from manilla.payments.payment_links.paying import AmountNotPossible
 from manilla.prices.price import PriceDirection, TaxBase, TaxBearer, TaxCollector, Way
 from manilla.refunds import initiate as refunds
 from tests.payments.orders import INITIATE, order
+from tests.payments.payment_links import customers as links
 from tests.payments.shop import Shop, Started
 from tests.prices.building import CARD, FREE, line, plan, tax
 from tests.prices.conftest import UsePrices
@@ -201,6 +203,19 @@ async def test_an_amount_below_the_commission_of_the_merchant_is_rejected(
 
     assert (reply.status, reply.json["error_code"]) == (400, "INVALID_AMOUNT")
     assert "commission of ₦101.52" in reply.json["error"]
+
+
+async def test_a_link_does_not_tell_the_customer_about_the_commission_of_the_merchant(
+    shop: Shop, use_prices: UsePrices
+) -> None:
+    link = await links.new_link(shop, amount_minor=None)
+    use_prices(shop.merchant.new.id, plan(line(PriceTerms(100_00))))
+    await shop.set_commission("0", CommissionBearer.MERCHANT)
+    await shop.fund("500")
+
+    with pytest.raises(AmountNotPossible):
+        await links.start(shop, link, "99.99")
+    await links.start(shop, link, "100")
 
 
 async def test_a_hundred_percent_of_a_payment_can_be_charged(

@@ -17,6 +17,7 @@ from manilla.merchants.directory import Caller, Directory
 from manilla.payments import commission, eligibility
 from manilla.payments.commission import Quote
 from manilla.payments.initiate import (
+    CommissionAboveAmount,
     CommissionNotCovered,
     PaymentInitiation,
     PaymentLimitExceeded,
@@ -192,7 +193,7 @@ class LinkPayments:
         named = msgspec.structs.replace(order, ref_trx=link.reference_prefix + suffix)
         try:
             session = await self._initiation.initiate(caller, named, ticket)
-        except PaymentLimitExceeded:
+        except (PaymentLimitExceeded, CommissionAboveAmount):
             raise AmountNotPossible from None
         except (CurrencyNotEnabled, WalletNotAvailable, CommissionNotCovered):
             raise PaymentNotPossible from None
