@@ -116,7 +116,11 @@ def _contradictions(tax: TaxTerms) -> Iterable[tuple[bool, str]]:
             tax.included and tax.base is not TaxBase.FEE,
             "Only a tax on the fee can be included in the fee.",
         ),
-        (tax.included and is_by_platform, "A tax in the fee is borne by whoever pays the fee."),
+        (
+            # Also not by one of the two: a payment's commission can be paid by the other one.
+            tax.included and tax.borne_by is not TaxBearer.PAYER,
+            "A tax in the fee is borne by whoever pays the fee.",
+        ),
         (
             tax.borne_by is TaxBearer.CUSTOMER and tax.directions != (PriceDirection.PAYMENT,),
             "Only payments have a customer who can bear a tax.",

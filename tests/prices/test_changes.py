@@ -116,6 +116,7 @@ def test_the_prices_of_the_market_are_valid() -> None:
         ({"directions": ()}, "Choose the transactions"),
         ({"base": TaxBase.TRANSFER, "included": True}, "Only a tax on the fee"),
         ({"included": True, "borne_by": TaxBearer.PLATFORM}, "whoever pays the fee"),
+        ({"included": True, "borne_by": TaxBearer.MERCHANT}, "whoever pays the fee"),
         ({"borne_by": TaxBearer.CUSTOMER}, "Only payments have a customer"),
         ({"exempt": (Purpose.SALARY,)}, "Only payouts and settlements"),
         ({"included": True, "returned": False}, "Only a tax on top"),
