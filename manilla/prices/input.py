@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -37,7 +37,12 @@ def read_lines(text: str) -> tuple[PriceLine, ...]:
 
     A missing or empty column is none, both environments, or any way or method.
     """
-    rows = list(csv.DictReader(io.StringIO(text.strip())))
+    reader = csv.DictReader(io.StringIO(text.strip(), newline=None))
+    try:
+        _check_columns(reader.fieldnames or ())
+        rows = list(reader)
+    except csv.Error as error:
+        raise BadPrice(f"This is not a CSV file: {error}.") from None
     if len(rows) > LINES_MAX:
         raise BadPrice(f"A plan has at most {LINES_MAX} lines.")
     lines = []
@@ -47,6 +52,14 @@ def read_lines(text: str) -> tuple[PriceLine, ...]:
         except BadPrice as bad:
             raise BadPrice(f"Line {number}: {bad.text}") from None
     return tuple(lines)
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in COLUMNS:
+            raise BadPrice(f"{name!r} is not a column.")
+        if names.count(name) > 1:
+            raise BadPrice(f"There are two columns {name!r}.")
 
 
 def write_lines(lines: Iterable[PriceLine]) -> str:
@@ -107,9 +120,6 @@ def read_start(text: str) -> datetime | None:
 def _line(row: "_Row") -> PriceLine:
     if None in row.given:
         raise BadPrice("There are more values than column names.")
-    unknown = row.given.keys() - set(COLUMNS)
-    if unknown:
-        raise BadPrice(f"{min(unknown)!r} is not a column.")
     currency = row.currency()
     direction = row.choice("direction", PriceDirection)
     if direction is None:

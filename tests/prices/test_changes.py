@@ -147,12 +147,21 @@ def test_lines_are_read_as_they_are_written() -> None:
         ("direction,currency,fixed\npayment,NGN,1e5", "Line 1: fixed"),
         ("direction,currency\npayment,NGN,7", "more values than column names"),
         ("direction,currency,bonus\npayment,NGN,7", "'bonus' is not a column"),
+        ("dirction,currency", "'dirction' is not a column"),
+        ("direction,currency,direction\npayment,NGN,payout", "two columns 'direction'"),
+        ("direction,currency\npayment," + "N" * 200_000, "not a CSV file"),
         ("direction,currency\n" + "payment,NGN\n" * 10_000, "at most 300 lines"),
     ],
 )
 def test_lines_that_cannot_be_read_name_the_line(text: str, why: str) -> None:
     with pytest.raises(BadPrice, match=why):
         input.read_lines(text)
+
+
+def test_lines_can_have_the_line_ends_of_any_system() -> None:
+    [one, other] = input.read_lines("direction,currency\rpayment,NGN\rpayout,NGN")
+
+    assert (one.direction, other.direction) == (PriceDirection.PAYMENT, PriceDirection.PAYOUT)
 
 
 async def test_a_plan_that_starts_in_the_past_is_rejected(changed: Services) -> None:
