@@ -19,7 +19,6 @@ class OtherId(msgspec.Struct, frozen=True):
 
     name: str
     column: str
-    fee: str  # the SQL of the fee, with its taxes, that these postings debit
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -65,7 +64,7 @@ class TransactionType(msgspec.Struct, frozen=True, kw_only=True):
     kept_by: tuple[str, ...] = ()
     # The SQL expression for the name of the customer or beneficiary.
     counterparty: str = "NULL::text"
-    fee: str = "0::bigint"  # the SQL of the fee, with its taxes, that its postings debit
+    without_fee: str = "0::bigint"  # the SQL of what its postings debit besides fee and taxes
     searched: Searched = Searched()
     events: tuple[str, ...] = ()  # the statuses and changes that merchants are notified of
 
@@ -85,7 +84,7 @@ PAYMENT = TransactionType(
     title="Payments",
     dashboard_path="~/payments",
     console_path="/transactions",
-    other_ids=(OtherId("commission", "commission_trx_id", "(commission_minor + tax_minor)"),),
+    other_ids=(OtherId("commission", "commission_trx_id"),),
     parts=(
         Part(
             "charge",
@@ -110,7 +109,7 @@ PAYOUT = TransactionType(
         "coalesce(nullif(account_name, ''), beneficiary->>'account_name',"
         " beneficiary->>'Account Number')"
     ),
-    fee="(fee_minor + tax_minor)",
+    without_fee="amount_minor",
     searched=Searched(name="account_name"),
     events=("pending", "completed", "failed", "canceled", "reversed"),
 )

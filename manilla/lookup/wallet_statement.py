@@ -17,7 +17,7 @@ from manilla.ledger import statement
 from manilla.ledger.posting import PAYOUT_FEE, tax
 from manilla.ledger.scope import Tenant
 from manilla.ledger.statement import StatementFilter, WalletStatementLine
-from manilla.posting_kinds import PostingFlag, PostingKind, kind_of, kinds_with
+from manilla.posting_kinds import PostingFlag, PostingKind, in_sql, kind_of, kinds_with
 from manilla.transaction_types import TYPES, TransactionType
 
 
@@ -58,35 +58,36 @@ FEE_SIGNS: dict[str, int] = {
 }
 
 
-def _row(kind: TransactionType, key: str, column: str = "trx_id", fee: str = "0") -> str:
+def _row(kind: TransactionType, key: str, column: str = "trx_id", own: str = "0") -> str:
     # BETWEEN and ORDER BY force index scans, as in `ledger/reader.py`.
     parent = f", {kind.parent_column} AS parent_id" if kind.parent else ""
     return f"""
-           (SELECT trx_id, ref_trx, {kind.counterparty} AS name, {fee} AS fee_minor{parent}
+           (SELECT trx_id, ref_trx, {kind.counterparty} AS name, {own} AS own_minor{parent}
               FROM {kind.name}
              WHERE merchant_id = $1 AND {column} BETWEEN {key} AND {key}
              ORDER BY {column} LIMIT 1)"""
 
 
-def _source(kind: TransactionType, column: str, fee: str) -> str:
+def _source(kind: TransactionType, column: str, own: str) -> str:
     """Selects the transaction whose `column` is `looked.trx_id`."""
-    own = _row(kind, "looked.trx_id", column, fee)
+    row = _row(kind, "looked.trx_id", column, own)
     if kind.parent is None:
-        return f"SELECT '{kind.name}' AS source, own.* FROM {own} AS own"
+        return f"SELECT '{kind.name}' AS source, own.* FROM {row} AS own"
     return f"""SELECT '{kind.name}', own.trx_id, coalesce(own.ref_trx, parent.ref_trx), parent.name,
-                   own.fee_minor
-              FROM {own} AS own
+                   own.own_minor
+              FROM {row} AS own
               LEFT JOIN LATERAL {_row(kind.parent, "own.parent_id")} AS parent ON true"""
 
 
 _FOUND = " UNION ALL ".join(
     [
-        *(_source(each, "trx_id", each.fee) for each in TYPES),
-        *(_source(each, other.column, other.fee) for each in TYPES for other in each.other_ids),
+        *(_source(each, "trx_id", each.without_fee) for each in TYPES),
+        # Nothing but fees and taxes is posted under these ids.
+        *(_source(each, other.column, "0::bigint") for each in TYPES for other in each.other_ids),
     ]
 )
 _SOURCES = f"""
-    SELECT looked.trx_id AS id, found.source, found.trx_id, ref_trx, name, fee_minor
+    SELECT looked.trx_id AS id, found.source, found.trx_id, ref_trx, name, own_minor
       FROM unnest($2::text[]) AS looked (trx_id)
      CROSS JOIN LATERAL ({_FOUND} LIMIT 1) AS found"""
 
@@ -121,16 +122,19 @@ def _with_source(line: WalletStatementLine, source: Any) -> WalletLine:
     known = msgspec.structs.asdict(line)
     if source is None:
         return WalletLine(**known)
+    sign = FEE_SIGNS.get(line.kind, 0)
     return WalletLine(
         **known,
         ref_trx=source["ref_trx"] or None,
         name=source["name"],
-        fee_minor=FEE_SIGNS.get(line.kind, 0) * source["fee_minor"],
+        fee_minor=-line.amount_minor - sign * source["own_minor"] if sign else 0,
         source=source["source"],
         source_id=source["trx_id"],
     )
 
 
+# The customer pays the taxes that the posting of a payment has.
+_NO_FEE = in_sql((PostingKind.PAYMENT, PostingKind.REFUND_COMMISSION))
 _FEE = f"""
     SELECT coalesce(sum(fee.amount_minor), 0)::bigint FROM entry fee
      WHERE fee.merchant_id = entry_of_wallet.merchant_id
@@ -161,8 +165,8 @@ async def totals(
           FROM (SELECT CASE kind WHEN '{PostingKind.CARRIED_FORWARD}' THEN 0
                        ELSE amount_minor + fee_minor END AS own_minor, fee_minor
                   FROM (SELECT kind, amount_minor,
-                               CASE kind WHEN '{PostingKind.COMMISSION}' THEN -amount_minor
-                               ELSE ({_FEE}) END AS fee_minor
+                               CASE WHEN kind = '{PostingKind.COMMISSION}' THEN -amount_minor
+                               WHEN kind IN {_NO_FEE} THEN 0 ELSE ({_FEE}) END AS fee_minor
                           FROM (SELECT e.merchant_id, e.posting_id, e.amount_minor,
                                        {kind_of("p.kind")} AS kind
                                   FROM {statement.ENTRIES}

@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 
+from manilla.kit.money import Money
 from manilla.kit.price import PriceTerms
 from manilla.ledger.invariants import check
+from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter
+from manilla.lookup import wallet_statement
+from manilla.lookup.wallet_statement import StatementTotals
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.payment_links.paying import AmountNotPossible
 from manilla.prices.price import PriceDirection, TaxBase, TaxBearer, TaxCollector, Way
@@ -14,7 +19,7 @@ from manilla.refunds import initiate as refunds
 from tests.payments.orders import INITIATE, order
 from tests.payments.payment_links import customers as links
 from tests.payments.shop import Shop, Started
-from tests.prices.building import CARD, FREE, line, plan, tax
+from tests.prices.building import CARD, FREE, line, naira, plan, tax
 from tests.prices.conftest import UsePrices
 from tests.support.invariants import ALL
 
@@ -29,6 +34,15 @@ async def _pay(shop: Shop, method: str = "providera-ngn", **changed: Any) -> Sta
         await shop.pay(await shop.choose(started, method))
     await shop.until(started, "success")
     return started
+
+
+async def _statement(shop: Shop) -> tuple[dict[str, Money], StatementTotals]:
+    """Returns the fee of each kind of line, and the totals."""
+    about = shop.services.db, Tenant(shop.merchant.new.id, shop.merchant.environment), "NGN"
+    found = await wallet_statement.lines(*about, StatementFilter())
+    totals = await wallet_statement.totals(*about, StatementFilter())
+    assert totals is not None
+    return {line.kind: line.fee for line in found.rows if line.fee is not None}, totals
 
 
 async def _verify_ledger(shop: Shop) -> None:
@@ -126,6 +140,8 @@ async def test_a_merchant_can_bear_a_tax_beside_a_commission_of_the_customer(
 
     assert await shop.balance() - before == 10_000_00 - 50_00
     assert (await shop.account("commission"), await shop.account("tax:vat")) == (250_00, 50_00)
+    fees, totals = await _statement(shop)
+    assert (fees, totals.fees) == ({"commission": naira("50")}, naira("50"))
     await _verify_ledger(shop)
 
 
@@ -155,6 +171,8 @@ async def test_a_customer_in_the_sandbox_pays_commission_and_tax(
     await _pay(shop, payment_amount=10_000)
 
     assert (await shop.account("commission"), await shop.account("tax:vat")) == (250_00, 18_75)
+    fees, totals = await _statement(shop)
+    assert (fees, totals.fees) == ({}, naira("0"))
     await _verify_ledger(shop)
 
 

@@ -9,6 +9,9 @@ import pytest
 
 from manilla.kit.price import PriceTerms
 from manilla.ledger.invariants import check
+from manilla.ledger.scope import Tenant
+from manilla.ledger.statement import StatementFilter
+from manilla.lookup import wallet_statement
 from manilla.prices.price import PriceDirection, TaxBearer
 from tests.payouts.payout_merchant import PayoutMerchant
 from tests.prices.building import STAMP_DUTY, line, plan, tax
@@ -126,6 +129,10 @@ async def test_a_failed_payout_keeps_a_tax_whose_rule_says_so(
         *(payer.merchant.new.id, trx_id),
     )
     assert [json.loads(each["body"])["refunded_amount"] for each in records] == [1_053.75]
+    tenant = Tenant(payer.merchant.new.id, payer.merchant.environment)
+    found = await wallet_statement.lines(payer.services.db, tenant, "NGN", StatementFilter())
+    fees = {line.kind: line.fee_minor for line in found.rows if line.trx_id == trx_id}
+    assert fees == {"payout": 73_75, "payout_refund": -53_75}
     await _verify_ledger(payer)
 
 
