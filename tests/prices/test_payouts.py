@@ -230,8 +230,10 @@ async def test_a_payout_to_the_settlement_account_is_priced_as_a_settlement(
 
 @pytest.mark.parametrize("purpose", [["rent"], "salary", "own_account"])
 async def test_without_plans_and_taxes_any_purpose_is_ignored(
-    payer: PayoutMerchant, purpose: object
+    payer: PayoutMerchant, use_prices: UsePrices, purpose: object
 ) -> None:
+    use_prices(payer.merchant.new.id, None)
+
     reply = await payer.ask(payout_amount=1_000, purpose=purpose)
 
     assert reply.status == 200

@@ -8,7 +8,7 @@ import typer
 
 from manilla.approvals.kinds import Change
 from manilla.cli import changes
-from manilla.cli.instance import Tools, command
+from manilla.cli.instance import InstanceRefusal, Tools, command
 from manilla.cli.options import Switch
 from manilla.prices import input, price, store, wording
 from manilla.prices.book import PriceBook
@@ -83,7 +83,7 @@ async def set_(
     owner = merchant or ANY_MERCHANT
     content = PlanTerms(
         title=title,
-        lines=input.read_lines(file.read_text()),
+        lines=input.read_lines(_read(file)),
         returns_commission=returns_commission is Switch.ON,
     )
     last = last_version(await store.load(tools.db), plan, owner)
@@ -95,6 +95,13 @@ async def set_(
         content=content,
     )
     await _apply(tools, wanted, {"plan": plan, "version": last + 1, "lines": len(content.lines)})
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")  # spreadsheets begin a file with a byte order mark
+    except (OSError, UnicodeDecodeError) as error:
+        raise InstanceRefusal(f"{file} cannot be read: {error}.") from error
 
 
 @command(plans)
