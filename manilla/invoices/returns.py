@@ -3,8 +3,7 @@
 The database adds up the entries, so a return of a million transactions needs no more memory.
 """
 
-from datetime import date, datetime
-from typing import Any
+from datetime import date
 
 import msgspec
 
@@ -155,6 +154,7 @@ _MOVED = f"""
             WHERE e.merchant_id = p.merchant_id AND e.posting_id = p.id
               AND starts_with(e.account, '{TAX}')
            OFFSET 0) AS e
-     WHERE p.posted_at >= $1 AND p.environment = 'production' AND {LIVES_HERE.format("p.merchant_id")}
+     WHERE p.posted_at >= $1 AND p.environment = 'production'
+       AND {LIVES_HERE.format("p.merchant_id")}
      GROUP BY e.account, e.currency, {kind_of("p.kind")}, p.posted_at < $2
      ORDER BY e.account, e.currency, 3"""
