@@ -15,7 +15,7 @@ from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from tests.simulation import dispute_records
+from tests.simulation import dispute_records, prices
 from tests.simulation.facts import Decision, Kind, Operation
 from tests.simulation.faults import DATABASE_ERRORS, Progress
 from tests.simulation.model import PENDING, SUCCESS
@@ -120,8 +120,57 @@ class AdministratorSteps:
             self.world.violations.append(f"merchant {shop.id} paid out with a revoked key")
 
     async def change_version(self) -> None:
-        """Upgrades the second host from the previous release, or rolls it back."""
-        await asyncio.to_thread(self.world.second.change_version)
+        """Upgrades the second host from the previous release, or rolls it back.
+
+        Version 0.15.0 knows no price plans.
+        """
+        if not self.world.prices.have_changed:
+            await asyncio.to_thread(self.world.second.change_version)
+
+    async def change_plan(self, plan: str, which: int, merchant: int | None) -> None:
+        """Sets a plan's lines, and gives the plan to a merchant or to all merchants."""
+        owner = prices.EVERYONE if merchant is None else self.world.shops[merchant].id
+        await self._change_lines(prices.EVERYONE, plan, which)
+        await self._change_prices("assign", plan, *_of(owner), assigned={owner: plan})
+
+    async def change_own_prices(self, merchant: int, which: int) -> None:
+        """Sets the exceptions of a merchant."""
+        await self._change_lines(self.world.shops[merchant].id, "own", which)
+
+    async def _change_lines(self, owner: int, plan: str, which: int) -> None:
+        file = self.world.folder / "plan.csv"
+        rows = [
+            f"{direction},NGN,{way},{terms.percent},{','.join(map(_major, terms[1:]))}"
+            for (direction, way), terms in prices.LINES[which].items()
+        ]
+        names = "direction,currency,way,percent,fixed,waived_below,maximum"
+        file.write_text("\n".join([names, *rows]))
+        words = ("set", plan, "--title", "Simulated", "--file", str(file), *_of(owner))
+        await self._change_prices(*words, plans={(owner, plan): which})
+
+    async def change_tax(self, which: int) -> None:
+        """Adds a tax, replaces its rule, or ends it."""
+        name, tax = prices.TAXES[which]
+        base = ("--base", "fee" if name == prices.VAT else "transfer", "--on", tax.directions)
+        rate = ("--percent", tax.percent, "--fixed", _major(tax.fixed))
+        who = ("--borne-by", tax.borne_by, "--returned", "on" if tax.returned else "off")
+        words = ("add", name, *base, *rate, *who, "--threshold", _major(tax.threshold))
+        await self._change_prices(*words, program="tax", taxes={name: tax})
+
+    async def _change_prices(
+        self, *words: str, program: str = "price-plan", **changed: Any
+    ) -> None:
+        """Repeats a command with a new start until it succeeds. A repetition changes nothing."""
+        if self.world.second.is_previous:
+            await asyncio.to_thread(self.world.second.change_version)
+        self.world.prices.change(**changed)
+        await self._insist(program, *words, start=self.world.prices.next_start)
+
+    async def remit_tax(self, naira: int) -> None:
+        """Records a transfer to the authority. It fails if the platform owes less."""
+        reference = f"Remittance {self.world.operations.total()}"
+        words = ("remit", prices.VAT, str(naira), "--reference", reference)
+        await self.world.try_command("tax", *words)
 
     async def adjust_wallet(self, merchant: int, amount: int, is_approved: bool) -> None:
         """An administrator requests an adjustment, and two others decide at the same time."""
@@ -188,19 +237,30 @@ class AdministratorSteps:
             async with asyncio.timeout(SECONDS_MAX):
                 await self._progress(STEPS_BETWEEN)
 
-    async def _insist(self, *words: str, is_done: str = "") -> Any:
+    async def _insist(
+        self, *words: str, is_done: str = "", start: Callable[[], str] | None = None
+    ) -> Any:
         """Repeats a command until it succeeds, because faults can make it fail.
 
         A command can fail after its commit. `is_done` is the error of the next attempt.
         """
         for _ in range(TRIES):
-            if (done := await self.world.try_command(*words)) is not None:
+            starts = ("--starts", start()) if start else ()
+            if (done := await self.world.try_command(*words, *starts)) is not None:
                 return done
             if is_done and is_done in self.world.last_failure:
                 return []
             await asyncio.sleep(RETRY_SECONDS)
         self.world.violations.append(f"a command does not succeed: {self.world.last_failure}")
         return []
+
+
+def _of(merchant: int) -> tuple[str, ...]:
+    return ("--merchant", str(merchant)) if merchant else ()
+
+
+def _major(minor: int) -> str:
+    return f"{Decimal(minor) / 100:.2f}" if minor else ""
 
 
 RIGHTS = ("payments", "payouts", "refunds", "read")

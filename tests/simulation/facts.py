@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from tests.simulation.disputed import Claim, DisputeRecord
+from tests.simulation.prices import Price
 
 
 class Moved(Enum):
@@ -56,6 +57,8 @@ class Operation:
     has_notice: bool = True  # False if only the list of events reports the operation
     payment: "Operation | None" = None  # the payment that a refund returns
     rail: str = ""  # where the customer has paid
+    method: str = ""  # the method of a payout
+    price: Price | None = None  # as it was when the operation was created
     # False if the provider cannot be asked about an unknown outcome, so it may stay pending.
     can_be_queried: bool = True
 

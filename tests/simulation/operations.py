@@ -4,12 +4,14 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from tests.simulation import prices
 from tests.simulation.facts import Kind, Operation
 from tests.simulation.plan import Step
+from tests.simulation.prices import Price, Terms
 from tests.simulation.shops import (
     BANK,
     CODES,
@@ -29,7 +31,8 @@ REFUND, LINKS = "/api/v1/initiate-refund", "/api/v1/payment-links"
 VERIFY = {kind: f"/api/v1/verify-{kind}/" for kind in (Kind.PAYMENT, Kind.PAYOUT, Kind.REFUND)}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 RETRY_SECONDS = 0.25
-ANY_FEE = {fee for fees in FEES.values() for fee in fees}
+COMMISSION = Terms(str(COMMISSION_PERCENT))
+HOSTED = "hosted"  # how all customers pay whose payments succeed
 DELIVERED = "0123456789"  # The simulator delivers transfers to this account.
 OVERDRAFT_MAX = 100_000_000
 
@@ -89,7 +92,11 @@ class MerchantSteps:
         wanted.has_notice = False
         self.world.model.request(wanted)
         self._note(self.world.model.accept(wanted, wanted.reference))
-        await self._check_out(reply.location, wanted, rail, outcome)
+        # No response has the price, so the customer pays only if the price is certain.
+        if len(self.world.prices.books) == 1:
+            price = self.world.prices.books[0].price(*self._about_payment(wanted))
+            self._note(self._check_payment(wanted, price))
+            await self._check_out(reply.location, wanted, rail, outcome)
 
     async def pay_out(self, step: Step, amount: int, method: str, account: str) -> None:
         await self._pay_out(self._reference(step), amount, method, account)
@@ -255,22 +262,70 @@ class MerchantSteps:
         trx_id = reply.headers["x-transaction-id"].upper()
         self._note(self.world.model.accept(wanted, trx_id))
         if wanted.kind is Kind.PAYOUT:
-            self._note(self._check_fee(wanted, minor_of(answer["info"]["payable_amount"])))
+            info = answer["info"]
+            price = Price.of_response(info, "fee")
+            self._note(self._check_payout(wanted, price, minor_of(info["payable_amount"])))
+        elif wanted.kind is Kind.PAYMENT:
+            info = answer["info"]
+            price = Price.of_response(info, "commission_fee")
+            self._note(self._check_payment(wanted, price, minor_of(info["customer_pays"])))
 
-    def _check_fee(self, payout: Operation, payable: int) -> str | None:
-        """Takes the fee from the response, because an administrator can change it at any time."""
-        if payable - payout.amount not in ANY_FEE:
-            return f"{payout.trx_id} debits {payable} for a payout of {payout.amount}"
-        payout.debit = payout.credit = payable
+    def _check_payout(
+        self, payout: Operation, price: Price, payable: int, direction: str = prices.PAYOUT
+    ) -> str | None:
+        """Takes the price from the response, because an administrator can change it at any time."""
+        if payout.price is None:
+            about = (payout.merchant, direction, payout.amount, "merchant")
+            expected = {
+                book.price(*about, Terms("0", fee))
+                for book in self.world.prices.books
+                for fee in FEES[payout.method]
+            }
+            if price not in expected:
+                return f"{payout.trx_id} of {payout.amount} costs {price}, expected {expected}"
+            payout.price = price
+            self._count_price()
+        debit = payout.amount + price.fee + price.added("merchant")
+        if (price, debit) != (payout.price, payable):
+            return f"{payout.trx_id} debits {payable} with {price}, expected {payout.price}"
+        payout.debit, payout.credit = debit, debit - price.kept
         return None
+
+    def _check_payment(
+        self, payment: Operation, price: Price, payable: int | None = None
+    ) -> str | None:
+        """Takes the price of the payment's creation, and what the customer's way to pay costs."""
+        about = self._about_payment(payment)
+        if payment.price is None:
+            books = list(self.world.prices.matching(price, *about))
+            if not books:
+                expected = {book.price(*about) for book in self.world.prices.books}
+                return f"{payment.trx_id} of {payment.amount} costs {price}, expected {expected}"
+            payment.price = price
+            self._count_price()
+            way = HOSTED if self.shop.pays_commission else ""
+            [paid] = {book.price(*about, way) for book in books}
+            borne = paid.fee if self.shop.pays_commission else 0
+            payment.credit = payment.amount - borne - paid.added("merchant")
+        borne = 0 if self.shop.pays_commission else price.fee
+        pays = payment.amount + borne + price.added("customer")
+        if price != payment.price or payable not in (None, pays):
+            return f"{payment.trx_id} costs the customer {payable} with {price}, expected {pays}"
+        return None
+
+    def _about_payment(self, payment: Operation) -> tuple[int, str, int, str, Terms]:
+        payer = "merchant" if self.shop.pays_commission else "customer"
+        return payment.merchant, prices.PAYMENT, payment.amount, payer, COMMISSION
+
+    def _count_price(self) -> None:
+        if self.world.prices.have_changed:
+            is_certain = len(self.world.prices.books) == 1
+            self.world.checks["price" if is_certain else "price while prices change"] += 1
 
     # Customers.
 
     def _payment(self, reference: str, amount: int) -> Operation:
-        percent = COMMISSION_PERCENT if self.shop.pays_commission else Decimal(0)
-        commission = int((amount * percent / 100).quantize(Decimal(1), ROUND_HALF_UP))
-        credit = amount - commission
-        return Operation(self.shop.id, Kind.PAYMENT, reference, credit=credit, amount=amount)
+        return Operation(self.shop.id, Kind.PAYMENT, reference, credit=amount, amount=amount)
 
     async def _check_out(
         self, url: str, wanted: Operation, rail: str, outcome: str, percent: int = 100
@@ -314,7 +369,7 @@ class MerchantSteps:
     def _payout(
         self, reference: str, amount: int, method: str, *, has_notice: bool = True
     ) -> Operation:
-        debit = amount + max(FEES[method])
+        debit = amount + amount // prices.MOST_PART + prices.MOST_FIXED
         return Operation(
             self.shop.id,
             Kind.PAYOUT,
@@ -322,6 +377,7 @@ class MerchantSteps:
             debit=debit,
             credit=debit,
             amount=amount,
+            method=method,
             is_manual=method == "manual",
             has_notice=has_notice,
         )

@@ -17,6 +17,7 @@ MERCHANTS = 8
 RAILS = ("a", "b", "c", "kora", "paystack", "flutterwave", "monnify")
 MERCHANT_STEPS = 24
 ADMINISTRATOR_STEPS = 3
+PRICE_STEPS = 2  # in runs in which prices change
 FAULT_STEPS = 8
 
 Choices = dict[str, Sequence[Any]]
@@ -101,6 +102,21 @@ ADMIN: dict[str, tuple[float, Choices]] = {
     "look_for_disputes": (5, {}),
     "review_answers": (1, {}),
     "reverse": (2, {"back": BACK, "rail": ["a", "c"]}),
+}
+# Version 0.15.0 knows no price plans. So only runs with an odd seed have these steps, and their
+# second host is not rolled back after the first one.
+PRICES: dict[str, tuple[float, Choices]] = {
+    "change_plan": (
+        6,
+        {
+            "plan": ["standard", "special"],
+            "which": range(4),
+            "merchant": [None] * MERCHANTS + [*range(MERCHANTS)],
+        },
+    ),
+    "change_own_prices": (3, {"merchant": range(MERCHANTS), "which": range(4)}),
+    "change_tax": (7, {"which": range(8)}),
+    "remit_tax": (1, {"naira": [1, 20, 300]}),
 }
 POINTS = [
     "after_webhook_stored",
@@ -202,7 +218,7 @@ def rounds(seed: int) -> Iterator[Round]:
     number = 0
     while True:
         number += 1
-        yield _round(random.Random(f"{seed}-{number}"), number)
+        yield _round(random.Random(f"{seed}-{number}"), number, has_prices=seed % 2 == 1)
 
 
 def first_rounds(seed: int, count: int) -> list[Round]:
@@ -210,7 +226,7 @@ def first_rounds(seed: int, count: int) -> list[Round]:
     return [next(each) for _ in range(count)]
 
 
-def _round(chance: random.Random, number: int) -> Round:
+def _round(chance: random.Random, number: int, *, has_prices: bool) -> Round:
     steps: Round = []
 
     def add(lane: str, choices: dict[str, tuple[float, Choices]], after: int = 0) -> None:
@@ -222,6 +238,7 @@ def _round(chance: random.Random, number: int) -> Round:
     total = MERCHANTS * MERCHANT_STEPS
     for lane, choices, count in (
         (ADMINISTRATOR, ADMIN, ADMINISTRATOR_STEPS),
+        (ADMINISTRATOR, PRICES, PRICE_STEPS * has_prices),
         (FAULT, FAULTS, FAULT_STEPS),
     ):
         for after in sorted(chance.sample(range(total * 3 // 4), count)):

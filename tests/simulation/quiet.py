@@ -93,6 +93,8 @@ class QuietMoment(Observer):
             await world.live.db.execute(MAKE_DUE, [*BLOCKING, "settle"], [])
             return ["a settlement is still open"]
         await self._resolve_adjustments()
+        if not world.prices.have_started:
+            return ["a change of prices has not started"]
         stuck = [trx_id for trx_id, looks in self._looks.items() if looks > STUCK_LOOKS]
         await world.live.db.execute(MAKE_DUE, [*BLOCKING, "charge"], stuck)
         if waiting := await self.waiting_jobs():
@@ -105,6 +107,7 @@ class QuietMoment(Observer):
         violations = world.model.check(seen)
         if not violations:
             self._changed.clear()
+            world.prices.settle()
             world.model.settle_disputes(seen)
             world.checks["disputes"] = len(seen.disputes)
             for rail in RAILS:

@@ -16,6 +16,7 @@ from tests.simulation.disputed import key_of
 from tests.simulation.facts import Decision, Operation
 from tests.simulation.model import Model
 from tests.simulation.plan import RAILS
+from tests.simulation.prices import Prices
 from tests.simulation.receiver import Receiver
 from tests.support.client import Reply
 from tests.support.kinds import BY_RAIL, TestedKind
@@ -93,6 +94,7 @@ class MerchantWorld(ABC):
 
     def __init__(self) -> None:
         self.model = Model()
+        self.prices = Prices()
         self.receiver = Receiver()
         self.methods: dict[str, int] = {}
         self.operations: Counter[str] = Counter()

@@ -17,7 +17,8 @@ from tests.simulation.disputes import DisputeSteps
 from tests.simulation.facts import Kind, Operation
 from tests.simulation.faults import DATABASE_ERRORS
 from tests.simulation.plan import Step
-from tests.simulation.shops import BANK, CODES, FEES, LOST, minor_of
+from tests.simulation.prices import PAYOUT, SETTLEMENT, Price
+from tests.simulation.shops import BANK, CODES, LOST, minor_of
 from tests.simulation.world import TeamShop, World
 from tests.support.client import Reply
 
@@ -86,8 +87,9 @@ class TeamSteps(DisputeSteps):
                 return False
             rows = await self.world.live.db.records(
                 """
-                SELECT state, trx_id FROM payout_batch_row
-                 WHERE merchant_id = $1 AND batch_id = $2 ORDER BY number""",
+                SELECT r.state, r.trx_id, p.amount_minor, p.fee_minor, p.tax_minor, p.price
+                  FROM payout_batch_row r LEFT JOIN payout p USING (merchant_id, trx_id)
+                 WHERE r.merchant_id = $1 AND r.batch_id = $2 ORDER BY r.number""",
                 *(self.shop.id, batch),
             )
             if status == "running" and any(row["state"] == "ready" for row in rows):
@@ -95,6 +97,7 @@ class TeamSteps(DisputeSteps):
             for operation, row in zip(wanted, rows, strict=True):
                 if row["state"] == "paid":
                     self._note(self.world.model.accept(operation, row["trx_id"]))
+                    self._check_row(operation, row)
                     self._count("payout of a file")
                 else:
                     self._note(self.world.model.reject(operation))
@@ -120,8 +123,10 @@ class TeamSteps(DisputeSteps):
         """Learns which settlements were started. Returns whether all of them have ended."""
         rows = await self.world.live.db.records(
             """
-            SELECT id, state, trx_id, batch_id, amount_minor, ordered_by FROM settlement
-             WHERE merchant_id = $1 AND id > $2 ORDER BY id""",
+            SELECT s.id, s.state, s.trx_id, s.batch_id, s.amount_minor, s.ordered_by,
+                   p.fee_minor, p.tax_minor, p.price
+              FROM settlement s LEFT JOIN payout p USING (merchant_id, trx_id)
+             WHERE s.merchant_id = $1 AND s.id > $2 ORDER BY s.id""",
             *(self.shop.id, self.shop.last_settlement),
         )
         for row in rows:
@@ -132,7 +137,7 @@ class TeamSteps(DisputeSteps):
             wanted = self._settlement_of(row)
             self.shop.last_settlement = row["id"]
             if wanted is not None:
-                self._resolve_settlement(wanted, row["trx_id"])
+                self._resolve_settlement(wanted, row)
         for unwanted in self.shop.settlements:
             self._note(self.world.model.reject(unwanted))
         self.shop.settlements.clear()
@@ -144,7 +149,6 @@ class TeamSteps(DisputeSteps):
         wanted = self.shop.automatic
         if wanted is not None and row["ordered_by"] == AUTOMATIC:
             wanted.amount = amount
-            wanted.debit = wanted.credit = amount + max(FEES["a"])
             return wanted
         found = [each for each in self.shop.settlements if each.amount == amount]
         if not found:
@@ -153,11 +157,16 @@ class TeamSteps(DisputeSteps):
         self.shop.settlements.remove(found[0])
         return found[0]
 
-    def _resolve_settlement(self, wanted: Operation, trx_id: str | None) -> None:
-        if trx_id is None:
+    def _check_row(self, wanted: Operation, row: Any, direction: str = PAYOUT) -> None:
+        payable = row["amount_minor"] + row["fee_minor"] + row["tax_minor"]
+        self._note(self._check_payout(wanted, Price.of_payout(row), payable, direction))
+
+    def _resolve_settlement(self, wanted: Operation, row: Any) -> None:
+        if row["trx_id"] is None:
             self._note(self.world.model.reject(wanted))
         else:
-            self._note(self.world.model.accept(wanted, trx_id))
+            self._note(self.world.model.accept(wanted, row["trx_id"]))
+            self._check_row(wanted, row, SETTLEMENT)
             is_automatic = wanted is self.shop.automatic
             self._count(
                 "payout of an automatic settlement" if is_automatic else "payout of a settlement"
@@ -217,7 +226,7 @@ class TeamSteps(DisputeSteps):
             return False
         self._note(self.world.model.accept(wanted, found["trx_id"]))
         if wanted.kind is Kind.PAYOUT:
-            self._note(self._check_fee(wanted, found["amount_minor"] + found["fee_minor"]))
+            self._check_row(wanted, found)
         return True
 
 

@@ -24,7 +24,7 @@ def test_every_step_of_a_plan_can_be_run() -> None:
     runners = {ADMINISTRATOR: AdministratorSteps, FAULT: FaultSteps}
     for choices, runner in (
         (plan.MERCHANT, TeamSteps),
-        (plan.ADMIN, runners[ADMINISTRATOR]),
+        ({**plan.ADMIN, **plan.PRICES}, runners[ADMINISTRATOR]),
         (plan.FAULTS, runners[FAULT]),
     ):
         assert [name for name in choices if not hasattr(runner, name)] == []
@@ -32,7 +32,7 @@ def test_every_step_of_a_plan_can_be_run() -> None:
 
 def test_many_rounds_contain_every_kind_of_step() -> None:
     drawn = {step.name for step in chain(*plan.first_rounds(1, 60))}
-    assert drawn == {*plan.MERCHANT, *plan.ADMIN, *plan.FAULTS}
+    assert drawn == {*plan.MERCHANT, *plan.ADMIN, *plan.PRICES, *plan.FAULTS}
 
 
 async def test_a_failing_plan_is_reduced_to_the_steps_that_cause_the_failure() -> None:

@@ -178,7 +178,8 @@ class World(MerchantWorld):
         Its amount is not known before it has ended.
         """
         key = shop.id, Kind.PAYOUT, f"automatic after {shop.last_settlement}"
-        wanted = Operation(*key, debit=EVERYTHING, credit=EVERYTHING, has_notice=False)
+        wanted = Operation(*key, debit=EVERYTHING, credit=EVERYTHING)
+        wanted.has_notice, wanted.method = False, "a"
         shop.automatic = self.model.request(wanted)
 
     async def _prepare_settlements(self, shop: TeamShop, mode: str) -> None:
