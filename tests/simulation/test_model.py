@@ -10,6 +10,7 @@ from tests.simulation.facts import Decision, Kind, Notice, Observation, Operatio
 from tests.simulation.model import Bounds, Model
 
 MODEL = Path(__file__).with_name("model.py")
+PARTS = ("model", "disputed", "facts", "prices")
 FUNDED, PAID, PAID_OUT, FEE, REFUNDED = 100_000, 20_000, 30_000, 500, 5_000
 BALANCE = FUNDED + PAID - PAID_OUT - FEE - REFUNDED
 
@@ -352,10 +353,10 @@ def test_a_reversal_allows_the_money_to_return() -> None:
     assert model.check(seen) == []
 
 
-@pytest.mark.parametrize("part", ["model", "disputed", "facts"])
+@pytest.mark.parametrize("part", PARTS)
 def test_the_model_imports_nothing_from_the_product_and_stays_short(part: str) -> None:
     lines = MODEL.with_name(f"{part}.py").read_text().splitlines()
     imported = {line.split()[1] for line in lines if line.startswith(("import ", "from "))}
-    own = {"tests.simulation", "tests.simulation.disputed", "tests.simulation.facts"}
+    own = {"tests.simulation", *(f"tests.simulation.{name}" for name in PARTS)}
     assert not [each for each in imported - own if each.startswith(("manilla", "tests"))]
     assert len(lines) < 400
