@@ -2,7 +2,7 @@
 
 While a change of prices is new, a process can still have the earlier prices, because its cache or
 its clock is wrong. Changes start one after the other, so each process has all changes up to some
-change. A quiet moment leaves only the newest prices. All amounts are in minor units.
+change. A quiet moment drops the prices that no wrong clock can bring back. All amounts are in minor units.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 START_SECONDS = 6  # until then, the command that changes a price has succeeded or failed
 KNOWN_SECONDS = 5  # how long after its start a change is known everywhere, without faults
+SLOW_SECONDS = 7300  # more than a host's clock can be slow, so that it has earlier prices again
 EVERYONE = 0
 PAYMENT, PAYOUT, SETTLEMENT = "payment", "payout", "settlement"
 # The most that a plan of `LINES` and the taxes add to an amount: a part of it and a fixed amount.
@@ -161,6 +162,7 @@ class Prices:
 
     def __init__(self) -> None:
         self.books = [Book()]
+        self._starts = [0.0]  # when each of the books started, at the latest
         self.have_changed = False
         self._last_start = 0.0
 
@@ -170,10 +172,12 @@ class Prices:
         now: Any = self.books[-1]
         merged = {name: {**getattr(now, name), **value} for name, value in changed.items()}
         self.books.append(replace(now, **merged))
+        self._starts.append(float("inf"))
 
     def next_start(self) -> str:
         """Returns when a change starts, which is later than the starts of all other changes."""
         self._last_start = max(time.time(), self._last_start) + START_SECONDS
+        self._starts[-1] = self._last_start
         return datetime.fromtimestamp(self._last_start, UTC).isoformat()
 
     @property
@@ -181,7 +185,8 @@ class Prices:
         return time.time() > self._last_start + KNOWN_SECONDS
 
     def settle(self) -> None:
-        del self.books[:-1]
+        passed = sum(start < time.time() - SLOW_SECONDS for start in self._starts)
+        del self.books[: passed - 1], self._starts[: passed - 1]
 
     def matching(self, price: Price, *about: Any) -> Iterator[Book]:
         """Yields the books with which the model computes this price."""

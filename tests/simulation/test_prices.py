@@ -1,6 +1,9 @@
 """The model of prices finds a wrong price, and accepts earlier prices only while they can hold."""
 
+import time
 from dataclasses import replace
+
+import pytest
 
 from tests.simulation.prices import DUTY, EVERYONE, LINES, PAYMENT, TAXES, VAT, Prices, Terms
 
@@ -11,7 +14,9 @@ TAX = dict(TAXES[:1] + TAXES[6:7])
 def _changed() -> Prices:
     prices = Prices()
     prices.change(plans={(EVERYONE, "standard"): 0}, assigned={EVERYONE: "standard"})
+    prices.next_start()
     prices.change(taxes=TAX)
+    prices.next_start()
     return prices
 
 
@@ -27,11 +32,16 @@ def test_a_price_has_the_parts_of_the_plan_and_the_taxes() -> None:
     )
 
 
-def test_earlier_prices_are_accepted_until_the_changes_are_known() -> None:
+def test_earlier_prices_are_accepted_while_a_clock_can_be_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     prices = _changed()
     earlier, newest = prices.books[0].price(*ABOUT), prices.books[-1].price(*ABOUT)
 
     assert all(list(prices.matching(price, *ABOUT)) for price in (earlier, newest))
+    prices.settle()
+    assert len(prices.books) == 3
+    monkeypatch.setattr(time, "time", lambda: 2e9)
     prices.settle()
     assert not list(prices.matching(earlier, *ABOUT))
     assert not list(prices.matching(replace(newest, fee=newest.fee + 1), *ABOUT))
