@@ -2,7 +2,8 @@
 
 While a change of prices is new, a process can still have the earlier prices, because its cache or
 its clock is wrong. Changes start one after the other, so each process has all changes up to some
-change. A quiet moment drops the prices that no wrong clock can bring back. All amounts are in minor units.
+change. A quiet moment drops the prices that no wrong clock can bring back. All
+amounts are in minor units.
 """
 
 import json
