@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from manilla.kit.clock import iso_of_sql
 from manilla.kit.database.rows import columns, only_if
@@ -53,7 +54,7 @@ class Commission(msgspec.Struct, frozen=True, omit_defaults=True):
     customer_paid: Decimal
     merchant_received: Decimal
     commission_trx_id: str | None
-    commission_parts: CommissionParts = []
+    commission_parts: CommissionParts | UnsetType = UNSET
     taxes: Taxes = []
 
 

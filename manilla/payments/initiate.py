@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from manilla.job_kinds import JobKind
 from manilla.kit import strict_json, tracing
@@ -98,7 +99,7 @@ class PaymentInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     commission_fee: Decimal
     customer_pays: Decimal
     merchant_receives: Decimal
-    commission_parts: CommissionParts = []
+    commission_parts: CommissionParts | UnsetType = UNSET
     taxes: Taxes = []
 
 

@@ -57,7 +57,7 @@ class DeliveredPayout(msgspec.Struct, frozen=True, omit_defaults=True):
     ]
     created_at: str
     updated_at: str
-    commission_parts: CommissionParts = []
+    commission_parts: CommissionParts | UnsetType = UNSET
     taxes: Taxes = []
 
 
@@ -197,7 +197,7 @@ class PayoutNoticeData(msgspec.Struct, frozen=True, omit_defaults=True):
             enum=ERROR_CODES,
         ),
     ] = None
-    commission_parts: CommissionParts = []
+    commission_parts: CommissionParts | UnsetType = UNSET
     taxes: Taxes = []
 
 

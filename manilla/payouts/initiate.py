@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from manilla.beneficiaries import accounts, beneficiary, sandbox
 from manilla.beneficiaries.accounts import SavedAccount
@@ -104,7 +105,7 @@ class PayoutInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     purpose: Annotated[
         str | None, api_field("The purpose that was accepted. Absent if there is none.")
     ] = None
-    commission_parts: CommissionParts = []
+    commission_parts: CommissionParts | UnsetType = UNSET
     taxes: Taxes = []
 
 

@@ -65,13 +65,12 @@ Taxes = Annotated[list[TaxOfTransaction], api_field("The taxes. Omitted if there
 
 
 def priced_fields(price: TransactionPrice | None, currency: str) -> dict[str, Any]:
-    """Returns `commission_parts` and `taxes` for an answer that omits empty lists."""
+    """Returns the fields `taxes` and, if there is a plan, `commission_parts`."""
     if price is None:
         return {}
+    parts = [CommissionPart(part.kind, amount_of(currency, part.minor)) for part in price.parts]
     return {
-        "commission_parts": [
-            CommissionPart(part.kind, amount_of(currency, part.minor)) for part in price.parts
-        ],
+        **({} if price.plan is None else {"commission_parts": parts}),
         "taxes": [
             TaxOfTransaction(
                 name=tax.name,

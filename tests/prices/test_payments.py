@@ -49,6 +49,18 @@ async def _verify_ledger(shop: Shop) -> None:
     assert [each for each in await check(shop.services.db, ALL) if each.count] == []
 
 
+async def test_a_plan_without_a_commission_has_no_parts(shop: Shop, use_prices: UsePrices) -> None:
+    use_prices(shop.merchant.new.id, plan(line(PriceTerms())))
+
+    started = await _pay(shop, payment_amount=1_000)
+
+    assert (started.info["commission_fee"], started.info["commission_parts"]) == (0, [])
+    commission = (await shop.verify(started)).json["commission"]
+    assert (commission["commission_parts"], commission["commission_trx_id"]) == ([], None)
+    assert (await shop.notifications(started))[0]["data"]["commission"] == commission
+    await _verify_ledger(shop)
+
+
 async def test_the_parts_of_a_commission_are_listed(shop: Shop, use_prices: UsePrices) -> None:
     use_prices(shop.merchant.new.id, plan(line(CARD)))
     await shop.set_commission("2", CommissionBearer.CUSTOMER)
