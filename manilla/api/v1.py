@@ -2,6 +2,7 @@
 
 from manilla.api import (
     balances,
+    customers,
     disputes,
     events,
     payment_links,
@@ -33,6 +34,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         *payment_links.endpoints(services),
         *refunds.endpoints(services),
         *disputes.endpoints(services),
+        *customers.endpoints(services),
         *balances.endpoints(services),
         *payouts.endpoints(services),
         *events.endpoints(services.db, services.keyring),

@@ -61,10 +61,19 @@ _PAYMENTS, _PAYOUTS, _REFUNDS = (
 _PAYMENTS["success"] = _with_own(VerifiedPayment, _PAYMENTS["success"])
 _PAYOUTS["success"] = _with_own(DeliveredPayout, _PAYOUTS["success"])
 _REFUNDS["success"] = _with_own(VerifiedRefund, _REFUNDS["success"])
+_CUSTOMER = _RESPONSES["createCustomer"]["customer"]
 _DISPUTE = _RESPONSES["getDispute"]["needsResponse"]
 _ANSWERED = {"submitted": {**_DISPUTE, "status": "submitted"}}
 ANSWERS: Mapping[str, Examples] = {
     **_RESPONSES,
+    "listCustomers": {"page": {"data": [_CUSTOMER], "next_cursor": CURSOR}},
+    **{
+        f"{action}Customer": {"customer": {**_CUSTOMER, "status": status}}
+        for action, status in {
+            **dict.fromkeys(("get", "update", "enable"), "active"),
+            "disable": "disabled",
+        }.items()
+    },
     "listDisputes": {"page": {"data": [_DISPUTE], "next_cursor": CURSOR}},
     "acceptDispute": _ANSWERED,
     "submitDispute": _ANSWERED,

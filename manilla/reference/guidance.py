@@ -99,7 +99,8 @@ GUIDANCE: dict[str, Guidance] = {
         "You have no active wallet in this currency.", "Contact the platform's support."
     ),
     "DUPLICATE_REFERENCE": Guidance(
-        "The `ref_trx` was used before, or the `Idempotency-Key` was used with another body.",
+        "The `ref_trx` was used before, or the `Idempotency-Key` or a customer's `reference` was "
+        "used with another body.",
         "Do not use a new reference before you know the first transaction's result. The response "
         "contains its `trx_id` and `status`. To get the first response again, send the same key "
         "with the same body.",
@@ -114,6 +115,14 @@ GUIDANCE: dict[str, Guidance] = {
         "The payment is not successful, or what is neither refunded nor disputed is lower than the "
         "refund. Or your account or payouts are disabled, or a wallet is inactive.",
         "The message contains the reason. Nothing was debited.",
+    ),
+    "CUSTOMER_NOT_FOUND": Guidance(
+        "You have no customer with this reference in this environment.",
+        "Check the reference, and send the `X-Environment` in which the customer was created.",
+    ),
+    "customer_disabled": Guidance(
+        "The customer is disabled, or its personal data was erased.",
+        "Enable the customer. After an erasure, create one with another reference.",
     ),
     "dispute_closed": Guidance(
         "The dispute does not need a response: you have answered it, or it has ended.",

@@ -171,6 +171,11 @@ TABLES = (
         ),
     ),
     Table("dispute_file", "disputes", ALL, GROWS, REPLICATED, Archived("trx_id", "number")),
+    # Customers of merchants.
+    Table(
+        *("customer", "customers", KEEP, GROWS, REPLICATED),
+        fixed=("merchant_id", "id", "environment", "reference", "created_at"),
+    ),
     # Settlements.
     Table("settlement", "settlements", KEEP, GROWS, REPLICATED),
     Table(

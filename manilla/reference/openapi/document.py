@@ -113,6 +113,7 @@ TAGS = {
     "payment": "Payments",
     "refund": "Refunds",
     "dispute": "Disputes",
+    "customer": "Customers",
     "balance": "Balance",
     "event": "Notifications",
     "webhook": "Notifications",

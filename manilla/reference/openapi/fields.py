@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from manilla.customers.customer import IDENTITY_DIGITS, PHONE, REFERENCE
 from manilla.disputes.dispute import TEXT_LENGTH_MAX
 from manilla.merchants.rights import Right
 from manilla.notify.events.kinds import EVENT_TYPES, PATTERNS
 from manilla.payments.payment_links.link import LinkStatus
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
+CUSTOMER_PATTERN = f"^{REFERENCE.pattern}$"
 DISPUTE_ID_PATTERN = "^DSP[0-9A-HJKMNP-TV-Z]{30}$"
 ENDPOINT_ID_PATTERN = "^we_[0-9A-HJKMNP-TV-Z]{30}$"
 EVENT_ID_PATTERN = "^msg_[0-9A-HJKMNP-TV-Z]{32}$"
@@ -53,6 +55,8 @@ def _time(description: str) -> FieldDescription:
 def _moment(description: str) -> FieldDescription:
     return _field(f"{description} RFC 3339 with any offset, such as `2026-01-31T12:00:00+01:00`.")
 
+
+_IDENTITY = _or_empty(pattern=f"^[0-9]{{{IDENTITY_DIGITS}}}$")
 
 # Maps field names to descriptions. A key `Schema.field` applies only to that schema.
 # A struct can also describe its fields itself: see `payouts/fields.py`.
@@ -276,6 +280,37 @@ FIELDS: Mapping[str, FieldDescription] = {
         "replace all earlier values."
     ),
     "DeletedFile.id": _field("The id of the file that was removed."),
+    # customers
+    **{
+        f"{schema}.{name}": description
+        for schema in ("CustomerRequest", "CustomerEditRequest", "CustomerInfo")
+        for name, description in {
+            "reference": _field("Your reference of the customer.", pattern=CUSTOMER_PATTERN),
+            "id": _field("The customer's id.", pattern="^CUS[0-9A-HJKMNP-TV-Z]{30}$"),
+            "name": _field("The customer's name, as the bank has it.", minLength=1, maxLength=100),
+            "email": _field("The customer's email address.", **_or_empty(format="email")),
+            "phone": _field(
+                "The customer's phone number.", **_or_empty(pattern=f"^{PHONE.pattern}$")
+            ),
+            "bvn": _field("The customer's BVN. It is encrypted, and never returned.", **_IDENTITY),
+            "nin": _field("The customer's NIN. It is encrypted, and never returned.", **_IDENTITY),
+            "bvn_given": _field("Whether you have sent a BVN."),
+            "nin_given": _field("Whether you have sent a NIN."),
+            "ipn_url": _field(
+                "The URL that receives notifications of transfers into the customer's accounts. "
+                "Without it, only your webhook endpoints receive them.",
+                **_or_empty(**ADDRESS),
+            ),
+            "created_at": _time("When the customer was created."),
+            "updated_at": _time("When the customer was last changed."),
+            "environment": _field(
+                "The environment of the customer.", enum=["sandbox", "production"]
+            ),
+        }.items()
+    },
+    "CustomersQuery.status": _field("Only customers with this status."),
+    "CustomersQuery.search": _field("What you know about the customer.", maxLength=200),
+    "CustomerList.data": _field("The customers, newest first."),
     # events and webhook endpoints
     "EventsQuery.since": _field(
         "List events from this time (RFC 3339) on, or after the event with this id. To continue, "
@@ -518,6 +553,10 @@ SCHEMAS: Mapping[str, str] = {
     "RefundList": "A page of refunds.",
     "DisputeAcceptanceRequest": "What you accept. Unknown fields are ignored.",
     "DisputeEvidenceRequest": "The evidence to save. Unknown fields are ignored.",
+    "CustomerRequest": "The customer to create. Unknown fields are ignored.",
+    "CustomerEditRequest": "The fields to change. Unknown fields are ignored.",
+    "CustomerInfo": "A customer.",
+    "CustomerList": "A page of customers.",
     "DisputeInfo": "A dispute.",
     "DisputeList": "A page of disputes.",
     "EvidenceInfo": "The evidence for your answer.",

@@ -5,6 +5,7 @@ from typing import Any
 from manilla.ledger.transactions import Scenario
 from manilla.reference import examples
 from manilla.reference.openapi.fields import (
+    CUSTOMER_PATTERN,
     DISPUTE_ID_PATTERN,
     ENDPOINT_ID_PATTERN,
     LINK_ID_PATTERN,
@@ -15,6 +16,7 @@ TAGS = {
     "Payments": "Collect money from customers through hosted checkout.",
     "Refunds": "Return payments to customers.",
     "Disputes": "Answer customers' banks that take payments back.",
+    "Customers": "Give customers account numbers of their own.",
     "Payouts": "Send bank transfers from your wallet.",
     "Balance": "Read your wallets' balances and statement.",
     "Site": "Information about this site.",
@@ -83,6 +85,14 @@ PARAMETERS = {
         "description": "The dispute's `id`.",
         "schema": {"type": "string", "pattern": DISPUTE_ID_PATTERN},
         "example": examples.DISPUTE_ID,
+    },
+    "Reference": {
+        "name": "reference",
+        "in": "path",
+        "required": True,
+        "description": "Your reference of the customer.",
+        "schema": {"type": "string", "pattern": CUSTOMER_PATTERN},
+        "example": "pupil-17",
     },
     "FileId": {
         "name": "fileId",
