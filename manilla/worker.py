@@ -14,6 +14,7 @@ from manilla.approvals import queries as approvals
 from manilla.bulk.names import NameTasks
 from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
+from manilla.customers.tasks import AccountTasks
 from manilla.disputes.tasks import POLL_SECONDS, DisputeTasks
 from manilla.kit import ratelimit, time_limits, tracing
 from manilla.kit.database.connections import Database
@@ -147,6 +148,9 @@ def job_handlers(services: Services) -> dict[str, Work]:
         **PaymentTasks(services.db, services.charges).job_handlers(),
         **RefundTasks(services.db, services.rails, services.claims).job_handlers(),
         **_disputes(services).job_handlers(),
+        **AccountTasks(
+            services.db, services.keyring, services.rails, services.receiving
+        ).job_handlers(),
         **PayoutTasks(
             services.db,
             services.platform,

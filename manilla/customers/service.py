@@ -1,10 +1,13 @@
 """Creates and changes customers."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from manilla.customers import store
 from manilla.customers.customer import (
     CUSTOMER_IDS,
+    CustomerDisabled,
     CustomerErased,
     CustomerExists,
     CustomerRow,
@@ -14,8 +17,17 @@ from manilla.customers.customer import (
 )
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
+from manilla.kit.errors import Refusal
 from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant
+from manilla.ledger.transactions import TransactionNotFound
+from manilla.payments import store as payments
+
+
+class PaymentOfOther(Refusal):
+    code = "payment_of_other_customer"
+    message = "The payment belongs to another customer."
+
 
 _Sealed = tuple[bytes | None, bytes | None]
 
@@ -84,6 +96,32 @@ async def set_disabled(
         changed = await store.set_disabled(connection, before, is_disabled=is_disabled)
         await remember(connection, changed)
     return changed
+
+
+async def attach(
+    db: Database,
+    tenant: Tenant,
+    reference: str,
+    trx_ids: Sequence[str],
+    remember: Remember = without_key,
+) -> int:
+    """Attaches existing payments, and returns how many were not attached before."""
+    attached = 0
+    async with db.transaction() as connection:
+        customer = await store.of_tenant(connection, tenant, reference, lock=True)
+        if customer.disabled_at is not None:
+            raise CustomerDisabled
+        for trx_id in sorted(set(trx_ids)):
+            payment = await payments.payment(connection, tenant.merchant_id, trx_id, lock=True)
+            if payment is None or payment.environment is not tenant.environment:
+                raise TransactionNotFound(f"There is no payment {trx_id}.")
+            if payment.customer_reference not in (None, reference):
+                raise PaymentOfOther(f"The payment {trx_id} belongs to another customer.")
+            if payment.customer_reference is None:
+                await payments.set_customer(connection, payment, reference)
+                attached += 1
+        await remember(connection, attached)
+    return attached
 
 
 def _part(changes: dict[str, str | None], kind: type[msgspec.Struct]) -> dict[str, str | None]:

@@ -28,6 +28,7 @@ def _read(name: str) -> Any:
 
 TRX_ID = "TXN01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 ENDPOINT_ID = "we_01M7EWKJ9J0000001WNNC2DWVAFGAZ"
+ACCOUNT_ID = "ACC01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 DISPUTE_ID = "DSP01M7EX0A6H0000001KQ4WBN8T2VZ5C"
 LINK_ID = "PL1M7EWKJ9J0000001WNNC2DWVAFGAZ"
 REQUEST_ID = "4f1d0c2ab97e35c860d1f2a7"
@@ -62,6 +63,18 @@ _PAYMENTS["success"] = _with_own(VerifiedPayment, _PAYMENTS["success"])
 _PAYOUTS["success"] = _with_own(DeliveredPayout, _PAYOUTS["success"])
 _REFUNDS["success"] = _with_own(VerifiedRefund, _REFUNDS["success"])
 _CUSTOMER = _RESPONSES["createCustomer"]["customer"]
+_ACCOUNT = {
+    "id": ACCOUNT_ID,
+    "status": "active",
+    "bank_name": "Wema Bank",
+    "bank_code": "035",
+    "account_number": "9930001234",
+    "account_name": "ADA STORES / ADA OBI",
+    "currency": "NGN",
+    "method_code": "paystack_ngn_va",
+    "customer_reference": "pupil-17",
+    "created_at": CREATED_AT,
+}
 _DISPUTE = _RESPONSES["getDispute"]["needsResponse"]
 _ANSWERED = {"submitted": {**_DISPUTE, "status": "submitted"}}
 ANSWERS: Mapping[str, Examples] = {
@@ -74,6 +87,11 @@ ANSWERS: Mapping[str, Examples] = {
             "disable": "disabled",
         }.items()
     },
+    "requestAccounts": {"accounts": {"data": [_ACCOUNT]}},
+    "listAccounts": {"accounts": {"data": [_ACCOUNT]}},
+    "closeAccount": {"account": _ACCOUNT},
+    "testTransfer": {"payment": {"trx_id": TRX_ID}},
+    "attachPayments": {"attached": {"attached": 1}},
     "listDisputes": {"page": {"data": [_DISPUTE], "next_cursor": CURSOR}},
     "acceptDispute": _ANSWERED,
     "submitDispute": _ANSWERED,

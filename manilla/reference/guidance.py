@@ -120,6 +120,21 @@ GUIDANCE: dict[str, Guidance] = {
         "You have no customer with this reference in this environment.",
         "Check the reference, and send the `X-Environment` in which the customer was created.",
     ),
+    "ACCOUNT_NOT_FOUND": Guidance(
+        "The customer has no account with this id.", "List the customer's accounts."
+    ),
+    "no_account_method": Guidance(
+        "None of your methods, or one of the `method_codes`, cannot create account numbers.",
+        "Ask the platform's support which methods of yours can.",
+    ),
+    "too_many_accounts": Guidance(
+        "The customer has the maximum number of open accounts.",
+        "Close an account that the customer no longer uses.",
+    ),
+    "payment_of_other_customer": Guidance(
+        "A payment is attached to another customer already. Nothing was attached.",
+        "Leave out this payment.",
+    ),
     "customer_disabled": Guidance(
         "The customer is disabled, or its personal data was erased.",
         "Enable the customer. After an erasure, create one with another reference.",

@@ -176,6 +176,8 @@ TABLES = (
         *("customer", "customers", KEEP, GROWS, REPLICATED),
         fixed=("merchant_id", "id", "environment", "reference", "created_at"),
     ),
+    Table("customer_account", "customers", KEEP, GROWS, REPLICATED),
+    Table("account_transfer", "customers", APPEND, GROWS, REPLICATED),
     # Settlements.
     Table("settlement", "settlements", KEEP, GROWS, REPLICATED),
     Table(

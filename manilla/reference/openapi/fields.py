@@ -10,6 +10,7 @@ from manilla.notify.events.kinds import EVENT_TYPES, PATTERNS
 from manilla.payments.payment_links.link import LinkStatus
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
+ACCOUNT_ID_PATTERN = "^ACC[0-9A-HJKMNP-TV-Z]{30}$"
 CUSTOMER_PATTERN = f"^{REFERENCE.pattern}$"
 DISPUTE_ID_PATTERN = "^DSP[0-9A-HJKMNP-TV-Z]{30}$"
 ENDPOINT_ID_PATTERN = "^we_[0-9A-HJKMNP-TV-Z]{30}$"
@@ -308,6 +309,41 @@ FIELDS: Mapping[str, FieldDescription] = {
             ),
         }.items()
     },
+    **{
+        f"{schema}.{name}": description
+        for schema in ("AccountInfo", "AccountNoticeData", "AccountsRequest", "TestTransferRequest")
+        for name, description in {
+            "id": _field("The account's id.", pattern=ACCOUNT_ID_PATTERN),
+            "trx_id": _field("The same as `id`.", pattern=ACCOUNT_ID_PATTERN),
+            "account_id": _field("The account's id.", pattern=ACCOUNT_ID_PATTERN),
+            "bank_name": _field("The account's bank. Null until the account is active."),
+            "bank_code": _field("The bank's code at the provider, if it reports one."),
+            "account_number": _field("The number that the customer pays into."),
+            "account_name": _field("The account's name, which the customer's bank shows."),
+            "method_code": _field("The method that the account was requested with."),
+            "customer_reference": _field("Your reference of the customer."),
+            "created_at": _time("When the account was requested."),
+            "environment": _field(
+                "The environment of the account.", enum=["sandbox", "production"]
+            ),
+            "error_code": _field(
+                "Why the account failed: `account_details_rejected`, `account_limit_reached` or "
+                "`accounts_not_enabled`. Omitted otherwise."
+            ),
+            "error": _field("What you can do if the account failed. Omitted otherwise."),
+            "method_codes": _field("The methods to use, each of another provider."),
+            "count": _field("How many accounts to request, at different providers.", maximum=2),
+            "ipn_url": _field(
+                "The URL that receives notifications of transfers. By default, the customer's.",
+                **_or_empty(**ADDRESS),
+            ),
+            "amount": _amount("The amount to send."),
+            "payer_name": _field("The sender's name.", maxLength=100),
+        }.items()
+    },
+    "AccountList.data": _field("The accounts, oldest first."),
+    "trx_ids": _field("The payments to attach.", minItems=1, maxItems=100),
+    "attached": _field("How many of the payments were not attached before."),
     "CustomersQuery.status": _field("Only customers with this status."),
     "CustomersQuery.search": _field("What you know about the customer.", maxLength=200),
     "CustomerList.data": _field("The customers, newest first."),
@@ -557,6 +593,14 @@ SCHEMAS: Mapping[str, str] = {
     "CustomerEditRequest": "The fields to change. Unknown fields are ignored.",
     "CustomerInfo": "A customer.",
     "CustomerList": "A page of customers.",
+    "AccountsRequest": "The accounts to request. Unknown fields are ignored.",
+    "AccountInfo": "A permanent account of a customer.",
+    "AccountList": "A customer's accounts.",
+    "TestTransferRequest": "The test transfer. Unknown fields are ignored.",
+    "TestTransferInfo": "The payment of the test transfer.",
+    "AttachPaymentsRequest": "The payments to attach. Unknown fields are ignored.",
+    "AttachedPayments": "The result.",
+    "TransferPayer": "Who sent a transfer into a customer's account.",
     "DisputeInfo": "A dispute.",
     "DisputeList": "A page of disputes.",
     "EvidenceInfo": "The evidence for your answer.",

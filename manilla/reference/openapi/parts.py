@@ -5,6 +5,7 @@ from typing import Any
 from manilla.ledger.transactions import Scenario
 from manilla.reference import examples
 from manilla.reference.openapi.fields import (
+    ACCOUNT_ID_PATTERN,
     CUSTOMER_PATTERN,
     DISPUTE_ID_PATTERN,
     ENDPOINT_ID_PATTERN,
@@ -93,6 +94,14 @@ PARAMETERS = {
         "description": "Your reference of the customer.",
         "schema": {"type": "string", "pattern": CUSTOMER_PATTERN},
         "example": "pupil-17",
+    },
+    "AccountId": {
+        "name": "accountId",
+        "in": "path",
+        "required": True,
+        "description": "The account's `id`.",
+        "schema": {"type": "string", "pattern": ACCOUNT_ID_PATTERN},
+        "example": examples.ACCOUNT_ID,
     },
     "FileId": {
         "name": "fileId",

@@ -33,6 +33,7 @@ TOO_LITTLE = f"Monnify accepts amounts of at least {AMOUNT_MIN}."
 
 class Monnify:
     disputes: port.DisputeDesk | None = None
+    accounts: port.AccountDesk | None = None
 
     def __init__(self, context: AdapterContext) -> None:
         current = context.credentials
