@@ -108,11 +108,17 @@ class Customers:
         await self.shop.simulator.until(is_so)
         return await self.payments()
 
+    async def until_cases(self, *kinds: str) -> None:
+        async def is_so() -> bool:
+            await self.make_due()
+            return [kind for kind, _ in await self.cases()] == list(kinds)
+
+        await self.shop.simulator.until(is_so)
+
     async def cases(self) -> list[tuple[str, str]]:
         records = await self.db.records(
-            "SELECT kind, detail FROM operator_case WHERE merchant_id IN (0, $1) AND status = 'open'"
-            " AND opened_at > now() - interval '10 minutes' AND (merchant_id > 0 OR kind ="
-            " 'unknown_account') ORDER BY id",
+            "SELECT kind, detail FROM operator_case WHERE merchant_id = $1 AND status = 'open'"
+            " ORDER BY id",
             self.tenant.merchant_id,
         )
         return [(each["kind"], each["detail"]) for each in records]
