@@ -14,6 +14,7 @@ from manilla.approvals import queries as approvals
 from manilla.bulk.names import NameTasks
 from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
+from manilla.customers.statements import query_missing
 from manilla.customers.tasks import AccountTasks
 from manilla.disputes.tasks import POLL_SECONDS, DisputeTasks
 from manilla.kit import ratelimit, time_limits, tracing
@@ -80,6 +81,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
     return [
         *([] if services.is_development else production),
         PeriodicTask("poll_disputes", POLL_SECONDS, _disputes(services).schedule),
+        PeriodicTask("query_receipts", 600, lambda: query_missing(db, services.rails)),
         PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.delete_ended_windows(db)),
         PeriodicTask("forget_answers", 60, lambda: idempotency.delete_old_answers(db)),
         PeriodicTask("forget_credentials", 3600, lambda: merchants.delete_expired_credentials(db)),

@@ -81,7 +81,7 @@ async def _change(
 
 
 async def leave_to_administrator(db: Database, account: CustomerAccount, detail: str) -> None:
-    """Opens a case. The job goes on asking, but never requests a second account."""
+    """Opens a case. The job continues to ask, but never requests a second account."""
     await cases.open_case(
         *(db, CaseKind.ACCOUNT_NOT_CREATED, account.id, detail),
         merchant_id=account.merchant_id,

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from manilla.customers.account import AccountNotFound, AccountStatus, CustomerAccount
 from manilla.customers.customer import CustomerRow
 from manilla.kit.database.connections import Connection
@@ -11,6 +13,15 @@ from manilla.providers.port import AccountState
 
 COLUMNS = columns(CustomerAccount)
 _ACCOUNT = f"SELECT {COLUMNS} FROM customer_account"
+
+
+class ProviderAccounts(msgspec.Struct, frozen=True):
+    provider: str
+    pending: int
+    active: int
+    failed: int
+    closed: int
+    last_error: str | None
 
 
 async def account(
@@ -163,3 +174,26 @@ async def find_transfer(
         *(provider, reference),
     )
     return None if record is None else (record["merchant_id"], record["trx_id"])
+
+
+async def erase_names(connection: Connection, customer: CustomerRow) -> None:
+    await connection.execute(
+        """
+        UPDATE customer_account SET account_name = NULL, ipn_url = '', updated_at = now()
+         WHERE merchant_id = $1 AND customer_id = $2""",
+        *(customer.merchant_id, customer.id),
+    )
+
+
+async def at_providers(db: RowSource) -> list[ProviderAccounts]:
+    """Counts the accounts at each provider, for administrators."""
+    return await db.rows(
+        ProviderAccounts,
+        """
+        SELECT provider, count(*) FILTER (WHERE status = 'pending') AS pending,
+               count(*) FILTER (WHERE status = 'active') AS active,
+               count(*) FILTER (WHERE status = 'failed') AS failed,
+               count(*) FILTER (WHERE status = 'closed') AS closed,
+               max(error) FILTER (WHERE status = 'failed') AS last_error
+          FROM customer_account GROUP BY provider ORDER BY provider""",
+    )

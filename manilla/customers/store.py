@@ -41,7 +41,12 @@ _ORDERS = {
 # What a person may know about a customer: also the number of an account.
 _MATCHES = """
     (reference = {} OR lower(email) = lower({}) OR phone = {} OR id = {}
-     OR position(lower({}) IN lower(name)) > 0)"""
+     OR position(lower({}) IN lower(name)) > 0
+     OR (merchant_id, id) IN (
+         SELECT a.merchant_id, a.customer_id FROM customer_account a WHERE a.account_number = {})
+     OR (merchant_id, environment, reference) IN (
+         SELECT p.merchant_id, p.environment, p.customer_reference FROM payment p
+          WHERE p.payer->>'session_id' = {}))"""
 
 
 class CustomerFilter(RecordFilter, frozen=True, kw_only=True):

@@ -61,10 +61,10 @@ class AccountTasks:
         """Queries a transfer that a webhook or a statement names, as `ACCOUNT:REFERENCE`."""
         provider, _, reference = job.subject.partition(":")
         adapter = self._rails.adapter(provider)
-        desk = None if adapter is None else adapter.accounts
-        if desk is None:
+        api = None if adapter is None else adapter.accounts
+        if api is None:
             return RETRY_SECONDS
-        match await desk.transfer(reference):
+        match await api.transfer(reference):
             case Done(transfer) if transfer.status is ReportedChargeStatus.NOT_FOUND:
                 return None
             case Done(transfer):
@@ -82,21 +82,21 @@ class AccountTasks:
         if account.is_sandbox:
             return await self._advance_in_sandbox(account)
         adapter = self._rails.adapter(account.provider)
-        desk = None if adapter is None else adapter.accounts
-        if desk is None:
+        api = None if adapter is None else adapter.accounts
+        if api is None:
             return RETRY_SECONDS
         if account.closing_at is not None:
-            return await self._close(account, desk)
+            return await self._close(account, api)
         if account.status is AccountStatus.ACTIVE:
-            return await self._poll(account, desk)
-        return await (self._ask if account.sent_at else self._send)(job, account, desk)
+            return await self._poll(account, api)
+        return await (self._ask if account.sent_at else self._send)(job, account, api)
 
     # Creating an account.
 
-    async def _send(self, job: Job, account: CustomerAccount, desk: AccountDesk) -> float | None:
+    async def _send(self, job: Job, account: CustomerAccount, api: AccountDesk) -> float | None:
         """Requests the account. Its outcome is unknown from before the request until a response."""
-        order = await self._order(account, desk)
-        missing = [NAMES[name] for name in sorted(desk.needs) if getattr(order, name) is None]
+        order = await self._order(account, api)
+        missing = [NAMES[name] for name in sorted(api.needs) if getattr(order, name) is None]
         if missing:
             reason = f"The provider needs the customer's {', '.join(missing)}. Update the customer."
             return await self._fail(account, RefusalCode.ACCOUNT_DETAILS_REJECTED, reason)
@@ -105,7 +105,7 @@ class AccountTasks:
                 return None
             await account_store.mark_sent(connection, account)
         crash.point("before_account_request")
-        answer = await desk.create(order)
+        answer = await api.create(order)
         crash.point("after_account_request")
         match answer:
             case Done(state):
@@ -117,7 +117,7 @@ class AccountTasks:
                     await account_store.unmark_sent(connection, account)
         return RETRY_SECONDS
 
-    async def _order(self, account: CustomerAccount, desk: AccountDesk) -> AccountOrder:
+    async def _order(self, account: CustomerAccount, api: AccountDesk) -> AccountOrder:
         customer = await store.customer(self._db, account.merchant_id, account.customer_id)
         assert customer is not None
         numbers = customer.personal_numbers(self._keyring)
@@ -127,13 +127,13 @@ class AccountTasks:
             customer_email=account.email,
             currency=account.currency,
             phone=customer.phone,
-            bvn=numbers.bvn if "bvn" in desk.uses else None,
-            nin=numbers.nin if "nin" in desk.uses else None,
+            bvn=numbers.bvn if "bvn" in api.uses else None,
+            nin=numbers.nin if "nin" in api.uses else None,
         )
 
-    async def _ask(self, job: Job, account: CustomerAccount, desk: AccountDesk) -> float | None:
+    async def _ask(self, job: Job, account: CustomerAccount, api: AccountDesk) -> float | None:
         """Queries an account that was requested, because the response was lost or not final."""
-        answer = await desk.state(account.known)
+        answer = await api.state(account.known)
         if isinstance(answer, Unknown) and not answer.needs_lookup:
             return RETRY_SECONDS
         if isinstance(answer, Done):
@@ -149,7 +149,7 @@ class AccountTasks:
             is_overdue = datetime.now(UTC) - account.sent_at > PENDING_MAX
             if state.status is not ReportedAccountStatus.NOT_FOUND and not (is_open and is_overdue):
                 return await self._apply(account, state)
-            if state.status is ReportedAccountStatus.NOT_FOUND and desk.can_repeat:
+            if state.status is ReportedAccountStatus.NOT_FOUND and api.can_repeat:
                 async with self._db.transaction() as connection:
                     await account_store.unmark_sent(connection, account)
                 return 0
@@ -188,11 +188,11 @@ class AccountTasks:
 
     # An active account.
 
-    async def _poll(self, account: CustomerAccount, desk: AccountDesk) -> float:
+    async def _poll(self, account: CustomerAccount, api: AccountDesk) -> float:
         """Reports the transfers of the last days. Most of them were received before."""
         since, start = datetime.now(UTC) - LOOK_BACK, None
         for _ in range(PAGES_MAX):
-            answer = await desk.transfers(account.known, since, start)
+            answer = await api.transfers(account.known, since, start)
             if isinstance(answer, Refused):
                 break
             if isinstance(answer, Unknown):
@@ -204,7 +204,7 @@ class AccountTasks:
                 break
         return POLL_SECONDS
 
-    async def _close(self, account: CustomerAccount, desk: AccountDesk) -> float | None:
+    async def _close(self, account: CustomerAccount, api: AccountDesk) -> float | None:
         """Closes the account at the provider, if it was ever requested there.
 
         If the provider has no call for that, the account is closed for us alone: transfers into it
@@ -213,7 +213,7 @@ class AccountTasks:
         closed = AccountState(status=ReportedAccountStatus.CLOSED)
         if account.sent_at is not None:
             if account.status is AccountStatus.PENDING:
-                found = await desk.state(account.known)
+                found = await api.state(account.known)
                 if isinstance(found, Unknown):
                     return RETRY_SECONDS
                 if isinstance(found, Done) and found.value.status is ReportedAccountStatus.ACTIVE:
@@ -221,7 +221,7 @@ class AccountTasks:
                         self._db, account, AccountStatus.ACTIVE, found.value
                     )
             if account.status is AccountStatus.ACTIVE and isinstance(
-                await desk.close(account.known), Unknown
+                await api.close(account.known), Unknown
             ):
                 return RETRY_SECONDS
         await account_states.apply(self._db, account, AccountStatus.CLOSED, closed)

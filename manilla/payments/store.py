@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.database.connections import Connection, Database
-from manilla.kit.database.rows import columns, struct_of
+from manilla.kit.database.rows import RowSource, columns, struct_of
+from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
@@ -77,6 +78,37 @@ async def set_customer(connection: Connection, payment: Payment, reference: str)
     await connection.execute(
         "UPDATE payment SET customer_reference = $3 WHERE merchant_id = $1 AND trx_id = $2",
         *(payment.merchant_id, payment.trx_id, reference),
+    )
+
+
+async def of_customer(
+    db: RowSource, merchant_id: int, environment: Environment, reference: str
+) -> list[Payment]:
+    """Returns all payments of a customer, oldest first."""
+    return await db.rows(
+        Payment,
+        _PAYMENT
+        + " WHERE merchant_id = $1 AND customer_reference = $3 AND environment = $2"
+        + " ORDER BY trx_id",
+        *(merchant_id, environment, reference),
+    )
+
+
+async def erase_customer(
+    connection: Connection, merchant_id: int, environment: Environment, reference: str
+) -> None:
+    """Removes the names of a customer and of payers from its payments. Amounts and ids stay."""
+    await connection.execute(
+        """
+        WITH erased AS (
+            UPDATE payment
+               SET customer_name = NULL, customer_email = NULL,
+                   payer = payer || '{"name": null, "account_number": null}'
+             WHERE merchant_id = $1 AND customer_reference = $3 AND environment = $2
+            RETURNING trx_id)
+        UPDATE charge SET account_name = NULL
+         WHERE merchant_id = $1 AND trx_id IN (SELECT trx_id FROM erased)""",
+        *(merchant_id, environment, reference),
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 from manilla import __version__
 from manilla.audit import audit
 from manilla.audit.audit import SavedHead
+from manilla.customers.invariants import CUSTOMERS
 from manilla.disputes.invariants import DISPUTES
 from manilla.kit.clock import LAGOS, iso, start_of_day
 from manilla.kit.database import reader
@@ -208,7 +209,7 @@ def _steps(
 def _rules(moment: datetime, options: PackOptions) -> dict[PackSection, Sequence[Invariant]]:
     return {
         PackSection.COMPLETENESS: (
-            *(*PAYMENTS, *PAYOUTS, *DISPUTES),
+            *(*PAYMENTS, *PAYOUTS, *CUSTOMERS, *DISPUTES),
             *(*checks.COMPLETENESS, *checks.EXCUSES),
         ),
         PackSection.RECONCILIATION: (checks.CLEARING_DIFFERENCES,),

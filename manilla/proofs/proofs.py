@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from manilla.customers.invariants import CUSTOMERS
 from manilla.disputes.invariants import DISPUTES
 from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
@@ -20,7 +21,15 @@ from manilla.proofs.checks import DESTINATIONS, EXCUSES
 
 log = structlog.get_logger(__name__)
 
-ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES, *DESTINATIONS, *EXCUSES)
+ALL: tuple[Invariant, ...] = (
+    *LEDGER,
+    *PAYMENTS,
+    *PAYOUTS,
+    *CUSTOMERS,
+    *DISPUTES,
+    *DESTINATIONS,
+    *EXCUSES,
+)
 EVERY = timedelta(hours=1)
 # Checks run for at most one twentieth of the time: if a check takes ten minutes, every 200 minutes.
 EVERY_DURATIONS = 20

@@ -96,7 +96,8 @@ class Customers:
     async def payments(self) -> list[Payment]:
         return await self.db.rows(
             Payment,
-            f"SELECT {payments.PAYMENT_COLUMNS} FROM payment WHERE merchant_id = $1 ORDER BY trx_id",
+            f"SELECT {payments.PAYMENT_COLUMNS} FROM payment"
+            " WHERE merchant_id = $1 ORDER BY trx_id",
             self.tenant.merchant_id,
         )
 

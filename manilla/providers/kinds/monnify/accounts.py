@@ -146,7 +146,7 @@ def _transfer(data: Any, reference: str) -> AccountTransfer:
         reference=reference,
         status=status,
         paid=paid,
-        fee=None if paid is None else answers.kept(data, paid),
+        fee=None if paid is None else answers.fee_of(data, paid),
         payer=_payer(data),
         account_reference=account_replies.our_id(reading.text(data["product"], "reference")),
         account_number=_number(data),

@@ -67,8 +67,8 @@ class PaystackAccounts:
 
     async def transfer(self, reference: str) -> Answer[AccountTransfer]:
         return await self._pay_in.get(
-            f"/transaction/verify/{quote(reference, safe='')}",
-            lambda data: _transfer(data, reference),
+            _path(reference),
+            lambda data: _transfer(data, reading.text(data, "reference")),
             replies.found_or(
                 account_replies.unknown_transfer(reference), answers.says_charge_is_unknown
             ),
@@ -98,6 +98,12 @@ class PaystackAccounts:
     ) -> Answer[Value | AccountState]:
         path = f"/customer/{quote(known.customer_email, safe='')}"
         return await self._pay_in.call("GET", path, lambda reply: _found(reply, read, NOT_FOUND))
+
+
+def _path(reference: str) -> str:
+    """Returns the path of a charge. A statement has Paystack's number of it."""
+    is_number = reference.isascii() and reference.isdigit()
+    return f"/transaction/{'' if is_number else 'verify/'}{quote(reference, safe='')}"
 
 
 def _found(

@@ -6,7 +6,7 @@ from typing import Any
 from manilla_simulator import accounts as core
 from manilla_simulator import banks
 from manilla_simulator.dialects.formats import iso_milliseconds
-from manilla_simulator.dialects.paystack.common import INVALID_EMAIL, page_of
+from manilla_simulator.dialects.paystack.common import INVALID_EMAIL, UNKNOWN_CHARGE, page_of
 from manilla_simulator.dialects.paystack.payments import charge_data
 from manilla_simulator.provider import Provider
 from manilla_simulator.state import AccountStatus, PermanentAccount
@@ -90,6 +90,14 @@ def list_transactions(provider: Provider, ask: Ask) -> Answer:
     page, meta = page_of(ask, matching)
     listed = [charge_data(provider, charge) for charge in page]
     return Answer(listed, "Transactions retrieved", more={"meta": meta})
+
+
+def fetch_transaction(provider: Provider, ask: Ask) -> Answer:
+    number = ask.parameters["id"]
+    charge = provider.charges.by_number.get(int(number)) if number.isdecimal() else None
+    if charge is None:
+        raise Refused(UNKNOWN_CHARGE)
+    return Answer(charge_data(provider, charge), "Transaction retrieved")
 
 
 def customer_of(account: PermanentAccount) -> dict[str, Any]:

@@ -78,6 +78,7 @@ WIRE = Wire(
         Call(CallName.ACCOUNT_STATUS, "GET", "/customer/{email}", accounts.fetch_customer),
         Call(CallName.ACCOUNT, "DELETE", "/dedicated_account/{id}", accounts.deactivate),
         Call(CallName.ACCOUNT_TRANSFERS, "GET", "/transaction", accounts.list_transactions),
+        Call(CallName.CHARGE_STATUS, "GET", "/transaction/{id}", accounts.fetch_transaction),
         Call(CallName.BANKS, "GET", "/bank", payouts.list_banks),
         Call(CallName.RESOLVE, "GET", "/bank/resolve", payouts.resolve),
         Call(CallName.RECIPIENT, "POST", "/transferrecipient", payouts.create_recipient),
