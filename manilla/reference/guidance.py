@@ -120,6 +120,10 @@ GUIDANCE: dict[str, Guidance] = {
         "You have no customer with this reference in this environment.",
         "Check the reference, and send the `X-Environment` in which the customer was created.",
     ),
+    "HELD_FOR_REVIEW": Guidance(
+        "In production, the money of this test transfer would be held for review.",
+        "The message contains the reason. Change the account, the customer or the amount.",
+    ),
     "ACCOUNT_NOT_FOUND": Guidance(
         "The customer has no account with this id.", "List the customer's accounts."
     ),
