@@ -155,7 +155,14 @@ class Receiving:
         )
 
     async def _compare(self, merchant_id: int, trx_id: str, transfer: AccountTransfer) -> None:
-        """Applies a repeated report, which changes nothing unless it contradicts the first one."""
+        """Applies a repeated report, which changes nothing unless it contradicts the first one.
+
+        A provider can report a transfer as reversed because it was refunded or disputed.
+        """
+        payment = await payments.payment(self._db, merchant_id, trx_id)
+        is_returned = payment is not None and payment.refunded_minor + payment.disputed_minor > 0
+        if is_returned and transfer.status is not ReportedChargeStatus.PAID:
+            return
         found = await payments.charges(self._db, merchant_id, trx_id)
         for charge in found:  # none if the payment is archived
             await states.conclude(self._db, charge, _state(transfer))

@@ -34,6 +34,7 @@ POLL_SECONDS = 6 * 3600.0
 LOOK_BACK = timedelta(days=3)
 PENDING_MAX = timedelta(days=1)
 PAGES_MAX = 100
+ATTEMPTS_MAX = 20
 SANDBOX_BANK, SANDBOX_BANK_CODE = "Sandbox Bank", "000"
 # A test customer with this BVN fails verification.
 SANDBOX_FAILING_BVN = "00000000000"
@@ -66,7 +67,8 @@ class AccountTasks:
             return RETRY_SECONDS
         match await api.transfer(reference):
             case Done(transfer) if transfer.status is ReportedChargeStatus.NOT_FOUND:
-                return None
+                # The provider may not show a new transfer yet. Later, polling finds it.
+                return RETRY_SECONDS if job.attempts < ATTEMPTS_MAX else None
             case Done(transfer):
                 await self._receiving.report(provider, transfer)
                 return RETRY_SECONDS if transfer.status is ReportedChargeStatus.PENDING else None

@@ -212,6 +212,10 @@ async def test_a_payment_into_an_account_can_be_refunded(customers: Customers) -
 
     await customers.shop.simulator.until(is_paid)
     assert await customers.shop.balance() == 600_00
+    await refunds.start(customers.db, payment.trx_id, "600", "paid twice")
+    await customers.shop.simulator.until(is_paid)
+    await customers.poll(account)
+    assert await customers.cases() == []
 
 
 async def test_a_statement_finds_a_transfer_that_nothing_else_reported(
