@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from manilla.customers import account_store, accounts, erasure, service, store
-from manilla.customers.account import AccountStatus
+from manilla.customers.account import AccountNotFound, AccountStatus
 from manilla.customers.customer import (
     IDENTITY_DIGITS,
     PHONE,
@@ -104,8 +104,8 @@ async def close_account(request: PageRequest) -> PageResponse:
     customer, account_id = await _find(request), request.parameter("account")
     try:
         await accounts.close(request.db, request.tenant, customer.reference, account_id)
-    except Refusal as refusal:
-        return request.redirect_with_errors(_path(customer), refusal)
+    except AccountNotFound:
+        raise PageNotFound from None
     return request.redirect(_path(customer), done="Account closed.")
 
 
@@ -149,7 +149,8 @@ async def export(request: PageRequest) -> PageResponse:
     """Sends everything that is stored about the customer, as a JSON file."""
     customer = await _find(request)
     found = await erasure.export(request.db, request.tenant, customer.reference)
-    content = msgspec.json.format(msgspec.json.encode(found))
+    # Escaped, so that a program that shows the file as a page runs no script.
+    content = msgspec.json.format(msgspec.json.encode(found)).replace(b"<", rb"\u003c")
     return attachment(f"customer-{customer.reference}.json", "application/json", content)
 
 
