@@ -9,6 +9,7 @@ from manilla.api import (
     payments,
     payouts,
     refunds,
+    saved_ways,
     webhook_endpoints,
 )
 from manilla.api.endpoint import Call, Endpoint
@@ -35,6 +36,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         *refunds.endpoints(services),
         *disputes.endpoints(services),
         *customers.endpoints(services),
+        *saved_ways.endpoints(services),
         *balances.endpoints(services),
         *payouts.endpoints(services),
         *events.endpoints(services.db, services.keyring),

@@ -211,10 +211,10 @@ async def insert_charge(connection: Connection, new: Charge) -> None:
     await connection.execute(
         """
         INSERT INTO charge (merchant_id, reference, trx_id, number, method_code, provider, currency,
-                            amount_minor, status, channel)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)""",
+                            amount_minor, status, channel, way_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)""",
         *(new.merchant_id, new.reference, new.trx_id, new.number, new.method_code, new.provider),
-        *(new.currency, new.amount_minor, new.status, new.channel),
+        *(new.currency, new.amount_minor, new.status, new.channel, new.way_id),
     )
 
 
@@ -307,6 +307,25 @@ async def save_provider_reference(
     await connection.execute(
         "UPDATE charge SET provider_reference = $3 WHERE merchant_id = $1 AND reference = $2",
         *(paid.merchant_id, paid.reference, provider_reference),
+    )
+
+
+async def set_way(connection: Connection, payment: Payment, way_id: str | None) -> None:
+    """Writes which way the payment's open charges save. The caller must have locked the payment."""
+    await connection.execute(
+        "UPDATE charge SET way_id = $3 WHERE merchant_id = $1 AND trx_id = $2"
+        " AND status IN ('opening', 'open')",
+        *(payment.merchant_id, payment.trx_id, way_id),
+    )
+
+
+async def set_saved_way(
+    connection: Connection, merchant_id: int, trx_id: str, saved_way: str
+) -> None:
+    """Writes the way that the payment has saved. The caller must have locked the payment."""
+    await connection.execute(
+        "UPDATE payment SET saved_way = $3 WHERE merchant_id = $1 AND trx_id = $2",
+        *(merchant_id, trx_id, saved_way),
     )
 
 

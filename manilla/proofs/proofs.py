@@ -18,6 +18,7 @@ from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.proofs import verify
 from manilla.proofs.checks import DESTINATIONS, EXCUSES
+from manilla.saved_ways.invariants import SAVED_WAYS
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +28,7 @@ ALL: tuple[Invariant, ...] = (
     *PAYOUTS,
     *CUSTOMERS,
     *DISPUTES,
+    *SAVED_WAYS,
     *DESTINATIONS,
     *EXCUSES,
 )

@@ -11,6 +11,7 @@ from manilla.reference.openapi.fields import (
     ENDPOINT_ID_PATTERN,
     LINK_ID_PATTERN,
     TRX_ID_PATTERN,
+    WAY_ID_PATTERN,
 )
 
 TAGS = {
@@ -102,6 +103,14 @@ PARAMETERS = {
         "description": "The account's `id`.",
         "schema": {"type": "string", "pattern": ACCOUNT_ID_PATTERN},
         "example": examples.ACCOUNT_ID,
+    },
+    "WayId": {
+        "name": "wayId",
+        "in": "path",
+        "required": True,
+        "description": "The id of the saved way to pay.",
+        "schema": {"type": "string", "pattern": WAY_ID_PATTERN},
+        "example": examples.WAY_ID,
     },
     "FileId": {
         "name": "fileId",

@@ -138,7 +138,7 @@ class Card(msgspec.Struct, kw_only=True):
 
 
 class MandateStatus(StrEnum):
-    PENDING = "pending"  # the customer must agree
+    PENDING = "pending"  # the customer must approve
     ACTIVE = "active"
     SUSPENDED = "suspended"
     FAILED = "failed"
