@@ -38,6 +38,9 @@ RESPONSES = {
     "SiteEnvironments": "Environments",
     "SiteFeatures": "Features",
     "VerifiedPayment": "CompletedPayment",
+    "WayChargeInfo": "ChargedWay",
+    "WayInfo": "SavedWay",
+    "WayList": "SavedWays",
     "WebhookEndpointItem": "WebhookEndpoint",
     "WithdrawalMethod": "PayoutMethod",
 }
@@ -46,6 +49,8 @@ ORDERS = {
     "PayoutRequest": "PayoutOrder",
     "RefundRequest": "RefundOrder",
     "DisputeEvidenceRequest": "DisputeEvidence",
+    "MandateRequest": "MandateOrder",
+    "WayChargeRequest": "WayCharge",
     "PaymentLinkRequest": "PaymentLinkOrder",
     "PaymentLinkEditRequest": "PaymentLinkChange",
     "WebhookEndpointRequest": "EndpointOrder",
@@ -185,6 +190,9 @@ class Field:
         if "$ref" in part:
             self.php = class_of(part)
             self.reader = f"{self.php}::read($document->object('{name}'))"
+        elif refs := [each for each in part.get("anyOf", ()) if "$ref" in each]:
+            self.php = "?" + class_of(refs[0])
+            self.reader = f"$document->objectOrNull('{name}', {class_of(refs[0])}::read(...))"
         elif kind == "array":
             self._read_list(part["items"])
         elif kind == "object":

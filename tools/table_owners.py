@@ -39,7 +39,7 @@ OWNERS = {table.name: table.owner for table in TABLES}
 # The package `cells` reads and copies the rows of a merchant that moves to another cell.
 SHARED = {
     "audit": TableUse("approvals people"),
-    "charge": TableUse("customers disputes providers reconciliation"),
+    "charge": TableUse("customers disputes providers reconciliation saved_ways"),
     "credential": TableUse("cli"),
     "customer_account": TableUse("providers"),
     "deleted_notifications": TableUse("payments payouts"),
@@ -49,14 +49,15 @@ SHARED = {
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
-        "customers disputes instance_metrics payments payouts reconciliation routing transfers",
+        "customers disputes instance_metrics payments payouts reconciliation routing saved_ways"
+        " transfers",
         writers="providers cells",
     ),
     "membership": TableUse("mail", writers="cells"),
     "merchant": TableUse("console mail people settlements"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
-    "payment": TableUse("approvals customers disputes notify reconciliation"),
+    "payment": TableUse("approvals customers disputes notify reconciliation saved_ways"),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
     "payout": TableUse(

@@ -90,6 +90,12 @@ class PaymentWay(msgspec.Struct, frozen=True):
     expires: str | None
 
 
+SavedWayField = Annotated[
+    PaymentWay | None,
+    api_field("The way to pay that the payment saved or charged. Otherwise the field is omitted."),
+]
+
+
 class VerifiedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
     """A successful payment. It has `amount_received` if the customer paid a wrong amount."""
 
@@ -108,7 +114,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
     customer_reference: CustomerReference = None
     account_id: AccountId = None
     payer: PayerField = None
-    saved_way: PaymentWay | None = None
+    saved_way: SavedWayField = None
 
 
 class UnfinishedPayment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -302,7 +308,7 @@ class PaymentNoticeData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     customer_reference: CustomerReference = None
     account_id: AccountId = None
     payer: PayerField = None
-    saved_way: PaymentWay | None = None
+    saved_way: SavedWayField = None
 
 
 class RefundNoticeData(PaymentNoticeData, frozen=True, kw_only=True, omit_defaults=True):

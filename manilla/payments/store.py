@@ -1,6 +1,7 @@
 """Reads and writes payments and their charges."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.database.connections import Connection, Database
@@ -327,6 +328,19 @@ async def set_saved_way(
         "UPDATE payment SET saved_way = $3 WHERE merchant_id = $1 AND trx_id = $2",
         *(merchant_id, trx_id, saved_way),
     )
+
+
+async def declines_of_way(
+    db: Database | Connection, merchant_id: int, way_id: str, since: datetime
+) -> int:
+    """Returns how many charges of a saved way were declined since then."""
+    count: int = await db.value(
+        """
+        SELECT count(*) FROM charge
+         WHERE merchant_id = $1 AND way_id = $2 AND status = 'failed' AND created_at >= $3""",
+        *(merchant_id, way_id, since),
+    )
+    return count
 
 
 async def last_decline(

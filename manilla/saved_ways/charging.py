@@ -90,7 +90,10 @@ class WayChargeInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     customer_action_url: Annotated[
         str | None, api_field("The page on which the customer must confirm a pending charge.")
     ] = None
-    decline: ChargeDecline | None = None
+    decline: Annotated[
+        ChargeDecline | None,
+        api_field("Why the charge was declined. Omitted unless `status` is `failed`."),
+    ] = None
 
 
 class WayCharges:
@@ -157,8 +160,8 @@ class WayCharges:
     async def _is_declined_too_often(self, db: Database | Connection, way: SavedWay) -> bool:
         now = self._platform.now
         since = moment_before(now.way_declines_days)
-        declined = await store.declined_since(db, way.merchant_id, way.id, since)
-        return len(declined) >= now.way_declines_max
+        declined = await payments.declines_of_way(db, way.merchant_id, way.id, since)
+        return declined >= now.way_declines_max
 
     def _method(self, caller: Caller, way: SavedWay, customer_pays: Money) -> Method | None:
         """Returns the card gateway of the way's provider, if the merchant can use it now."""

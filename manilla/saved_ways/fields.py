@@ -22,7 +22,7 @@ class WayInfo(msgspec.Struct, frozen=True):
     label: Annotated[str, api_field("What the customer recognizes: brand or bank, last digits.")]
     expires: Annotated[str | None, api_field("The card's last month, as `2031-12`.")]
     currency: str
-    consented_at: Annotated[str | None, api_field("When the customer approved later charges.")]
+    consented_at: str | None
     created_at: str
     customer_action_url: Annotated[
         str | None, api_field("Where the customer must confirm a pending mandate.")

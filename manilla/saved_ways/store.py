@@ -1,7 +1,6 @@
 """SQL queries for saved ways to pay."""
 
-from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date
 
 from manilla.kit.database.connections import Connection
 from manilla.kit.database.rows import RowSource, columns
@@ -144,17 +143,3 @@ async def delete_pending(connection: Connection, merchant_id: int, trx_id: str) 
         " WHERE merchant_id = $1 AND payment_trx_id = $2 AND status = 'pending'",
         *(merchant_id, trx_id),
     )
-
-
-async def declined_since(
-    db: RowSource, merchant_id: int, way_id: str, since: datetime
-) -> Sequence[str]:
-    """Returns the reasons of the way's declined charges since then, newest first."""
-    records = await db.records(
-        """
-        SELECT coalesce(reason, '') AS reason FROM charge
-         WHERE merchant_id = $1 AND way_id = $2 AND status = 'failed' AND created_at >= $3
-         ORDER BY created_at DESC""",
-        *(merchant_id, way_id, since),
-    )
-    return [record["reason"] for record in records]

@@ -357,13 +357,12 @@ FIELDS: Mapping[str, FieldDescription] = {
         for schema in ("WayInfo", "PaymentWay")
     },
     "WayInfo.currency": _field("The currency of charges."),
+    "WayInfo.consented_at": _time("When the customer approved later charges, or null."),
     "WayInfo.created_at": _time("When saving was requested."),
     "WayList.data": _field("The saved ways to pay, newest first."),
     "PaymentWay.kind": _field("`card` or `mandate`."),
     "PaymentWay.label": _field("What the customer recognizes: brand or bank, last digits."),
     "PaymentWay.expires": _field("The card's last month, as `2031-12`, or null."),
-    "saved_way": _field("The way to pay that the payment saved or charged. Otherwise omitted."),
-    "decline": _field("Why the charge was declined. Omitted unless `status` is `failed`."),
     "MandateRequest.amount_max": _amount("The most that all debits together can take."),
     "MandateRequest.bank_code": _field(
         "The bank of the customer's account, as in initiate-payout.", maxLength=60
