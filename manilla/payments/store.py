@@ -113,6 +113,24 @@ async def erase_customer(
     )
 
 
+async def erase_ways(
+    connection: Connection,
+    merchant_id: int,
+    environment: Environment,
+    reference: str,
+    label: str,
+) -> None:
+    """Replaces what a customer's payments show of saved ways to pay. Their ids stay."""
+    await connection.execute(
+        """
+        UPDATE payment
+           SET saved_way = jsonb_set(saved_way::jsonb, '{label}', to_jsonb($4::text))::text
+         WHERE merchant_id = $1 AND customer_reference = $3 AND environment = $2
+           AND saved_way IS NOT NULL""",
+        *(merchant_id, environment, reference, label),
+    )
+
+
 # Records when checkout was first opened, for many payments. A `SharedWrite` runs it.
 SET_OPENED = """
     UPDATE payment AS p SET opened_at = now()

@@ -10,8 +10,6 @@ from manilla.ledger.scope import Tenant
 from manilla.saved_ways import store
 from manilla.saved_ways.way import EndedBy, SavedWay, WayEvent, WayKind, WayNotFound, next_status
 
-ERASED_LABEL = "Erased"
-
 
 async def end(
     db: Database, merchant_id: int, way_id: str, event: WayEvent, by: EndedBy, reason: str = ""
@@ -42,12 +40,3 @@ async def revoke(db: Database, tenant: Tenant, reference: str, way_id: str) -> S
     if way is None or way.tenant != tenant or way.customer_reference != reference:
         raise WayNotFound
     return await end(db, tenant.merchant_id, way_id, WayEvent.REVOKED, EndedBy.MERCHANT)
-
-
-async def erase(connection: Connection, tenant: Tenant, reference: str) -> None:
-    """Ends a customer's ways, and removes what identifies the person."""
-    for way in await store.ways_of(connection, tenant, reference, is_shown=False):
-        locked = await store.way(connection, way.merchant_id, way.id, lock=True)
-        assert locked is not None
-        await end_locked(connection, locked, WayEvent.REVOKED, EndedBy.ERASURE)
-        await store.erase(connection, locked, ERASED_LABEL)

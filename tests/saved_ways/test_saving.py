@@ -8,7 +8,7 @@ import pytest
 from manilla.cli import master_key
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
-from manilla.saved_ways import revoking, store
+from manilla.saved_ways import personal, revoking, store
 from manilla.saved_ways.way import SEALED, EndedBy, WayEvent, WayStatus
 from tests.payments.shop import Started
 from tests.saved_ways.steps import Lender
@@ -185,8 +185,12 @@ async def test_a_new_master_key_rewraps_tokens(lender: Lender, keyring: Keyring)
 async def test_an_erased_customers_ways_end(lender: Lender) -> None:
     customer = await lender.customer()
     way = await lender.save_card(customer)
-    async with lender.db.transaction() as connection:
-        await revoking.erase(connection, way.tenant, customer)
+    exported = await personal.export(lender.db, way.tenant, customer)
+    assert exported["saved_ways"][0]["label"] == "Verve •••• 4081"
+    await personal.erase(lender.db, way.tenant, customer)
     ended = await lender.now(way)
+    saved = (await lender.payment(way.payment_trx_id or "")).saved_way
+    assert saved is not None
+    assert json.loads(saved)["label"] == "Erased"
     assert (ended.status, ended.ended_by) == (WayStatus.REVOKED, EndedBy.ERASURE)
     assert (ended.label, ended.email) == ("Erased", "")
