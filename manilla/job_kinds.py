@@ -18,6 +18,7 @@ class JobKind(StrEnum):
     DISPUTE = "dispute"  # answer one dispute, query its status, and watch its deadline
     # Query a provider for its disputes, or for one dispute, or open one in the sandbox.
     DISPUTES = "disputes"
+    SPLIT = "split"  # release a held share, or give the owner what a receiver has paid back
     NOTIFY = "notify"  # deliver a notification to the merchant's ipn_url
     ENDPOINT = "endpoint"  # deliver an event to a webhook endpoint
     RESEND = "endpoint.resend"  # resend events to a webhook endpoint

@@ -50,6 +50,7 @@ from manilla.routing import deliveries
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.settlements import statement
+from manilla.splits.tasks import SplitTasks
 from manilla.sql import months
 from manilla.wiring import open_services
 
@@ -147,6 +148,7 @@ def job_handlers(services: Services) -> dict[str, Work]:
         **PaymentTasks(services.db, services.charges).job_handlers(),
         **RefundTasks(services.db, services.rails, services.claims).job_handlers(),
         **_disputes(services).job_handlers(),
+        **SplitTasks(services.db).job_handlers(),
         **PayoutTasks(
             services.db,
             services.platform,

@@ -21,6 +21,7 @@ from manilla.api.fields import (
 from manilla.api.lists import TransactionPages, TransactionQuery, items
 from manilla.api.refusals import InvalidAmount
 from manilla.api.request import read_repeat_key, read_scenario
+from manilla.kit.fields import api_field
 from manilla.kit.money import MoneyError
 from manilla.kit.texts import Line
 from manilla.ledger.transactions import (
@@ -35,6 +36,8 @@ from manilla.payments.fields import ReportedPayment
 from manilla.payments.initiate import PaymentOrder, PaymentSession
 from manilla.payments.payment import PaymentStatus
 from manilla.services import Services
+from manilla.splits.planning import GivenSplit
+from manilla.splits.rule import SplitInvalid
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
 # The legacy API accepts any text, because legacy clients send values that are not emails.
@@ -77,6 +80,9 @@ class PaymentFields(Struct, frozen=True, kw_only=True):
 
 
 class PaymentRequest(PaymentFields, frozen=True, kw_only=True):
+    split: Annotated[
+        GivenSplit | None, api_field("How the payment is divided: the id of a split, or a rule.")
+    ] = None
     success_redirect: WebAddress
     cancel_redirect: WebAddress
 
@@ -184,6 +190,7 @@ REFUSALS = (
     initiate.WalletNotAvailable,
     initiate.CommissionNotCovered,
     DuplicateReference,
+    SplitInvalid,
 )
 
 

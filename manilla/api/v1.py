@@ -8,6 +8,7 @@ from manilla.api import (
     payments,
     payouts,
     refunds,
+    splits,
     webhook_endpoints,
 )
 from manilla.api.endpoint import Call, Endpoint
@@ -33,6 +34,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         *payment_links.endpoints(services),
         *refunds.endpoints(services),
         *disputes.endpoints(services),
+        *splits.endpoints(services),
         *balances.endpoints(services),
         *payouts.endpoints(services),
         *events.endpoints(services.db, services.keyring),

@@ -54,6 +54,9 @@ class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     postings: Sequence[Posting] = ()
     notice: Mapping[str, str] = NOTHING  # see `outbox.notice`
     ended_jobs: Sequence[EndedJob] = ()
+    # Written together with this outcome, or not at all: outcomes of other transactions, whose rows
+    # the caller has locked or creates.
+    followers: Sequence["TransactionOutcome"] = ()
     # Further columns of the item, for the SQL function that decides whether it is disputed.
     further: Mapping[str, Any] = NOTHING
 
@@ -117,7 +120,12 @@ def _credit_minor(posting: Posting) -> int:
 
 
 def _parameters(items: Sequence[TransactionOutcome]) -> list[Any]:
-    encoded = msgspec.json.encode([each.item(number) for number, each in enumerate(items)])
-    numbers = [number for number, each in enumerate(items) for _ in each.postings]
-    postings = [posting for each in items for posting in each.postings]
+    following = [(number, each) for number, item in enumerate(items) for each in item.followers]
+    numbered = list(enumerate([*items, *(each for _, each in following)]))
+    encoded_items = [each.item(number) for number, each in numbered]
+    for item, (followed, _) in zip(encoded_items[len(items) :], following, strict=True):
+        item["follows"] = followed
+    encoded = msgspec.json.encode(encoded_items)
+    numbers = [number for number, each in numbered for _ in each.postings]
+    postings = [posting for _, each in numbered for posting in each.postings]
     return [encoded.decode(), numbers, *in_arrays(postings)]

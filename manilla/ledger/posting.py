@@ -99,10 +99,12 @@ BANK = "bank"
 WITHHELD = "withheld"
 # What merchants owe because a wallet could not cover a debit. Later credits pay it first.
 SHORT = "short"
+# Money between the owner and the receivers of a payment. It is zero after each transaction.
+INTERNAL = "internal"
 ACCOUNTS = frozenset(
     (
         *(WALLET, COMMISSION, PAYOUT_FEE, IN_FLIGHT, SUSPENSE, ADJUSTMENT, CUSTOMER_CREDIT, BANK),
-        *(WITHHELD, SHORT),
+        *(WITHHELD, SHORT, INTERNAL),
     )
 )
 

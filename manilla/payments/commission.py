@@ -38,6 +38,11 @@ class QuotedAmounts(msgspec.Struct, Generic[AnyAmount], frozen=True):
     def merchant_receives(self) -> AnyAmount:
         return self.amount
 
+    @property
+    def divisible(self) -> AnyAmount:
+        """What remains of the customer's money after the commission, whoever bears it."""
+        return self.customer_pays - self.commission
+
 
 class Quote(QuotedAmounts[Money], frozen=True):
     def deducted_later(self, environment: Environment) -> Money:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 
@@ -12,11 +12,13 @@ from manilla.kit import strict_json, tracing
 from manilla.kit.database.connections import Database
 from manilla.kit.database.rows import common_fields
 from manilla.kit.errors import Refusal
+from manilla.kit.fields import api_field
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
+from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     CurrencyNotEnabled,
@@ -33,6 +35,10 @@ from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import NewPayment, PaymentTerms
 from manilla.platform.settings import CurrentSettings, LimitKind
 from manilla.providers.rails import Rails
+from manilla.splits import planning
+from manilla.splits.fields import SplitInfo, describe_division
+from manilla.splits.planning import GivenSplit
+from manilla.splits.share import Division
 
 EXPIRE, COMPLETE_IN_SANDBOX = JobKind.EXPIRE_PAYMENT, JobKind.SANDBOX_PAYMENT
 
@@ -58,13 +64,14 @@ class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
     payment_amount: Decimal
     currency_code: str
     repeat_key: RepeatKey | None = None
+    split: GivenSplit | None = None
 
 
 class PaymentItem(NewItem, frozen=True, kw_only=True):
     covers_minor: int = 0  # the wallet balance needed to cover the commission
 
 
-class PaymentInfo(msgspec.Struct, frozen=True):
+class PaymentInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     ref_trx: str
     description: str | None
     ipn_url: str
@@ -90,6 +97,9 @@ class PaymentInfo(msgspec.Struct, frozen=True):
     commission_fee: Decimal
     customer_pays: Decimal
     merchant_receives: Decimal
+    split: Annotated[
+        SplitInfo | None, api_field("How the payment is divided. Omitted if it is not.")
+    ] = None
 
 
 class PaymentSession(msgspec.Struct, frozen=True):
@@ -112,6 +122,7 @@ class PaymentInitiation:
         rails: Rails,
         links: CheckoutLinks,
     ) -> None:
+        self._db = db
         self._platform = platform
         self._catalogue = catalogue
         self._rails = rails
@@ -132,14 +143,15 @@ class PaymentInitiation:
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
         )
+        division = await self._divide(caller, order, quote)
         trx_id, created_at = trx_ids.new_with_time(caller.merchant_id)
         expires_at = created_at + timedelta(minutes=self._platform.now.checkout_minutes)
         session = PaymentSession(
             payment_url=self._links.url(trx_id, expires_at),
-            info=_info(caller, order, quote, methods),
+            info=_info(caller, order, quote, methods, division),
         )
         times = {"created_at": created_at, "expires_at": expires_at}
-        new = _row(caller, order, quote, trx_id, times)
+        new = _row(caller, order, quote, trx_id, times, division)
         item = self._item(caller, order, quote, session, ticket, new)
         taken = await self._intake.take(new, item, ticket)
         if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
@@ -147,6 +159,13 @@ class PaymentInitiation:
             _exceed(f"Today's payments would exceed your daily limit of {limit}.")
         answer = _accepted(taken).answer
         return Replayed(answer) if answer is not None else session
+
+    async def _divide(self, caller: Caller, order: PaymentOrder, quote: Quote) -> Division | None:
+        given = order.split or caller.default_split
+        if given is None:
+            return None
+        tenant = Tenant(caller.merchant_id, caller.environment)
+        return await planning.plan(self._db, tenant, given, quote.amount, quote.divisible)
 
     def check_limit(self, caller: Caller, amount: Money) -> None:
         """Raises PaymentLimitExceeded if the amount exceeds the merchant's limit for a payment."""
@@ -185,7 +204,12 @@ def _exceed(text: str) -> NoReturn:
 
 
 def _row(
-    caller: Caller, order: PaymentOrder, quote: Quote, trx_id: str, times: dict[str, Any]
+    caller: Caller,
+    order: PaymentOrder,
+    quote: Quote,
+    trx_id: str,
+    times: dict[str, Any],
+    division: Division | None,
 ) -> NewPayment:
     return NewPayment(
         **common_fields(PaymentTerms, order),
@@ -198,6 +222,7 @@ def _row(
         commission_bearer=quote.bearer,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
         traceparent=tracing.current(),
+        split=None if division is None else planning.encode(division),
         **times,
     )
 
@@ -216,7 +241,11 @@ def _accepted(taken: IntakeResult) -> IntakeResult:
 
 
 def _info(
-    caller: Caller, order: PaymentOrder, quote: Quote, methods: Sequence[Method]
+    caller: Caller,
+    order: PaymentOrder,
+    quote: Quote,
+    methods: Sequence[Method],
+    division: Division | None,
 ) -> PaymentInfo:
     amount, fee = quote.amount.amount, quote.commission.amount
     return PaymentInfo(
@@ -245,4 +274,5 @@ def _info(
         commission_fee=fee,
         customer_pays=quote.customer_pays.amount,
         merchant_receives=quote.merchant_receives.amount,
+        split=None if division is None else describe_division(division, order.currency_code),
     )

@@ -32,6 +32,7 @@ from manilla.reconciliation.days import DAY
 from manilla.reconciliation.matching import OPEN_SIDES
 from manilla.reconciliation.reports import DayReport
 from manilla.reconciliation.unmatched import DUE_AFTER, Unmatched
+from manilla.splits.invariants import SPLITS
 from manilla.sql.migrate import newest_revision
 
 FINDINGS_MAX = 10_000  # maximum number of rows in one check's file
@@ -208,7 +209,7 @@ def _steps(
 def _rules(moment: datetime, options: PackOptions) -> dict[PackSection, Sequence[Invariant]]:
     return {
         PackSection.COMPLETENESS: (
-            *(*PAYMENTS, *PAYOUTS, *DISPUTES),
+            *(*PAYMENTS, *PAYOUTS, *DISPUTES, *SPLITS),
             *(*checks.COMPLETENESS, *checks.EXCUSES),
         ),
         PackSection.RECONCILIATION: (checks.CLEARING_DIFFERENCES,),

@@ -17,10 +17,19 @@ from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.proofs import verify
 from manilla.proofs.checks import DESTINATIONS, EXCUSES
+from manilla.splits.invariants import SPLITS
 
 log = structlog.get_logger(__name__)
 
-ALL: tuple[Invariant, ...] = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES, *DESTINATIONS, *EXCUSES)
+ALL: tuple[Invariant, ...] = (
+    *LEDGER,
+    *PAYMENTS,
+    *PAYOUTS,
+    *DISPUTES,
+    *SPLITS,
+    *DESTINATIONS,
+    *EXCUSES,
+)
 EVERY = timedelta(hours=1)
 # Checks run for at most one twentieth of the time: if a check takes ten minutes, every 200 minutes.
 EVERY_DURATIONS = 20

@@ -29,6 +29,7 @@ def _read(name: str) -> Any:
 TRX_ID = "TXN01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 ENDPOINT_ID = "we_01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 DISPUTE_ID = "DSP01M7EX0A6H0000001KQ4WBN8T2VZ5C"
+SPLIT_ID = DISPUTE_ID.replace("DSP", "SPL")
 LINK_ID = "PL1M7EWKJ9J0000001WNNC2DWVAFGAZ"
 REQUEST_ID = "4f1d0c2ab97e35c860d1f2a7"
 
@@ -62,9 +63,15 @@ _PAYMENTS["success"] = _with_own(VerifiedPayment, _PAYMENTS["success"])
 _PAYOUTS["success"] = _with_own(DeliveredPayout, _PAYOUTS["success"])
 _REFUNDS["success"] = _with_own(VerifiedRefund, _REFUNDS["success"])
 _DISPUTE = _RESPONSES["getDispute"]["needsResponse"]
+_SPLIT = _RESPONSES["createSplit"]["created"]
 _ANSWERED = {"submitted": {**_DISPUTE, "status": "submitted"}}
 ANSWERS: Mapping[str, Examples] = {
     **_RESPONSES,
+    "listSplits": {"page": {"data": [_SPLIT], "next_cursor": CURSOR}},
+    "getSplit": {"split": _SPLIT},
+    "editSplit": {"edited": {**_SPLIT, "version": 2, "hold": 7}},
+    "disableSplit": {"disabled": {**_SPLIT, "version": 2, "status": "disabled"}},
+    "listSubAccounts": {"list": {"data": [_RESPONSES["createSubAccount"]["created"]]}},
     "listDisputes": {"page": {"data": [_DISPUTE], "next_cursor": CURSOR}},
     "acceptDispute": _ANSWERED,
     "submitDispute": _ANSWERED,
@@ -147,6 +154,7 @@ NOTICES: Mapping[str, Examples] = {
 FURTHER: Mapping[str, Mapping[str, Any]] = {
     "INVALID_CREDENTIALS": {"errors": {"X-Signature": "The signature does not match."}},
     "DUPLICATE_REFERENCE": {"trx_id": TRX_ID, "status": "pending"},
+    "split_invalid": {"errors": {"receivers.0": "You have no such sub-account."}},
     "evidence_incomplete": {"errors": {"text": "Enter a text, or add a file."}},
 }
 DECIMALS = "The amount may have at most 2 decimals."

@@ -67,7 +67,7 @@ GUIDANCE: dict[str, Guidance] = {
         "The endpoint does not support this HTTP method.", "Use a method in the `Allow` header."
     ),
     "TRANSACTION_NOT_FOUND": Guidance(
-        "You have no payment, payout, refund or dispute with this id in this environment.",
+        "You have no payment, payout, refund, dispute or split with this id in this environment.",
         "Check the id, and send the `X-Environment` in which it was created. Use "
         "verify-payment for payments, verify-payout for payouts and verify-refund for refunds.",
     ),
@@ -114,6 +114,11 @@ GUIDANCE: dict[str, Guidance] = {
         "The payment is not successful, or what is neither refunded nor disputed is lower than the "
         "refund. Or your account or payouts are disabled, or a wallet is inactive.",
         "The message contains the reason. Nothing was debited.",
+    ),
+    "split_invalid": Guidance(
+        "The split is not possible: a receiver cannot receive the money, or the parts are larger "
+        "than what remains of the payment.",
+        "Correct each field that `errors` names. Nothing was created.",
     ),
     "dispute_closed": Guidance(
         "The dispute does not need a response: you have answered it, or it has ended.",

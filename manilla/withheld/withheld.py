@@ -1,7 +1,8 @@
 """A movement between a wallet, the withheld money, and whoever takes it.
 
-Disputes use it. A record holds an amount while it is open. When it ends, the amount is released to
-the wallet, or taken. A record can also change its mind: what was taken can be returned.
+Disputes and shares of payments use it. A record holds an amount while it is open. When it ends, the
+amount is released to the wallet, or taken. A record can also change its mind: what was taken can be
+returned.
 """
 
 import msgspec
@@ -34,6 +35,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
     before: Holding
     after: Holding
     taker: str  # the account that gets what is taken
+    kind: PostingKind = PostingKind.WITHHELD
     reason: str
 
     def posting(self) -> Posting | None:
@@ -49,7 +51,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
         return Posting(
             merchant_id=self.merchant_id,
             trx_id=self.trx_id,
-            kind=PostingKind.WITHHELD,
+            kind=self.kind,
             environment=self.environment,
             wallet=Money(self.currency, -(withheld + taken)),
             lines=lines,

@@ -4,5 +4,6 @@ from manilla.disputes.invariants import DISPUTES
 from manilla.ledger.invariants import LEDGER
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
+from manilla.splits.invariants import SPLITS
 
-ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES)
+ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES, *SPLITS)

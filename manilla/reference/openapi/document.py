@@ -110,9 +110,12 @@ def operation_id(endpoint: Endpoint) -> str:
 # Maps words to tags. The first word found in an endpoint's path determines its tag.
 TAGS = {
     "payout": "Payouts",
+    "/release": "Splits",
     "payment": "Payments",
     "refund": "Refunds",
     "dispute": "Disputes",
+    "split": "Splits",
+    "sub-account": "Splits",
     "balance": "Balance",
     "event": "Notifications",
     "webhook": "Notifications",

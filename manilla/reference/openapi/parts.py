@@ -15,6 +15,7 @@ TAGS = {
     "Payments": "Collect money from customers through hosted checkout.",
     "Refunds": "Return payments to customers.",
     "Disputes": "Answer customers' banks that take payments back.",
+    "Splits": "Divide payments between you and other receivers.",
     "Payouts": "Send bank transfers from your wallet.",
     "Balance": "Read your wallets' balances and statement.",
     "Site": "Information about this site.",
@@ -75,6 +76,14 @@ PARAMETERS = {
         "description": "The payment link's `id`.",
         "schema": {"type": "string", "pattern": LINK_ID_PATTERN},
         "example": examples.LINK_ID,
+    },
+    "SplitId": {
+        "name": "splitId",
+        "in": "path",
+        "required": True,
+        "description": "The split's `id`.",
+        "schema": {"type": "string", "pattern": DISPUTE_ID_PATTERN.replace("DSP", "SPL")},
+        "example": examples.SPLIT_ID,
     },
     "DisputeId": {
         "name": "disputeId",

@@ -50,7 +50,7 @@ BEGIN
                commission_minor bigint, commission_bearer text, covers_minor bigint,
                description text, customer_name text, customer_email text, ipn_url text,
                success_redirect text, cancel_redirect text, allow_payment_methods text[],
-               is_legacy boolean, scenario text, link_id text, remarks text,
+               is_legacy boolean, scenario text, link_id text, remarks text, split text,
                created_at timestamptz, expires_at timestamptz, traceparent text,
                job_kind text, due_in_seconds float8,
                endpoint text, key text, body_hash text, answer text,
@@ -117,13 +117,13 @@ BEGIN
                merchant_id, trx_id, environment, ref_trx, currency, amount_minor,
                commission_minor, commission_bearer, description, customer_name, customer_email,
                ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
-               scenario, link_id, remarks, created_at, expires_at, traceparent)
+               scenario, link_id, remarks, created_at, expires_at, traceparent, split)
         SELECT merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
                commission_minor, commission_bearer, description, customer_name, customer_email,
                ipn_url, success_redirect, cancel_redirect, coalesce(allow_payment_methods, '{}'),
                coalesce(is_legacy, false), scenario, link_id, remarks,
                coalesce(created_at, now()),  -- the previous version of the code sends no time
-               expires_at, traceparent
+               expires_at, traceparent, split::jsonb
           FROM judged WHERE outcome = 'created' ORDER BY merchant_id, environment, ref_trx
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)
