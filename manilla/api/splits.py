@@ -13,7 +13,6 @@ from manilla.api.request import remember
 from manilla.audit.actor import API, acting
 from manilla.kit import strict_json
 from manilla.kit.fields import api_field
-from manilla.kit.listing import Page
 from manilla.ledger.transactions import KeyUsedBefore, TransactionNotFound
 from manilla.merchants.rights import Right
 from manilla.services import Services
@@ -117,8 +116,7 @@ def _rules(services: Services) -> list[Endpoint]:
 
     async def list_splits(call: Call) -> SplitList:
         after, limit = cursors.read(call), call.query.limit
-        rules = await store.rules(db, call.tenant, after, limit + 1)
-        page = Page(rules[:limit], rules[limit - 1].id if len(rules) > limit else None)
+        page = await store.rules(db, call.tenant, after, limit)
         return SplitList([_info(each) for each in page.rows], cursors.write(call, page.next))
 
     async def get_split(call: Call) -> SplitRuleInfo:

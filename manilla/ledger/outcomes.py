@@ -28,6 +28,15 @@ class TimelineStep(msgspec.Struct, frozen=True):
     detail: str | None = None
     facts: Mapping[str, str] = NO_FACTS
 
+    def columns(self) -> dict[str, Any]:
+        return {
+            "step": self.event,
+            "from_status": self.before,
+            "to_status": self.after,
+            "detail": self.detail,
+            "facts": dict(self.facts),
+        }
+
 
 class EndedJob(msgspec.Struct, frozen=True):
     kind: str
@@ -50,7 +59,7 @@ class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     currency: str
     rows: Sequence[ChangedRow]
-    step: TimelineStep
+    step: TimelineStep | None  # None: only the notification is about this transaction
     postings: Sequence[Posting] = ()
     notice: Mapping[str, str] = NOTHING  # see `outbox.notice`
     ended_jobs: Sequence[EndedJob] = ()
@@ -69,11 +78,7 @@ class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "environment": self.environment,
             "currency": self.currency,
             "credit_minor": sum(map(_credit_minor, self.postings)),
-            "step": self.step.event,
-            "from_status": self.step.before,
-            "to_status": self.step.after,
-            "detail": self.step.detail,
-            "facts": dict(self.step.facts),
+            **({} if self.step is None else self.step.columns()),
             "jobs": self.ended_jobs,
             **{f"{row.table}_key": row.key for row in self.rows},
             **{

@@ -205,7 +205,7 @@ def _outcomes(
         merchant_id=after.owner_id,
         trx_id=after.payment_trx_id,
         rows=[],
-        step=TimelineStep(f"share_{event}", before.status, after.status, after.trx_id),
+        step=None,
         postings=[],
         notice=fields.notice(after.owner_id, after, event),
     )

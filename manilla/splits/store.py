@@ -6,7 +6,10 @@ import msgspec
 
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import RowSource, columns
-from manilla.ledger.scope import Tenant
+from manilla.kit.listing import Page
+from manilla.kit.listing.sorting import KeyIndex, Selection, SortOrder, read_as
+from manilla.ledger import transaction_lists
+from manilla.ledger.scope import Tenant, merchant_condition, scope_conditions
 from manilla.splits.rule import RULE_IDS, SplitTerms
 from manilla.splits.share import DividedPayment, Share
 
@@ -44,6 +47,7 @@ class Candidate(msgspec.Struct, frozen=True):
     lives_elsewhere: bool
 
 
+_ORDERS = transaction_lists.newest_by("id", RULE_IDS)
 _RULE = f"SELECT {columns(StoredRule)} FROM split_rule WHERE merchant_id = $1 AND environment = $2"
 
 
@@ -53,14 +57,12 @@ async def rule(db: RowSource, tenant: Tenant, rule_id: str) -> StoredRule | None
     return await db.row(StoredRule, sql, tenant.merchant_id, tenant.environment, rule_id)
 
 
-async def rules(db: RowSource, tenant: Tenant, before: str | None, limit: int) -> list[StoredRule]:
+async def rules(db: Database, tenant: Tenant, after: str | None, limit: int) -> Page[StoredRule]:
     """Returns the latest version of each rule, newest first."""
-    return await db.rows(
-        StoredRule,
-        _RULE + " AND status <> 'replaced' AND ($3::text IS NULL OR id < $3)"
-        " ORDER BY id DESC LIMIT $4",
-        *(tenant.merchant_id, tenant.environment, before, limit),
-    )
+    index = KeyIndex(merchant_condition(tenant))
+    wanted = scope_conditions(tenant).add("status <> 'replaced'")
+    steps = Selection("split_rule", columns(StoredRule), _ORDERS, wanted, index)
+    return await steps.page(db, read_as(StoredRule), SortOrder.NEWEST, after, limit)
 
 
 async def write_rule(connection: Connection, new: StoredRule) -> None:

@@ -219,7 +219,7 @@ BEGIN
       FROM jsonb_to_recordset(p_items) AS g (
            item integer, merchant_id bigint, trx_id text, step text, from_status text,
            to_status text, detail text, facts jsonb)
-     WHERE g.item = ANY (numbers);
+     WHERE g.item = ANY (numbers) AND g.step IS NOT NULL;
 
     INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url, body,
                               state, epoch)
