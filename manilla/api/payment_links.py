@@ -16,6 +16,7 @@ from manilla.api.refusals import InvalidAmount
 from manilla.api.request import remember
 from manilla.audit.actor import API, acting
 from manilla.kit import clock, strict_json
+from manilla.kit.fields import api_field
 from manilla.kit.listing import Moment
 from manilla.ledger.transactions import CurrencyNotEnabled, KeyUsedBefore
 from manilla.merchants.rights import Right
@@ -35,6 +36,9 @@ from manilla.payments.payment_links.link import (
 )
 from manilla.payments.payment_links.store import LinkFilter
 from manilla.services import Services
+from manilla.splits import planning
+from manilla.splits.planning import GivenSplit
+from manilla.splits.rule import SplitInvalid
 
 LINKS, LINK = "/api/v1/payment-links", "/api/v1/payment-links/{linkId}"
 
@@ -47,6 +51,9 @@ class PaymentLinkRequest(Struct, frozen=True, kw_only=True):
     expires_at: Moment | None = None
     single_use: bool = False
     success_redirect: WebAddress | None = None
+    split: Annotated[
+        GivenSplit | None, api_field("How its payments are divided: the id of a split, or a rule.")
+    ] = None
 
     @classmethod
     def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
@@ -111,7 +118,10 @@ def _with_terms(services: Services) -> list[Endpoint]:
     db, describe = services.db, partial(_created, services)
 
     async def create_link(call: Call) -> Any:
-        terms = _terms(call.body)
+        terms, split = _terms(call.body), call.body.split
+        if split is not None:
+            text = await planning.check_given(db, call.tenant, split, terms.currency)
+            terms = replace(terms, split=text)
         with acting(API):
             link = await creation.create(
                 db, services.payments, call.caller, terms, remember(call, describe)
@@ -137,7 +147,10 @@ def _with_terms(services: Services) -> list[Endpoint]:
             answers=(CreatedPaymentLink,),
             use_case=create_link,
             body=PaymentLinkRequest,
-            refusals=(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded, KeyUsedBefore),
+            refusals=(
+                *(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded, SplitInvalid),
+                KeyUsedBefore,
+            ),
             is_repeatable=True,
         ),
         Endpoint(

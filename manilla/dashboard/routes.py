@@ -21,6 +21,7 @@ from manilla.dashboard import (
     settlement_account,
     settlements,
     sign_up,
+    splits,
     team,
     verification,
     wallets,
@@ -45,6 +46,7 @@ NAVIGATION = {
         NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
         NavigationItem("Refunds", "~/refunds", "receipt-refund", Permission.VIEW),
         NavigationItem("Disputes", "~/disputes", "arrow-back-up", Permission.VIEW),
+        NavigationItem("Shares", "~/shares", "users", Permission.VIEW),
         NavigationItem("Payment links", "~/links", "qrcode", Permission.VIEW),
         NavigationItem("Balance", "~/wallets", "wallet", Permission.VIEW),
         NavigationItem("Settlements", "~/settlements", "coins", Permission.VIEW),
@@ -91,6 +93,7 @@ REFUNDS = ENV + "/refunds"
 REFUND = REFUNDS + "/{refund:str}"
 DISPUTES = ENV + "/disputes"
 DISPUTE = DISPUTES + "/{dispute:str}"
+SHARES = ENV + "/shares"
 PAYOUTS = ENV + "/payouts"
 PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
@@ -209,6 +212,23 @@ ROUTES = [
     Route(
         *("POST", DISPUTE + "/accept", disputes.accept, MOVE_MONEY), step_up=True, checks_first=True
     ),
+    Route("GET", SHARES, splits.show_all, VIEW),
+    Route("GET", SHARES + "/{share:str}", splits.show, VIEW),
+    Route(
+        *("POST", SHARES + "/invite", splits.invite, MOVE_MONEY),
+        step_up=True,
+        in_both_environments=True,
+    ),
+    Route(
+        *("POST", SHARES + "/sub-accounts", splits.create_sub_account, MOVE_MONEY),
+        step_up=True,
+        in_both_environments=True,
+    ),
+    Route(
+        *("POST", SHARES + "/partners/{partner:int}", splits.answer, MOVE_MONEY),
+        in_both_environments=True,
+    ),
+    Route("POST", PAYMENT + "/shares/release", splits.release, MOVE_MONEY, step_up=True),
     Route("GET", PAYMENT + "/refund", payments.show_refund, MOVE_MONEY),
     Route("POST", PAYMENT + "/refund/review", payments.review_refund, MOVE_MONEY),
     Route(

@@ -42,6 +42,17 @@ async def plan(
     )
 
 
+async def check_given(db: Database, tenant: Tenant, given: GivenSplit, currency: str) -> str:
+    """Returns the split of a new payment link as JSON, if its payments could be divided now."""
+    terms = given if isinstance(given, SplitTerms) else (await find(db, tenant, given)).decoded
+    await check_receivers(db, tenant, terms, currency)
+    return msgspec.json.encode(given).decode()
+
+
+def decode_given(text: str) -> GivenSplit:
+    return msgspec.json.decode(text, type=str | SplitTerms)
+
+
 async def find(db: Database | Connection, tenant: Tenant, rule_id: str) -> StoredRule:
     found = await store.rule(db, tenant, rule_id)
     if found is None:

@@ -17,7 +17,7 @@ from manilla.merchants.merchants import MerchantStatus
 from manilla.splits import movements, planning, store
 from manilla.splits.rule import SUB_ACCOUNT, SplitInvalid, SplitTerms
 from manilla.splits.share import DividedPayment, Share
-from manilla.splits.store import Partner, StoredRule, SubAccount
+from manilla.splits.store import StoredRule, SubAccount
 
 NO_CHANGES: Mapping[str, Any] = {}
 
@@ -157,14 +157,6 @@ async def _record(
 ) -> None:
     subject = f"merchant:{receiver_id}"
     await audit.record(connection, action, subject, merchant_id=owner_id, **detail)
-
-
-async def partners(db: Database, merchant_id: int) -> list[Partner]:
-    return await store.partners(db, merchant_id)
-
-
-async def sub_accounts(db: Database, merchant_id: int) -> list[SubAccount]:
-    return await store.sub_accounts(db, merchant_id)
 
 
 async def create_sub_account(

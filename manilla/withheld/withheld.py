@@ -13,6 +13,16 @@ from manilla.ledger import posting
 from manilla.ledger.posting import Line, Posting
 from manilla.posting_kinds import PostingKind
 
+# The amounts that are withheld from wallets: by disputes, as held shares of payments, and as claims
+# of the owners of payments on receivers that are short.
+OPEN = """(
+    SELECT merchant_id, environment, currency, withheld_minor AS minor FROM dispute
+     WHERE status IN ('needs_response', 'submitted')
+     UNION ALL
+    SELECT merchant_id, environment, currency, withheld_minor FROM split WHERE status = 'held'
+     UNION ALL
+    SELECT owner_id, environment, currency, short_minor FROM split WHERE status = 'short')"""
+
 
 class Holding(msgspec.Struct, frozen=True):
     """What a record holds, and what was taken because of it, in minor units."""

@@ -7,6 +7,7 @@ import pytest
 
 from manilla.disputes import states
 from manilla.ledger.scope import Tenant
+from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.merchants import CommissionBearer
 from manilla.platform.settings import PlatformSettings
 from manilla.refunds.postings import RefundNotCovered
@@ -331,5 +332,5 @@ async def test_another_merchant_or_environment_releases_nothing(splits: Splits) 
     reply = await splits.shop.merchant.post(f"/api/v1/payments/{paid.started.trx_id}X/release", {})
     assert reply.status == 404
     other = Tenant(receiver, splits.tenant.environment)
-    with pytest.raises(service.TransactionNotFound):
+    with pytest.raises(TransactionNotFound):
         await service.release(splits.db, other, paid.started.trx_id, None)

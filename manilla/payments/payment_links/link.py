@@ -63,6 +63,7 @@ class LinkTerms(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     single_use: bool = False
     success_redirect: str | None = None
+    split: str | None = None  # how the payments are divided, as JSON
 
     @property
     def amount(self) -> Money | None:

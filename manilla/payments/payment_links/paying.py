@@ -28,6 +28,8 @@ from manilla.payments.initiate import (
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkStatus, PaymentLink
+from manilla.splits import planning
+from manilla.splits.rule import SplitInvalid
 
 # The maximum numbers of payments started per minute, per IP address and per link.
 # Many customers of a mobile network can share an IP address.
@@ -154,6 +156,7 @@ class LinkPayments:
             customer_name=given.name,
             customer_email=given.email,
             link_id=link.id,
+            split=None if link.split is None else planning.decode_given(link.split),
         )
 
     async def _start_single(
@@ -194,7 +197,7 @@ class LinkPayments:
             session = await self._initiation.initiate(caller, named, ticket)
         except PaymentLimitExceeded:
             raise AmountNotPossible from None
-        except (CurrencyNotEnabled, WalletNotAvailable, CommissionNotCovered):
+        except (CurrencyNotEnabled, WalletNotAvailable, CommissionNotCovered, SplitInvalid):
             raise PaymentNotPossible from None
         # A payment request without an idempotency key always creates a new session.
         assert isinstance(session, PaymentSession)
