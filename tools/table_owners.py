@@ -42,20 +42,20 @@ SHARED = {
     "charge": TableUse("disputes providers reconciliation"),
     "credential": TableUse("cli"),
     "deleted_notifications": TableUse("payments payouts"),
-    "dispute": TableUse("payouts reconciliation refunds"),
+    "dispute": TableUse("reconciliation refunds withheld"),
     "entry": TableUse(
-        "cells console disputes lookup payments payouts reconciliation refunds resolutions"
+        "cells console disputes lookup payments payouts reconciliation refunds resolutions splits"
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
-        "disputes instance_metrics payments payouts reconciliation routing transfers",
+        "disputes instance_metrics payments payouts reconciliation routing splits transfers",
         writers="providers cells",
     ),
     "membership": TableUse("mail", writers="cells"),
-    "merchant": TableUse("console mail people settlements"),
+    "merchant": TableUse("cells console mail people settlements splits transaction_types"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
-    "payment": TableUse("approvals disputes notify reconciliation"),
+    "payment": TableUse("approvals disputes notify reconciliation splits transaction_types"),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
     "payout": TableUse(
@@ -65,7 +65,7 @@ SHARED = {
     "payout_attempt": TableUse("bulk providers transfers"),
     "person": TableUse("mail", writers="cells"),
     "posting": TableUse(
-        "cells disputes lookup payments payouts reconciliation refunds resolutions"
+        "cells disputes lookup payments payouts reconciliation refunds resolutions splits"
     ),
     "posting_chain_head": TableUse("ledger"),
     "provider_bank": TableUse("console"),
@@ -76,8 +76,11 @@ SHARED = {
     "reported_balance": TableUse("reconciliation"),
     "session": TableUse("", writers="cells"),
     "setting": TableUse("merchants"),
+    "split": TableUse("cells transaction_types withheld"),
+    "split_partner": TableUse("cells"),
+    "split_rule": TableUse("merchants"),
     "timeline": TableUse("payments payouts"),
-    "wallet": TableUse("bulk cells disputes ledger lookup payouts"),
+    "wallet": TableUse("bulk cells disputes ledger lookup payouts splits"),
     "webhook": TableUse("console transfers"),
     "webhook_endpoint": TableUse("merchants"),
     "approval": TableUse("cells"),

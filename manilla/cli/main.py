@@ -42,7 +42,7 @@ COMMANDS = {
     "refund": Command("payment:refund", "Refund a payment in full or in part."),
     "refunds": Command("payment:refunds_app", "Refunds of payments."),
     "dispute": Command("dispute:app", "Disputes of payments."),
-    "split": Command("split:app", "Shares of payments, and the merchants that receive them."),
+    "split": Command("payment:splits_app", "Shares of payments, and their receivers."),
     "payout": Command("payout:app", "Payouts."),
     "account": Command("account:app", "Merchants' saved payout accounts."),
     "ipn": Command("notifications.ipn:app", "Notifications to merchants (IPN)."),

@@ -183,12 +183,10 @@ async def insert_merchant(
 
 
 async def set_parent(connection: Connection, merchant_id: int, parent_id: int) -> None:
-    """Makes a new merchant a sub-account. A trigger copies later changes of the parent's team."""
+    """Makes a new merchant a sub-account. Triggers copy the parent's team, now and later."""
     await connection.execute(
         "UPDATE merchant SET parent_id = $2 WHERE id = $1", merchant_id, parent_id
     )
-    # The update makes the trigger copy each member.
-    await connection.execute("UPDATE membership SET role = role WHERE merchant_id = $1", parent_id)
 
 
 async def default_split(db: Database, merchant_id: int, environment: Environment) -> str | None:

@@ -88,6 +88,6 @@ def describe(share: Share) -> ShareInfo:
 def notice(merchant_id: int, share: Share, event: ShareEvent) -> Mapping[str, str]:
     """Returns the event for the receiver or the owner, as fields of an outcome."""
     message = f"Share {event.title()}"
-    told = ShareNotice(EVENT, describe(share), message, share.status, int(time.time()))
+    body = ShareNotice(EVENT, describe(share), message, share.status, int(time.time()))
     event_type = event_type_of(EVENT, event)
-    return outbox.notice(merchant_id, "", told, EVENT, event_type, share.status)
+    return outbox.notice(merchant_id, "", body, EVENT, event_type, share.status)

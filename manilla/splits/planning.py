@@ -11,7 +11,7 @@ from manilla.merchants.merchants import MerchantStatus
 from manilla.splits import rule, store
 from manilla.splits.rule import OWNER, ReceiverTerms, SplitInvalid, SplitTerms
 from manilla.splits.share import Division, PlannedShare
-from manilla.splits.store import Candidate, StoredRule
+from manilla.splits.store import PossibleReceiver, StoredRule
 
 # The split of a payment or payment link: the id of a rule, or the rule itself.
 GivenSplit = str | SplitTerms
@@ -78,7 +78,10 @@ async def check_receivers(
 
 
 def _problem(
-    terms: ReceiverTerms, found: Candidate | None, environment: Environment, currency: str | None
+    terms: ReceiverTerms,
+    found: PossibleReceiver | None,
+    environment: Environment,
+    currency: str | None,
 ) -> str | None:
     if terms.sub_account is not None and (found is None or not found.is_sub_account):
         return "You have no such sub-account."

@@ -36,7 +36,7 @@ class StoredRule(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(self.terms, type=SplitTerms)
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class PossibleReceiver(msgspec.Struct, frozen=True):
     """What decides whether a merchant can receive shares of another merchant's payments."""
 
     id: int
@@ -104,9 +104,9 @@ def new_rule(tenant: Tenant, name: str, terms: SplitTerms, *, is_default: bool) 
 
 async def candidates(
     db: Database | Connection, tenant: Tenant, numbers: Sequence[int]
-) -> dict[int, Candidate]:
+) -> dict[int, PossibleReceiver]:
     found = await db.rows(
-        Candidate,
+        PossibleReceiver,
         """
         SELECT m.id, m.status, coalesce(m.parent_id = $1, false) AS is_sub_account,
                EXISTS (SELECT FROM split_partner p

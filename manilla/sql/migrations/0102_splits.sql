@@ -26,6 +26,18 @@ END $$;
 CREATE TRIGGER sub_accounts AFTER INSERT OR UPDATE OR DELETE ON membership
     FOR EACH ROW EXECUTE FUNCTION copy_team_to_sub_accounts();
 
+CREATE FUNCTION copy_team_of_parent() RETURNS trigger LANGUAGE plpgsql
+SET search_path = public, pg_temp AS $$
+BEGIN
+    INSERT INTO membership (merchant_id, person_id, role, created_at, approves_from)
+    SELECT NEW.id, m.person_id, m.role, m.created_at, m.approves_from
+      FROM membership m WHERE m.merchant_id = NEW.parent_id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER team AFTER UPDATE OF parent_id ON merchant
+    FOR EACH ROW WHEN (OLD.parent_id IS NULL AND NEW.parent_id IS NOT NULL)
+    EXECUTE FUNCTION copy_team_of_parent();
+
 -- What stops a merchant stops its sub-accounts too.
 CREATE FUNCTION copy_status_to_sub_accounts() RETURNS trigger LANGUAGE plpgsql
 SET search_path = public, pg_temp AS $$
