@@ -268,7 +268,11 @@ def php_types(part: Any) -> Iterator[str]:
     kinds = part.get("type")
     if kinds is None:
         for one in part["anyOf"]:
-            yield from php_types(one) if "type" in one else [f"'{each}'" for each in one["enum"]]
+            if "$ref" in one:
+                yield "array<string, mixed>"
+            else:
+                own = [f"'{each}'" for each in one.get("enum", ())]
+                yield from own or php_types(one)
         return
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if kind == "array":

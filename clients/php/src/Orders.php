@@ -20,6 +20,7 @@ namespace Manilla;
  *     customer_name?: string|null,
  *     customer_email?: string|null,
  *     allow_payment_methods?: string|list<string>|null,
+ *     split?: string|array<string, mixed>|null,
  *     success_redirect: string,
  *     cancel_redirect: string,
  * }
@@ -51,6 +52,7 @@ namespace Manilla;
  *     expires_at?: \DateTimeInterface|string|null,
  *     single_use?: bool,
  *     success_redirect?: string|null,
+ *     split?: string|array<string, mixed>|null,
  * }
  * @phpstan-type PaymentLinkChange array{
  *     title?: string|null,
@@ -82,6 +84,7 @@ final class Orders
         'customer_name' => 'plain',
         'customer_email' => 'plain',
         'allow_payment_methods' => 'plain',
+        'split' => 'plain',
         'success_redirect' => 'plain',
         'cancel_redirect' => 'plain',
     ];
@@ -113,6 +116,7 @@ final class Orders
         'expires_at' => 'time',
         'single_use' => 'plain',
         'success_redirect' => 'plain',
+        'split' => 'plain',
     ];
     public const PAYMENT_LINK_CHANGE = [
         'title' => 'plain',
