@@ -271,8 +271,8 @@ def php_types(part: Any) -> Iterator[str]:
             if "$ref" in one:
                 yield "array<string, mixed>"
             else:
-                own = [f"'{each}'" for each in one.get("enum", ())]
-                yield from own or php_types(one)
+                named = [f"'{each}'" for each in one.get("enum", ())]
+                yield from named or php_types(one)
         return
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if kind == "array":

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
@@ -68,9 +67,16 @@ class SubAccountRequest(Struct, frozen=True, kw_only=True):
     name: Annotated[_Name, api_field("The sub-account's name.", maxLength=NAME_LENGTH_MAX)]
 
 
-class SplitRuleInfo(SplitTerms, frozen=True, kw_only=True, omit_defaults=False):
+class SplitRuleInfo(Struct, frozen=True, kw_only=True):
     """A rule, with its version."""
 
+    receivers: Annotated[list[ReceiverTerms], api_field(rule.RECEIVERS)]
+    rest: Annotated[str, api_field(rule.REST)]
+    fees: Annotated[str, api_field(rule.FEES)]
+    refunds: Annotated[str, api_field(rule.REFUNDS)]
+    disputes: Annotated[str, api_field(rule.DISPUTES)]
+    hold: Annotated[str, api_field(rule.HOLD, enum=["none", "release", "days"])]
+    hold_days: Annotated[int | None, api_field("For how many days shares are held, or null.")]
     id: Annotated[str, api_field("The rule's id.")]
     version: Annotated[int, api_field("Each change of a rule is a new version.")]
     status: Annotated[str, api_field("Its status.", enum=["active", "disabled"])]
@@ -283,8 +289,16 @@ def _release(services: Services) -> Endpoint:
 
 
 def _info(stored: StoredRule) -> SplitRuleInfo:
+    terms = stored.decoded
+    days = terms.hold if isinstance(terms.hold, int) else None
     return SplitRuleInfo(
-        **msgspec.structs.asdict(stored.decoded),
+        receivers=terms.receivers,
+        rest=str(terms.rest),
+        fees=str(terms.fees),
+        refunds=terms.refunds,
+        disputes=str(terms.disputes),
+        hold="days" if days else str(terms.hold),
+        hold_days=days,
         id=stored.id,
         version=stored.version,
         status=stored.status,

@@ -69,7 +69,7 @@ ANSWERS: Mapping[str, Examples] = {
     **_RESPONSES,
     "listSplits": {"page": {"data": [_SPLIT], "next_cursor": CURSOR}},
     "getSplit": {"split": _SPLIT},
-    "editSplit": {"edited": {**_SPLIT, "version": 2, "hold": 7}},
+    "editSplit": {"edited": {**_SPLIT, "version": 2, "hold": "days", "hold_days": 7}},
     "disableSplit": {"disabled": {**_SPLIT, "version": 2, "status": "disabled"}},
     "listSubAccounts": {"list": {"data": [_RESPONSES["createSubAccount"]["created"]]}},
     "listDisputes": {"page": {"data": [_DISPUTE], "next_cursor": CURSOR}},

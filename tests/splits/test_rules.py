@@ -204,7 +204,7 @@ async def test_two_changes_at_once_are_two_versions(splits: Splits) -> None:
     )
     assert sorted(each.json["version"] for each in replies) == [2, 3]
     last = (await splits.shop.merchant.get(path)).json
-    assert (last["hold"], last["fees"]) == (7, "proportional")
+    assert (last["hold_days"], last["fees"]) == (7, "proportional")
 
 
 async def test_a_disabled_rule_divides_no_new_payment(splits: Splits) -> None:

@@ -16,25 +16,18 @@ final class SplitRuleInfo
     public function __construct(
         /** @var list<ReceiverTerms> 1 to 20 receivers, besides you. */
         public readonly array $receivers,
-        /**
-         * @var array<string, string> Who gets what the receivers' parts and the rounding leave: `owner`, or a
-         * receiver.
-         */
-        public readonly array $rest,
-        /**
-         * @var array<string, string> Who bears the commission that you pay: `owner`, `proportional`, or a
-         * receiver.
-         */
-        public readonly array $fees,
-        /** @var array<string, string> Who bears refunds: all in proportion, or the owner. */
-        public readonly array $refunds,
-        /** @var array<string, string> Who bears disputes: `owner`, `proportional`, or a receiver. */
-        public readonly array $disputes,
-        /**
-         * @var array<string, string> Whether shares are held until you release them (`release`), or for a
-         * number of days.
-         */
-        public readonly array $hold,
+        /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
+        public readonly string $rest,
+        /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+        public readonly string $fees,
+        /** Who bears refunds: all in proportion, or the owner. */
+        public readonly string $refunds,
+        /** Who bears disputes: `owner`, `proportional`, or a receiver. */
+        public readonly string $disputes,
+        /** Whether shares are held until you release them (`release`), or for a number of days. */
+        public readonly string $hold,
+        /** For how many days shares are held, or null. */
+        public readonly ?int $hold_days,
         /** The rule's id. */
         public readonly string $id,
         /** Each change of a rule is a new version. */
@@ -53,11 +46,12 @@ final class SplitRuleInfo
     {
         return new self(
             receivers: $document->objects('receivers', ReceiverTerms::read(...)),
-            rest: $document->map('rest'),
-            fees: $document->map('fees'),
-            refunds: $document->map('refunds'),
-            disputes: $document->map('disputes'),
-            hold: $document->map('hold'),
+            rest: $document->string('rest'),
+            fees: $document->string('fees'),
+            refunds: $document->string('refunds'),
+            disputes: $document->string('disputes'),
+            hold: $document->string('hold'),
+            hold_days: $document->intOrNull('hold_days'),
             id: $document->string('id'),
             version: $document->int('version'),
             status: $document->string('status'),

@@ -35,12 +35,18 @@ from manilla_client.bodies import (
     PaymentLinkPage,
     PaymentOrder,
     PaymentSession,
+    PaymentShares,
     Payout,
     PayoutMethods,
     PayoutOrder,
     Refund,
     RefundOrder,
     SiteInfo,
+    Split,
+    SplitChange,
+    SplitOrder,
+    SubAccount,
+    SubAccounts,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
@@ -58,6 +64,7 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 LINKS = "/api/v1/payment-links"
 ENDPOINTS = "/api/v1/webhook-endpoints"
 DISPUTES = "/api/v1/disputes"
+SPLITS, SUB_ACCOUNTS = "/api/v1/splits", "/api/v1/sub-accounts"
 JSON_TYPE = "application/json"
 
 
@@ -159,6 +166,36 @@ def initiate_refund(
 def verify_refund(trx_id: str) -> Call[VerifiedRefund]:
     target = _path("/api/v1/verify-refund", trx_id)
     return Call("GET", target, lambda document: read(VerifiedRefund, document))
+
+
+def get_split(split_id: str) -> Call[Split]:
+    return Call("GET", _path(SPLITS, split_id), _reading(Split))
+
+
+def create_split(order: SplitOrder, idempotency_key: str | None) -> Call[Split]:
+    return _post(SPLITS, _reading(Split), _body(order, SplitOrder), idempotency_key)
+
+
+def edit_split(split_id: str, change: SplitChange) -> Call[Split]:
+    return Call("PATCH", _path(SPLITS, split_id), _reading(Split), _body(change, SplitChange))
+
+
+def disable_split(split_id: str) -> Call[Split]:
+    return Call("POST", _path(SPLITS, split_id, "/disable"), _reading(Split))
+
+
+def create_sub_account(name: str, idempotency_key: str | None) -> Call[SubAccount]:
+    return _post(SUB_ACCOUNTS, _reading(SubAccount), _encoded({"name": name}), idempotency_key)
+
+
+def sub_accounts() -> Call[SubAccounts]:
+    return Call("GET", SUB_ACCOUNTS, _reading(SubAccounts))
+
+
+def release_shares(trx_id: str, receiver: str | int | None) -> Call[PaymentShares]:
+    body = _encoded({} if receiver is None else {"receiver": receiver})
+    target = _path("/api/v1/payments", trx_id, "/release")
+    return Call("POST", target, _reading(PaymentShares), body)
 
 
 def get_dispute(dispute_id: str) -> Call[Dispute]:

@@ -11,6 +11,7 @@ from manilla_client.bodies import (
     CompletedPayment,
     DeliveredPayout,
     Dispute,
+    Split,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
@@ -74,6 +75,10 @@ def refunds(query: TransactionQuery) -> PageCall[VerifiedRefund]:
 
 def disputes(query: DisputeQuery) -> PageCall[Dispute]:
     return _pages("disputes", query, DisputeQuery, lambda item: read(Dispute, item))
+
+
+def splits() -> PageCall[Split]:
+    return _pages("splits", {}, TransactionQuery, lambda item: read(Split, item))
 
 
 def balance_transactions(query: StatementQuery) -> PageCall[BalanceTransaction]:

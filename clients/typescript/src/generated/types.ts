@@ -1111,15 +1111,17 @@ export interface SplitRuleInfo {
   /** 1 to 20 receivers, besides you. */
   receivers: (ReceiverTerms)[];
   /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
-  rest: string | number;
+  rest: string;
   /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
-  fees: string | number;
+  fees: string;
   /** Who bears refunds: all in proportion, or the owner. */
-  refunds: Open<"owner" | "proportional">;
+  refunds: string;
   /** Who bears disputes: `owner`, `proportional`, or a receiver. */
-  disputes: string | number;
+  disputes: string;
   /** Whether shares are held until you release them (`release`), or for a number of days. */
-  hold: Open<"none" | "release"> | number;
+  hold: Open<"none" | "release" | "days">;
+  /** For how many days shares are held, or null. */
+  hold_days: number | null;
   /** The rule's id. */
   id: string;
   /** Each change of a rule is a new version. */

@@ -75,6 +75,10 @@ EventType = Literal[
     "dispute.accepted",
     "dispute.deadline_missed",
     "dispute.reopened",
+    "split.held",
+    "split.released",
+    "split.short",
+    "split.returned",
 ]
 DisputeStatus = Annotated[
     Literal["needs_response", "submitted", "won", "lost", "accepted"] | None,
