@@ -182,7 +182,10 @@ class Field:
         is_null = not is_required or (isinstance(kinds, list) and "null" in kinds)
         kind = kinds[0] if isinstance(kinds, list) else kinds
         self._shape: str | None = None
-        if "$ref" in part:
+        if "anyOf" in part:
+            self.php = "?" + class_of(part["anyOf"][0])
+            self.reader = f"$document->objectOrNull('{name}', {self.php[1:]}::read(...))"
+        elif "$ref" in part:
             self.php = class_of(part)
             self.reader = f"{self.php}::read($document->object('{name}'))"
         elif kind == "array":

@@ -144,6 +144,18 @@ final class Document
     }
 
     /**
+     * Returns the object that the function reads, or null if the API omits it.
+     *
+     * @template T
+     * @param callable(self): T $read
+     * @return T|null
+     */
+    public function objectOrNull(string $field, callable $read): mixed
+    {
+        return isset($this->fields[$field]) ? $read($this->object($field)) : null;
+    }
+
+    /**
      * Returns the list's objects, each converted by the function.
      *
      * @template T

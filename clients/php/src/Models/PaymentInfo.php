@@ -69,8 +69,8 @@ final class PaymentInfo
          * minor unit.
          */
         public readonly string $merchant_receives,
-        /** @var array<string, string> How the payment is divided. Omitted if it is not. */
-        public readonly array $split,
+        /** How the payment is divided. Omitted if it is not. */
+        public readonly ?SplitInfo $split,
     ) {
     }
 
@@ -103,7 +103,7 @@ final class PaymentInfo
             commission_fee: $document->amount('commission_fee'),
             customer_pays: $document->amount('customer_pays'),
             merchant_receives: $document->amount('merchant_receives'),
-            split: $document->map('split'),
+            split: $document->objectOrNull('split', SplitInfo::read(...)),
         );
     }
 }
