@@ -1,5 +1,6 @@
 """API endpoints for splits, sub-accounts, and the release of held shares."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Literal
 
@@ -25,6 +26,7 @@ from manilla.splits.rule import (
     SplitInvalid,
     SplitTerms,
 )
+from manilla.splits.share import Share
 from manilla.splits.store import StoredRule, SubAccount
 
 SPLITS, SPLIT, SUB_ACCOUNTS = "/api/v1/splits", "/api/v1/splits/{splitId}", "/api/v1/sub-accounts"
@@ -178,8 +180,9 @@ def _changes(services: Services) -> list[Endpoint]:
         return _info(changed)
 
     async def disable_split(call: Call) -> SplitRuleInfo:
+        edit = partial(service.edit, db, call.tenant, call.parameter)
         with acting(API):
-            return _info(await service.edit(db, call.tenant, call.parameter, is_disabled=True))
+            return _info(await edit(is_disabled=True, remember=remember(call, _info)))
 
     return [
         Endpoint(
@@ -217,7 +220,8 @@ def _changes(services: Services) -> list[Endpoint]:
             right=Right.MANAGE,
             answers=(SplitRuleInfo,),
             use_case=disable_split,
-            refusals=(TransactionNotFound, SplitInvalid),
+            refusals=(TransactionNotFound, SplitInvalid, KeyUsedBefore),
+            is_repeatable=True,
         ),
     ]
 
@@ -265,13 +269,14 @@ def _sub_accounts(services: Services) -> list[Endpoint]:
 
 def _release(services: Services) -> Endpoint:
     async def release_shares(call: Call) -> SplitShares:
-        receiver = call.body.receiver
+        def described(shares: Sequence[Share]) -> SplitShares:
+            return SplitShares(call.parameter, [describe(each) for each in shares])
+
+        receiver = None if call.body.receiver is None else str(call.body.receiver)
+        wanted = call.tenant, call.parameter, receiver
         with acting(API):
-            shares = await service.release(
-                services.db,
-                *(call.tenant, call.parameter, None if receiver is None else str(receiver)),
-            )
-        return SplitShares(call.parameter, [describe(each) for each in shares])
+            shares = await service.release(services.db, *wanted, remember(call, described))
+        return described(shares)
 
     return Endpoint(
         method="POST",
@@ -284,7 +289,8 @@ def _release(services: Services) -> Endpoint:
         answers=(SplitShares,),
         use_case=release_shares,
         body=SplitReleaseRequest,
-        refusals=(TransactionNotFound, SplitInvalid),
+        refusals=(TransactionNotFound, SplitInvalid, KeyUsedBefore),
+        is_repeatable=True,
     )
 
 

@@ -47,9 +47,10 @@ class ShareInfo(msgspec.Struct, frozen=True, kw_only=True):
     returned: Annotated[Decimal, api_field("What refunds and disputes took back.")]
     short: Annotated[Decimal, api_field("What of that the receiver's wallet did not cover.")]
     hold_until: Annotated[
-        str | None, api_field("When the share is released, or null: when the owner releases it.")
+        str | None,
+        api_field("When it is released, or null: when the owner does it.", format="date-time"),
     ]
-    created_at: Annotated[str, api_field("When the payment was credited.")]
+    created_at: Annotated[str, api_field("When the payment was credited.", format="date-time")]
     environment: Annotated[str, api_field("The environment.", enum=list(Environment))]
 
 

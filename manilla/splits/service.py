@@ -64,6 +64,7 @@ async def edit(
     terms: Mapping[str, Any] = NO_CHANGES,
     is_default: bool | None = None,
     is_disabled: bool = False,
+    remember: Remember = without_key,
 ) -> StoredRule:
     """Writes the rule's next version, with the changed terms.
 
@@ -87,6 +88,7 @@ async def edit(
             status="disabled" if is_disabled else "active",
         )
         await _write(connection, "split.disable" if is_disabled else "split.edit", after)
+        await remember(connection, after)
     return after
 
 
@@ -105,7 +107,11 @@ async def _write(connection: Connection, action: str, new: StoredRule) -> None:
 
 
 async def release(
-    db: Database, tenant: Tenant, payment_trx_id: str, receiver: str | None
+    db: Database,
+    tenant: Tenant,
+    payment_trx_id: str,
+    receiver: str | None,
+    remember: Remember = without_key,
 ) -> list[Share]:
     """Releases the held shares of a payment, or of one receiver. Repeated calls have no effect."""
     async with db.transaction() as connection:
@@ -114,7 +120,9 @@ async def release(
             raise TransactionNotFound("There is no such payment with a split.")
         shares = await store.lock(connection, payment)
         await movements.release(connection, payment, _of_receiver(payment, shares, receiver))
-        return await store.shares_of(connection, tenant.merchant_id, payment_trx_id)
+        shares = await store.shares_of(connection, tenant.merchant_id, payment_trx_id)
+        await remember(connection, shares)
+    return shares
 
 
 def _of_receiver(

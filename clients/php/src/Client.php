@@ -295,10 +295,10 @@ final class Client
     }
 
     /** Stops new payments with the split. */
-    public function disableSplit(string $split_id): SplitRuleInfo
+    public function disableSplit(string $split_id, ?string $idempotency_key = null): SplitRuleInfo
     {
         $path = Call::path(self::SPLITS, $split_id, '/disable');
-        return $this->do(Call::send('POST', $path, SplitRuleInfo::read(...)));
+        return $this->do(Call::post($path, SplitRuleInfo::read(...), null, $idempotency_key));
     }
 
     /** Creates a receiver with wallets and a settlement account of its own. */
@@ -314,11 +314,14 @@ final class Client
     }
 
     /** Releases the held shares of a payment. A repeated call changes nothing. */
-    public function releaseShares(string $trx_id, string|int|null $receiver = null): SplitShares
-    {
+    public function releaseShares(
+        string $trx_id,
+        string|int|null $receiver = null,
+        ?string $idempotency_key = null,
+    ): SplitShares {
         $path = Call::path('/api/v1/payments', $trx_id, '/release');
         $body = self::given(['receiver' => $receiver]);
-        return $this->do(Call::send('POST', $path, SplitShares::read(...), $body));
+        return $this->do(Call::post($path, SplitShares::read(...), $body, $idempotency_key));
     }
 
     /**

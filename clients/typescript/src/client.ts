@@ -219,8 +219,8 @@ export class Client {
   }
 
   /** Stops new payments with the split. */
-  disableSplit(splitId: string): Promise<api.SplitRuleInfo> {
-    return this.#call("disableSplit", { id: splitId });
+  disableSplit(splitId: string, options: CallOptions = {}): Promise<api.SplitRuleInfo> {
+    return this.#call("disableSplit", { id: splitId, options });
   }
 
   /** Creates a receiver with wallets and a settlement account of its own. */
@@ -236,8 +236,12 @@ export class Client {
   }
 
   /** Releases the held shares of a payment. A repeated call changes nothing. */
-  releaseShares(trxId: string, order: api.SplitReleaseRequest = {}): Promise<api.SplitShares> {
-    return this.#call("releaseShares", { id: trxId, body: order });
+  releaseShares(
+    trxId: string,
+    order: api.SplitReleaseRequest = {},
+    options: CallOptions = {},
+  ): Promise<api.SplitShares> {
+    return this.#call("releaseShares", { id: trxId, body: order, options });
   }
 
   /** Iterates over all your disputes, newest first. Requests more pages when needed. */

@@ -32,10 +32,10 @@ final class ShareInfo
         public readonly string $returned,
         /** What of that the receiver's wallet did not cover. */
         public readonly string $short,
-        /** When the share is released, or null: when the owner releases it. */
-        public readonly ?string $hold_until,
+        /** When it is released, or null: when the owner does it. */
+        public readonly ?\DateTimeImmutable $hold_until,
         /** When the payment was credited. */
-        public readonly string $created_at,
+        public readonly \DateTimeImmutable $created_at,
         /** The environment. */
         public readonly string $environment,
     ) {
@@ -54,8 +54,8 @@ final class ShareInfo
             withheld: $document->amount('withheld'),
             returned: $document->amount('returned'),
             short: $document->amount('short'),
-            hold_until: $document->stringOrNull('hold_until'),
-            created_at: $document->string('created_at'),
+            hold_until: $document->timeOrNull('hold_until'),
+            created_at: $document->time('created_at'),
             environment: $document->string('environment'),
         );
     }

@@ -270,9 +270,9 @@ class AsyncClient:
         """Creates the next version of a split. Earlier payments keep their version."""
         return await self._do(calls.edit_split(split_id, change))
 
-    async def disable_split(self, split_id: str) -> Split:
+    async def disable_split(self, split_id: str, *, idempotency_key: str | None = None) -> Split:
         """Stops new payments with the split."""
-        return await self._do(calls.disable_split(split_id))
+        return await self._do(calls.disable_split(split_id, idempotency_key))
 
     async def create_sub_account(
         self, name: str, *, idempotency_key: str | None = None
@@ -283,9 +283,15 @@ class AsyncClient:
     async def sub_accounts(self) -> SubAccounts:
         return await self._do(calls.sub_accounts())
 
-    async def release_shares(self, trx_id: str, receiver: str | int | None = None) -> PaymentShares:
+    async def release_shares(
+        self,
+        trx_id: str,
+        receiver: str | int | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> PaymentShares:
         """Releases the held shares of a payment. A repeated call changes nothing."""
-        return await self._do(calls.release_shares(trx_id, receiver))
+        return await self._do(calls.release_shares(trx_id, receiver, idempotency_key))
 
     def disputes(self, **query: Unpack[DisputeQuery]) -> AsyncIterator[Dispute]:
         """Yields all your disputes, newest first. Requests more pages when needed."""

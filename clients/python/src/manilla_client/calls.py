@@ -180,8 +180,8 @@ def edit_split(split_id: str, change: SplitChange) -> Call[Split]:
     return Call("PATCH", _path(SPLITS, split_id), _reading(Split), _body(change, SplitChange))
 
 
-def disable_split(split_id: str) -> Call[Split]:
-    return Call("POST", _path(SPLITS, split_id, "/disable"), _reading(Split))
+def disable_split(split_id: str, idempotency_key: str | None) -> Call[Split]:
+    return _post(_path(SPLITS, split_id, "/disable"), _reading(Split), b"", idempotency_key)
 
 
 def create_sub_account(name: str, idempotency_key: str | None) -> Call[SubAccount]:
@@ -192,10 +192,12 @@ def sub_accounts() -> Call[SubAccounts]:
     return Call("GET", SUB_ACCOUNTS, _reading(SubAccounts))
 
 
-def release_shares(trx_id: str, receiver: str | int | None) -> Call[PaymentShares]:
+def release_shares(
+    trx_id: str, receiver: str | int | None, idempotency_key: str | None
+) -> Call[PaymentShares]:
     body = _encoded({} if receiver is None else {"receiver": receiver})
     target = _path("/api/v1/payments", trx_id, "/release")
-    return Call("POST", target, _reading(PaymentShares), body)
+    return _post(target, _reading(PaymentShares), body, idempotency_key)
 
 
 def get_dispute(dispute_id: str) -> Call[Dispute]:

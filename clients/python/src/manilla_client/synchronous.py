@@ -254,9 +254,9 @@ class Client:
         """Creates the next version of a split. Earlier payments keep their version."""
         return self._do(calls.edit_split(split_id, change))
 
-    def disable_split(self, split_id: str) -> Split:
+    def disable_split(self, split_id: str, *, idempotency_key: str | None = None) -> Split:
         """Stops new payments with the split."""
-        return self._do(calls.disable_split(split_id))
+        return self._do(calls.disable_split(split_id, idempotency_key))
 
     def create_sub_account(self, name: str, *, idempotency_key: str | None = None) -> SubAccount:
         """Creates a receiver with wallets and a settlement account of its own."""
@@ -265,9 +265,15 @@ class Client:
     def sub_accounts(self) -> SubAccounts:
         return self._do(calls.sub_accounts())
 
-    def release_shares(self, trx_id: str, receiver: str | int | None = None) -> PaymentShares:
+    def release_shares(
+        self,
+        trx_id: str,
+        receiver: str | int | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> PaymentShares:
         """Releases the held shares of a payment. A repeated call changes nothing."""
-        return self._do(calls.release_shares(trx_id, receiver))
+        return self._do(calls.release_shares(trx_id, receiver, idempotency_key))
 
     def disputes(self, **query: Unpack[DisputeQuery]) -> Iterator[Dispute]:
         """Yields all your disputes, newest first. Requests more pages when needed."""

@@ -418,8 +418,8 @@ export const SHAPES: Record<string, Record<string, string>> = {
     withheld: "amount",
     returned: "amount",
     short: "amount",
-    hold_until: "string|null",
-    created_at: "string",
+    hold_until: "time|null",
+    created_at: "time",
     environment: "string",
   },
   SiteEnvironments: {
@@ -806,7 +806,7 @@ export const OPERATIONS = {
     request: null,
     response: "SplitRuleInfo",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   createSubAccount: {
     method: "POST",
@@ -830,7 +830,7 @@ export const OPERATIONS = {
     request: "SplitReleaseRequest",
     response: "SplitShares",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   getBalance: {
     method: "GET",

@@ -989,7 +989,7 @@ export interface ShareInfo {
   returned: Amount;
   /** What of that the receiver's wallet did not cover. */
   short: Amount;
-  /** When the share is released, or null: when the owner releases it. */
+  /** When it is released, or null: when the owner does it. */
   hold_until: string | null;
   /** When the payment was credited. */
   created_at: string;
