@@ -18,6 +18,7 @@ from manilla.payments.payment_links.paying import CustomerInput, PaymentNotPossi
 from manilla.people import members
 from manilla.people.roles import Role
 from manilla.splits import service
+from manilla.splits.rule import SplitInvalid
 from tests.payments.orders import INITIATE, order
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import dying_at
@@ -63,7 +64,7 @@ async def test_a_sub_account_has_the_team_and_the_status_of_its_owner(splits: Sp
     disabled = MerchantUpdate(status=MerchantStatus.DISABLED, status_reason="closed")
     await merchants.change(db, keyring, splits.owner, disabled)
     assert (await merchants.get(db, number)).status == "disabled"
-    with pytest.raises(service.SplitInvalid, match="cannot have"):
+    with pytest.raises(SplitInvalid, match="cannot have"):
         await service.create_sub_account(db, keyring, number, "Chain")
 
 
