@@ -65,7 +65,7 @@ async def credit(services: Services, order: Order) -> int:
     charges = await services.db.rows(
         Charge,
         f"SELECT {columns(Charge)} FROM charge"
-        " WHERE status = 'open' AND $1 IN (0, merchant_id) LIMIT 5000",
+        " WHERE status = 'open' AND $1::bigint IN (0, merchant_id) LIMIT 5000",
         order.merchant_id,
     )
     assert charges, "too few charges were created"

@@ -79,8 +79,10 @@ def _new(payment: DividedPayment, planned: PlannedShare) -> Share:
 
 
 def _credit(share: Share) -> TransactionOutcome:
-    event = ShareEvent.RELEASED if share.released_at else ShareEvent.HELD
-    return _outcome(share, share, event, _of_receiver(share, NOTHING, event))
+    """Returns the outcome of a new share, without a step: its posting is in the timeline."""
+    event = _event(share)
+    moved = _of_receiver(share, NOTHING, event)
+    return _outcome(share, event, [moved] if moved else [])
 
 
 @asynccontextmanager
@@ -199,22 +201,21 @@ def _outcomes(
     before: Share, after: Share, event: ShareEvent, moved: Sequence[Posting]
 ) -> list[TransactionOutcome]:
     """Returns the outcome of the share, and the event for the owner."""
-    own = _outcome(before, after, event, *moved)
+    without_step = _outcome(after, event, moved)
+    facts = {"amount": str(after.amount), "returned": str(after.returned)}
+    step = TimelineStep(f"share_{event}", before.status, after.status, facts=facts)
     for_owner = msgspec.structs.replace(
-        own,
+        without_step,
         merchant_id=after.owner_id,
         trx_id=after.payment_trx_id,
         rows=[],
-        step=None,
         postings=[],
         notice=fields.notice(after.owner_id, after, event),
     )
-    return [for_owner, own]
+    return [for_owner, msgspec.structs.replace(without_step, step=step)]
 
 
-def _outcome(
-    before: Share, after: Share, event: ShareEvent, *moved: Posting | None
-) -> TransactionOutcome:
+def _outcome(after: Share, event: ShareEvent, moved: Sequence[Posting]) -> TransactionOutcome:
     due_at = after.hold_until if after.withheld_minor else None
     if after.short_minor:
         due_at = datetime.now(UTC) + CHECK_CLAIMS
@@ -225,11 +226,8 @@ def _outcome(
         environment=after.environment,
         currency=after.currency,
         rows=[ChangedRow("split", after.trx_id, {**columns, "due_at": due_at})],
-        step=TimelineStep(
-            *(f"share_{event}", before.status, after.status),
-            facts={"amount": str(after.amount), "returned": str(after.returned)},
-        ),
-        postings=[each for each in moved if each],
+        step=None,
+        postings=moved,
         notice=fields.notice(after.merchant_id, after, event),
     )
 
