@@ -229,7 +229,10 @@ async def show(request: PageRequest) -> PageResponse:
 async def show_share(request: PageRequest) -> PageResponse:
     """Redirects to the payment, whose page shows all shares."""
     trx_id = request.parameter("share")
-    share = await share_store.share(request.db, trx_ids.merchant_of(trx_id) or 0, trx_id)
+    merchant_id = trx_ids.merchant_of(trx_id)
+    share = None
+    if merchant_id is not None:  # an id of ours has no characters that the database refuses
+        share = await share_store.share(request.db, merchant_id, trx_id)
     if share is None:
         raise PageNotFound
     return request.redirect(f"/transactions/{share.payment_trx_id}")

@@ -9,6 +9,7 @@ from manilla.audit import audit
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
+from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import TransactionNotFound
@@ -115,7 +116,9 @@ async def release(
 ) -> list[Share]:
     """Releases the held shares of a payment, or of one receiver. Repeated calls have no effect."""
     async with db.transaction() as connection:
-        payment = await store.payment(connection, tenant.merchant_id, payment_trx_id)
+        is_own = trx_ids.merchant_of(payment_trx_id) == tenant.merchant_id
+        key = tenant.merchant_id, payment_trx_id
+        payment = await store.payment(connection, *key) if is_own else None
         if payment is None or payment.environment is not tenant.environment:
             raise TransactionNotFound("There is no such payment with a split.")
         shares = await store.lock(connection, payment)

@@ -52,7 +52,9 @@ _RULE = f"SELECT {columns(StoredRule)} FROM split_rule WHERE merchant_id = $1 AN
 
 
 async def rule(db: RowSource, tenant: Tenant, rule_id: str) -> StoredRule | None:
-    """Returns the latest version of a rule."""
+    """Returns the latest version of a rule of this merchant and environment."""
+    if RULE_IDS.owner_of(rule_id) != tenant.merchant_id:
+        return None
     sql = _RULE + " AND id = $3 AND status <> 'replaced'"
     return await db.row(StoredRule, sql, tenant.merchant_id, tenant.environment, rule_id)
 
