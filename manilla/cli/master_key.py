@@ -15,6 +15,7 @@ from manilla.mail import outbox
 from manilla.merchants import api_keys, credentials, merchants
 from manilla.notify.endpoints import signing_keys
 from manilla.people import second_factor
+from manilla.people.company import providers as providers_of_sign_in
 from manilla.platform import master_key
 from manilla.providers import credentials as providers
 
@@ -33,6 +34,7 @@ PLACES = (
     evidence.SEALED,
     signing_keys.SEALED,
     registry.SEALED,
+    providers_of_sign_in.SEALED,
 )
 
 
