@@ -4,6 +4,7 @@ import typer
 
 from manilla.approvals import approvals
 from manilla.audit import audit
+from manilla.audit.stream import targets
 from manilla.cells import registry
 from manilla.cells.moving import fence
 from manilla.cli.instance import Data, Tools, command
@@ -35,6 +36,7 @@ PLACES = (
     signing_keys.SEALED,
     registry.SEALED,
     providers_of_sign_in.SEALED,
+    targets.SEALED,
 )
 
 
