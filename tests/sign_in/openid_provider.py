@@ -117,10 +117,11 @@ class CompanyBrowser:
             yield cls(session, site)
 
     async def ask(
-        self, method: str, url: str, fields: dict[str, str] | None = None
+        self, method: str, url: str, fields: dict[str, str] | None = None, referer: str = ""
     ) -> tuple[int, str, str]:
         """Returns status, text and the target of a redirect. Does not follow redirects."""
         headers = {"X-Forwarded-For": self.address, "Accept": "text/html"}
+        headers |= {"Referer": self.base + referer} if referer else {}
         target = urljoin(self.base, url)
         async with self._session.request(
             method, target, data=fields, headers=headers, allow_redirects=False
@@ -134,7 +135,8 @@ class CompanyBrowser:
     async def post(self, url: str, fields: dict[str, str], page: str) -> tuple[int, str, str]:
         """Submits a form of `page`, which has the CSRF token."""
         _, text, _ = await self.get(page)
-        return await self.ask("POST", url, {**fields, "csrf": dict(_HIDDEN.findall(text))["csrf"]})
+        token = dict(_HIDDEN.findall(text))["csrf"]
+        return await self.ask("POST", url, {**fields, "csrf": token}, page)
 
     async def at_provider(self, url: str, subject: str) -> str:
         """Signs in at the provider, and returns the URL with which it leads back to Manilla."""

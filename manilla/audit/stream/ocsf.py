@@ -92,6 +92,7 @@ def _metadata(entry: AuditEntry, instance: str) -> dict[str, Any]:
     product = {"name": "Manilla", "vendor_name": "Manilla", "version": __version__}
     return {
         "version": VERSION,
+        "profiles": ["host"],  # which has the attribute `actor`
         "product": {**product, "url_string": instance},
         "uid": str(entry.id),  # the same for an event that is sent again
         "sequence": entry.id,

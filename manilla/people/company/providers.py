@@ -232,7 +232,7 @@ async def _insert(connection: Connection, keyring: Keyring, change: SignInProvid
         """
         INSERT INTO sign_in_provider (merchant_id, issuer, client_id, groups_claim, roles,
                                       is_required, break_glass, key, secret_sealed)
-        VALUES ($1, $2, $3, $4, $5::jsonb, $6, $7, $8, $9)""",
+        VALUES ($1, $2, $3, $4, $5::json, $6, $7, $8, $9)""",
         *(*_values(change), change.key),
         keyring.seal(change.secret.encode(), context(row)),
     )
@@ -245,7 +245,7 @@ async def _update(connection: Connection, keyring: Keyring, change: SignInProvid
     await connection.execute(
         """
         UPDATE sign_in_provider
-           SET issuer = $2, client_id = $3, groups_claim = $4, roles = $5::jsonb, is_required = $6,
+           SET issuer = $2, client_id = $3, groups_claim = $4, roles = $5::json, is_required = $6,
                break_glass = $7, secret_sealed = coalesce($8, secret_sealed), updated_at = now()
          WHERE merchant_id = $1""",
         *(*_values(change), sealed),

@@ -8,7 +8,7 @@ CREATE TABLE sign_in_provider (
     client_id     text NOT NULL,
     secret_sealed bytea NOT NULL,
     groups_claim  text NOT NULL,
-    roles         jsonb NOT NULL,  -- the role of each group of the provider
+    roles         json NOT NULL,  -- the role of each group, in their order, which jsonb loses
     is_required   boolean NOT NULL,
     break_glass   text NOT NULL,  -- the email address that may still sign in with a password
     updated_at    timestamptz NOT NULL DEFAULT now()
