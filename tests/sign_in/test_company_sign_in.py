@@ -178,7 +178,7 @@ async def test_a_rotated_key_is_fetched_and_the_old_one_is_no_longer_accepted(
     assert (await browser_.sign_in(console.link, subject))[0] == 403
 
 
-async def test_sessions_go_on_while_the_provider_is_down_and_new_sign_ins_say_why(
+async def test_sessions_continue_while_the_provider_is_down_and_new_sign_ins_say_why(
     console: CompanySetup,
     openid: OpenIdProvider,
     browser_: CompanyBrowser,

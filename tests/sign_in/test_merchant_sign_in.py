@@ -69,7 +69,7 @@ async def test_a_merchants_page_names_the_provider_before_the_browser_goes_there
     assert (status, "<strong>127.0.0.1</strong>" in text) == (200, True)
 
 
-async def test_an_employee_joins_with_the_role_of_the_first_group_and_the_owners_are_told(
+async def test_an_employee_joins_with_the_role_of_the_first_group_and_the_owners_are_notified(
     company: CompanySetup, openid: OpenIdProvider, employee: CompanyBrowser, services: Services
 ) -> None:
     subject = await openid.user("staff", "developers")

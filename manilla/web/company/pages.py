@@ -32,7 +32,7 @@ COOKIE = "manilla_company"  # the request that the provider must respond to
 COOKIE_SECONDS = 900
 LINK = "manilla_company_link"  # the key of the provider with which this browser signed in last
 LINK_SECONDS = 365 * 24 * 3600
-START = "/sign-in/company/{provider:str}"
+START = "/sign-in/company/{company:str}"
 CALLBACK, SIGN_OUT = "/callback", "/sign-out"
 CODE = "/account/company/code"
 KEY_LENGTH_MAX = 40
@@ -50,7 +50,7 @@ async def start(request: PageRequest) -> PageResponse:
 
 
 async def _provider(request: PageRequest) -> SignInProvider:
-    key = request.parameter("provider")[:KEY_LENGTH_MAX]
+    key = request.parameter("company")[:KEY_LENGTH_MAX]
     return await providers.of_key(request.db, request.realm, key)
 
 
@@ -204,7 +204,7 @@ def sign_out_handler(layout: Layout) -> UrlHandler:
     async def respond(http: WebRequest) -> PageResponse:
         headers, services = {"Cache-Control": "no-store"}, layout.services
         try:
-            key = str(http.parameters["provider"])[:KEY_LENGTH_MAX]
+            key = str(http.parameters["company"])[:KEY_LENGTH_MAX]
             provider = await providers.of_key(services.db, layout.realm, key)
             token = (await read_form(http)).text("logout_token", at_most=50_000)
             await services.company.end_sessions(provider, token)
