@@ -130,7 +130,7 @@ TABLES = (
     Table("session", "people", ALL, SMALL, STAYS),
     # The provider must know the URL of the second cell, so the merchant sets it up again there.
     Table("sign_in_provider", "people", ALL, SMALL, STAYS),
-    Table("company_identity", "people", KEEP, SMALL, STAYS),
+    Table("company_identity", "people", ALL, SMALL, STAYS),
     # Payments, payouts and refunds.
     Table("payment", "payments", KEEP, GROWS, REPLICATED, Archived("trx_id", "trx_id")),
     Table(

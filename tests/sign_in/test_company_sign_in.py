@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from manilla.notify import delivery
+from manilla.people import resets
 from manilla.people.company import openid as openid_client
 from manilla.people.company import providers
-from manilla.people.roles import ConsoleRole
+from manilla.people.company.openid import OpenIdClient, SignInUnavailable
+from manilla.people.company.providers import BadProvider
+from manilla.people.roles import ConsoleRole, Realm
 from manilla.services import Services
 from tests.sign_in.conftest import CompanySetup, set_up
 from tests.sign_in.openid_provider import CompanyBrowser, OpenIdProvider
@@ -309,6 +313,49 @@ async def test_password_users_connect_their_account_and_confirm_it_first(
         url = page.split('href="' + openid.issuer)[1].split('"')[0].replace("&amp;", "&")
         back = await browser.at_provider(openid.issuer + url, subject)
         assert (await browser.get(back))[2].endswith("/console/account")
-    async with CompanyBrowser.of(site) as browser:
-        assert (await browser.sign_in(console.link, subject))[0] == 303
-        assert (await browser.get("/console/people"))[0] == 200
+        async with CompanyBrowser.of(site) as other:
+            assert (await other.sign_in(console.link, subject))[0] == 303
+            assert (await other.get("/console/people"))[0] == 200
+            disconnect = "/console/account/company/disconnect"
+            await browser.post(disconnect, {}, "/console/account")
+            assert (await other.get("/console/people"))[0] == 303
+            assert (await other.sign_in(console.link, subject))[0] == 403
+
+
+async def test_a_user_of_a_group_gets_no_password_with_which_to_bypass_the_group(
+    console: CompanySetup, openid: OpenIdProvider, browser_: CompanyBrowser, services: Services
+) -> None:
+    subject = await openid.user("payments-support")
+    await browser_.sign_in(console.link, subject)
+    email = f"{subject}@company.example"
+    await resets.ask(services.db, services.keyring, Realm.CONSOLE, email)
+    links = await services.db.number(
+        "SELECT count(*) FROM password_reset r JOIN person p ON p.id = r.person_id"
+        " WHERE p.email = $1",
+        email,
+    )
+    assert links == 0
+
+
+async def test_a_merchants_provider_is_called_only_at_public_addresses_and_with_tls(
+    openid: OpenIdProvider,
+) -> None:
+    async with (
+        delivery.open_client(is_public_only=False, connections=1) as private,
+        delivery.open_client(is_public_only=True, connections=1) as public,
+    ):
+        client = OpenIdClient(private, public, is_production_mode=False)
+        await client.check(providers.CONSOLE, openid.issuer)
+        with pytest.raises(SignInUnavailable, match="not a public address"):
+            await client.check(1, openid.issuer)
+        strict = OpenIdClient(private, public, is_production_mode=True)
+        with pytest.raises(SignInUnavailable, match="without https"):
+            await strict.check(providers.CONSOLE, openid.issuer)
+        with pytest.raises(SignInUnavailable, match="issuer is"):
+            await client.check(providers.CONSOLE, openid.issuer + "/")
+
+
+@pytest.mark.parametrize("url", ["http://login.example", "login.example", "https://a.example/?x=1"])
+async def test_an_issuer_needs_a_plain_https_url_in_production_mode(url: str) -> None:
+    with pytest.raises(BadProvider, match="https URL"):
+        providers.check_url(url, is_production_mode=True)

@@ -54,6 +54,7 @@ ACCOUNT: dict[str, Effect] = {
     "GET /account/company/code": Effect.NOTHING,
     "POST /account/company/code": Effect.NOTHING,
     "POST /account/company/connect": Effect.OWN,
+    "POST /account/company/disconnect": Effect.OWN,
     "GET /account/company/confirm": Effect.NOTHING,
     "POST /lists/{list:str}/columns": Effect.NOTHING,
     "GET /forgot": Effect.NOTHING,

@@ -94,7 +94,9 @@ def _metadata(entry: AuditEntry, instance: str) -> dict[str, Any]:
         "version": VERSION,
         "profiles": ["host"],  # which has the attribute `actor`
         "product": {**product, "url_string": instance},
-        "uid": str(entry.id),  # the same for an event that is sent again
+        # The same for an event that is sent again, but not for the entries after a restore, which
+        # get the numbers of the lost ones.
+        "uid": f"{entry.id}:{entry.hash.hex()[:16]}",
         "sequence": entry.id,
         "event_code": entry.action,
         "log_name": "audit",

@@ -66,6 +66,30 @@ async def connect(db: Database, provider: SignInProvider, subject: str, person_i
         await persons.record(connection, "person.connect", person, issuer=provider.issuer)
 
 
+async def disconnect(db: Database, provider: SignInProvider, person_id: int) -> None:
+    """Disconnects the account of a user with a password, and ends the sessions of the provider."""
+    async with db.transaction() as connection:
+        person = await persons.get(connection, person_id)
+        if not person.has_password:
+            raise CompanySignInRefused("Choose a password first. Then you can disconnect.")
+        await connection.execute(
+            """
+            WITH ended AS (
+                DELETE FROM session WHERE person_id = $1 AND provider_merchant_id = $2)
+            DELETE FROM company_identity WHERE person_id = $1 AND merchant_id = $2""",
+            *(person_id, provider.merchant_id),
+        )
+        await persons.record(connection, "person.disconnect", person, issuer=provider.issuer)
+
+
+async def gets_role_from_groups(db: Database, person_id: int) -> bool:
+    """Whether a provider's groups grant the user's role, so that a password would bypass them."""
+    return await db.has_row(
+        "SELECT true FROM company_identity WHERE person_id = $1 AND granted_role IS NOT NULL",
+        person_id,
+    )
+
+
 async def _insert(
     connection: Connection,
     provider: SignInProvider,

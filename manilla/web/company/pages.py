@@ -140,6 +140,14 @@ async def connect(request: PageRequest) -> PageResponse:
     return await _to_provider(request, provider, wanted)
 
 
+async def disconnect(request: PageRequest) -> PageResponse:
+    provider = await _own_provider(request)
+    if provider is None:
+        raise NoProvider
+    await identities.disconnect(request.db, provider, request.visitor.person_id)
+    return request.redirect("/account", done="Your account is disconnected.")
+
+
 async def confirm(request: PageRequest) -> PageResponse:
     """Leads to the provider, at which a user without password and code confirms their identity."""
     provider, visitor = await _own_provider(request), request.visitor
@@ -247,5 +255,6 @@ ROUTES = [
     Route("GET", CODE, enter_code, SIGNED_IN, step_up=True, enrolls=True),
     Route("POST", CODE, enter_code, SIGNED_IN, step_up=True, enrolls=True),
     Route("POST", "/account/company/connect", connect, SIGNED_IN, step_up=True),
+    Route("POST", "/account/company/disconnect", disconnect, SIGNED_IN, step_up=True),
     Route("GET", "/account/company/confirm", confirm, SIGNED_IN, enrolls=True),
 ]
