@@ -30,13 +30,15 @@ async def count(db: Database, realm: Realm, email: str, address: str) -> None:
 async def ask(db: Database, keyring: Keyring, realm: Realm, email: str) -> None:
     """Emails a password reset link if an active user has this email address.
 
-    A user whose role depends on a provider's groups gets none. Only the operator can create one.
+    A console user whose role depends on a provider's groups gets none, because the password would
+    also work without the groups. In the dashboard, a merchant's provider can create users with any
+    address, and must not take the link from the address's owner.
     """
     normal = persons.normal_email(email)
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
         return
-    if await identities.gets_role_from_groups(db, person.id):
+    if realm is Realm.CONSOLE and await identities.gets_role_from_groups(db, person.id):
         return
     async with db.transaction() as connection:
         await _write_and_mail(connection, keyring, person)

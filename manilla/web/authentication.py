@@ -41,6 +41,7 @@ log = structlog.get_logger(__name__)
 ANONYMOUS = "manilla_visit"
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
+SIGN_OUT = "/sign-out"
 FORBIDDEN = 403
 # A form that is submitted to `/payouts`, for example, is on the page `/payouts/new`.
 NEW = "/new"
@@ -189,10 +190,12 @@ class Authentication:
             self._check_allowed(route, request, visitor)
 
     def _check_allowed(self, route: Route, request: PageRequest, visitor: Visitor) -> None:
-        if route.is_public or route.enrolls:
+        if route.is_public:
             return
-        if visitor.owes_code:
+        if visitor.owes_code and route.path not in (company.CODE, SIGN_OUT):
             raise _CodeOwed
+        if route.enrolls:
+            return
         if visitor.must_use_company and route.needs != SIGNED_IN:
             raise CompanySignInNeeded
         if self._needs_second_factor and not visitor.second_factor:

@@ -9,7 +9,7 @@ import pytest
 from manilla.approvals import approvals, changes
 from manilla.approvals.approvals import Approvals
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.people import members
+from manilla.people import members, resets
 from manilla.people.company import providers
 from manilla.people.company.providers import BadProvider, SignInProviderChange
 from manilla.people.roles import ConsoleRole, Realm, Role
@@ -149,7 +149,7 @@ async def test_a_code_of_the_second_factor_is_still_needed(
     app = await owner.enroll(services)
     _, _, to = await employee.sign_in(company.link + "?next=/dashboard/sandbox/payouts", subject)
     assert "/account/company/code?next=" in to
-    for path in ("/sandbox/payments", "/sandbox/credentials", "/team"):
+    for path in ("/sandbox/payments", "/sandbox/credentials", "/team", "/account"):
         assert "/account/company/code" in (await employee.get(ROOT + path))[2]
     secret = {"step_up_secret": "000000"}
     assert (await employee.post(to, secret, to))[0] == 403
@@ -193,6 +193,21 @@ async def test_a_user_without_a_password_confirms_at_the_provider_and_finds_the_
     status, text, _ = await employee.post(page, fields, f"{page}/new")
     assert (status, "confirm" not in to) == (200, True)
     assert "API secret" in text
+
+
+async def test_a_merchants_provider_does_not_keep_an_email_address_from_its_owner(
+    company: CompanySetup, openid: OpenIdProvider, employee: CompanyBrowser, services: Services
+) -> None:
+    subject = await openid.user("developers", email=f"owner-of-{company.provider.key}@example.com")
+    await employee.sign_in(company.link, subject)
+    email = f"owner-of-{company.provider.key}@example.com".lower()
+    await resets.ask(services.db, services.keyring, Realm.DASHBOARD, email)
+    links = await services.db.number(
+        "SELECT count(*) FROM password_reset r JOIN person p ON p.id = r.person_id"
+        " WHERE p.email = $1",
+        email,
+    )
+    assert links == 1
 
 
 async def test_another_user_of_the_provider_cannot_confirm_the_identity(
