@@ -197,12 +197,13 @@ async def _judged(connection: Connection, payout: Payout, event: TransferResult)
 
 async def report_contradicting_webhooks(db: Database | Connection, payout: Payout) -> None:
     """Opens a case for each signed webhook that contradicts the payout's status. Moves no money."""
-    said = await reports.claims_about(db, WebhookSubject.TRANSFER, payout)
-    for status in sorted({claim.status for claim in said if claim.status}):
-        if not fits(payout, TransferStatus(status)):
-            detail = f"The payout is {payout.status}; a signed webhook says {status}."
-            await reports.report(db, payout, CaseKind.CONTRADICTION, detail)
-    await reports.report_disagreement(db, payout, said)
+
+    def contradiction(status: str) -> str | None:
+        if fits(payout, TransferStatus(status)):
+            return None
+        return f"The payout is {payout.status}; a signed webhook says {status}."
+
+    await reports.report_webhooks(db, db, WebhookSubject.TRANSFER, payout, contradiction)
 
 
 async def _change(

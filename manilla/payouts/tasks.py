@@ -182,14 +182,14 @@ class PayoutTasks:
                 return await self._apply_status(payout, state, job)
             case WillNotPay(answer):
                 return await self._after_rejection(payout, answer, job)
+            case AlreadyEnded():
+                await states.report_contradicting_webhooks(self._db, payout)
             case ProviderAccepted(state):
                 assert isinstance(state, TransferState)
                 await reports.report_needed_action(self._db, payout, state)
                 # Saves the response, and puts off the job until the first status query.
                 await self._accept.submit(Accepted(job, state, SCHEDULE.first_seconds))
                 return RunEnd.PUT_OFF
-            case AlreadyEnded():
-                await states.report_contradicting_webhooks(self._db, payout)
             case NoStatusQuery(detail):
                 await reports.report(self._db, payout, CaseKind.NO_ANSWER, detail)
             case Wait(seconds, overdue):

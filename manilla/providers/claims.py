@@ -60,9 +60,15 @@ _CLAIMED = columns(
 
 
 async def claims_of(
-    db: Database | Connection, kind: WebhookSubject, merchant_id: int, reference: str, provider: str
+    db: "ClaimReader | Database | Connection",
+    kind: WebhookSubject,
+    merchant_id: int,
+    reference: str,
+    provider: str,
 ) -> list[Claimed]:
     """Returns the contents of this provider's webhooks about the transaction."""
+    if isinstance(db, ClaimReader):
+        return await db.claims_of(kind, merchant_id, reference, provider)
     return await db.rows(
         Claimed,
         f"""

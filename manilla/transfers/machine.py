@@ -235,7 +235,7 @@ class TransferMachine:
                 return NoStatusQuery()
             case Done(state) if state.status in EVENTS:
                 return FinalStatus(state)
-        await self._report_disagreement(transfer)
+        await self._report_webhooks(transfer)
         match answer:
             case Done() if not transfer.is_open:
                 return AlreadyEnded()
@@ -293,7 +293,7 @@ class TransferMachine:
 
         Otherwise the worker must not apply the provider's final status yet, but wait.
         """
-        if seconds := await self._report_disagreement(transfer):
+        if seconds := await self._report_webhooks(transfer):
             wait = Wait(seconds)
         elif await reports.report_other_amount(self._db, transfer, state.amount):
             wait = Wait(self._schedule.last_seconds if transfer.is_open else None)
@@ -302,9 +302,9 @@ class TransferMachine:
         await self._results.submit((job, state.status.value))
         return wait
 
-    async def _report_disagreement(self, transfer: Transfer) -> float:
-        said = await reports.claims_about(self._claims, self._table.kind, transfer)
-        return await reports.report_disagreement(self._db, transfer, said)
+    async def _report_webhooks(self, transfer: Transfer) -> float:
+        kind = self._table.kind
+        return await reports.report_webhooks(self._db, self._claims, kind, transfer)
 
     def wait(self, transfer: Transfer, answer: ProviderAnswer, at_least_seconds: float = 0) -> Wait:
         """Returns the time until the next status query. The transfer stays open.

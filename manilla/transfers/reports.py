@@ -1,6 +1,6 @@
 """Opens cases about transfers, for an administrator. Opening a case moves no money."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from manilla.cases import cases
 from manilla.cases.cases import CaseKind
@@ -80,14 +80,24 @@ async def report_overdue(
     await report(db, transfer, CaseKind.NO_ANSWER, detail)
 
 
-async def report_disagreement(
-    db: Database | Connection, transfer: Transfer, said: Sequence[Claimed]
+async def report_webhooks(
+    db: Database | Connection,
+    reader: ClaimReader | Database | Connection,
+    kind: WebhookSubject,
+    transfer: Transfer,
+    contradiction: Callable[[str], str | None] | None = None,
 ) -> float:
-    """Opens a case if a signed webhook reports a different amount or currency than we sent.
+    """Opens a case for each signed webhook with another amount or currency than we sent.
 
+    `contradiction` explains why a status that a webhook reports cannot be true, or returns None.
     Returns the number of seconds for which the provider's response must not be applied.
     """
-    disagreeing = claims.disagreeing(said, transfer.amount)
+    said = await claims_about(reader, kind, transfer)
+    for status in sorted({claim.status for claim in said if claim.status and contradiction}):
+        assert contradiction is not None
+        if (detail := contradiction(status)) is not None:
+            await report(db, transfer, CaseKind.CONTRADICTION, detail)
+    disagreeing = [claim for claim in said if not claim.agrees_with(transfer.amount)]
     for claim in disagreeing:
         detail = f"A signed webhook says {claim.text}; {transfer.amount} was sent."
         await report(db, transfer, CaseKind.WEBHOOK_DISAGREES, detail)
@@ -101,6 +111,4 @@ async def claims_about(
     if transfer.provider is None or transfer.environment is Environment.SANDBOX:
         return []
     key = kind, transfer.merchant_id, transfer.trx_id, transfer.provider
-    if isinstance(reader, ClaimReader):
-        return await reader.claims_of(*key)
     return await claims.claims_of(reader, *key)
