@@ -141,7 +141,7 @@ class PostingKind(StrEnum):
     DISPUTE_FEE = (
         "dispute_fee",
         PostingSource.DISPUTE,
-        "Dispute fee of the provider",
+        "Dispute fee",
         "dispute",
         WALLET | UNLIMITED,
     )

@@ -43,7 +43,7 @@ SHARED = {
     "charge": TableUse("disputes margin providers reconciliation"),
     "credential": TableUse("cli"),
     "deleted_notifications": TableUse("payments payouts"),
-    "dispute": TableUse("margin payouts reconciliation refunds"),
+    "dispute": TableUse("margin payouts prices reconciliation refunds"),
     "dossier": TableUse("invoices"),
     "entry": TableUse(
         "cells console disputes invoices lookup margin payments payouts prices reconciliation"

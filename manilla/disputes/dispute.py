@@ -11,6 +11,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.ids import TimedIds
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
+from manilla.prices import price as prices
 from manilla.withheld.withheld import Holding
 
 DISPUTE_IDS = TimedIds("DSP", 1_000, 10)
@@ -135,7 +136,8 @@ class Dispute(msgspec.Struct, frozen=True, kw_only=True):
     taken_minor: int = 0
     # What the wallet could not cover when it was withheld or taken. It is a debt of the merchant.
     short_minor: int = 0
-    fee_minor: int = 0  # the provider's fee, which the merchant bears
+    fee_minor: int = 0  # the provider's fee, which the merchant bears unless there is a `price`
+    price: str | None = None  # what the merchant's plan charges; None: the plan has no such line
     commission_minor: int = 0  # the part of the payment's commission that was returned
     accepted_minor: int | None = None  # what the merchant accepts; None: nothing
     evidence_text: str = ""
@@ -167,7 +169,10 @@ class Dispute(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fee(self) -> Money:
-        return Money(self.currency, self.fee_minor)
+        """What the merchant pays: the fee of its plan or, without one, the provider's fee."""
+        if self.price is None:
+            return Money(self.currency, self.fee_minor)
+        return Money(self.currency, sum(part.minor for part in prices.read(self.price).parts))
 
     @property
     def accepted(self) -> Money | None:

@@ -4,6 +4,7 @@ from manilla.job_kinds import JobKind
 from manilla.ledger.invariants import Invariant
 from manilla.ledger.posting import SHORT, WITHHELD
 from manilla.posting_kinds import PostingKind, kind_of
+from manilla.prices.columns import fee
 
 DISPUTES: tuple[Invariant, ...] = (
     Invariant(
@@ -38,7 +39,7 @@ DISPUTES: tuple[Invariant, ...] = (
     Invariant(
         "disputes_take_what_they_say",
         "Each dispute took from its provider's clearing account what the provider took, with its "
-        "fee, and returned the commission that it shows.",
+        "fee. The commission has what a plan charges, without what was returned.",
         f"""SELECT d.merchant_id, d.trx_id, d.status, d.taken_minor, d.fee_minor,
                   d.commission_minor, e.clearing, e.commission
              FROM dispute d
@@ -52,7 +53,7 @@ DISPUTES: tuple[Invariant, ...] = (
                     FROM posting p
                     JOIN entry e ON e.merchant_id = p.merchant_id AND e.posting_id = p.id
                    WHERE p.merchant_id = d.merchant_id AND p.trx_id = d.trx_id) AS e
-            WHERE (d.taken_minor + d.fee_minor, -d.commission_minor)
+            WHERE (d.taken_minor + d.fee_minor, {fee("d")} - d.commission_minor)
                   <> (e.clearing, e.commission)""",
     ),
     Invariant(

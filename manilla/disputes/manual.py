@@ -4,7 +4,7 @@ Some providers have no API for disputes. An administrator records what the provi
 the merchants' answers there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Self
 
@@ -72,11 +72,12 @@ class RecordEffect(msgspec.Struct, frozen=True, kw_only=True):
         """Compares the payment's disputes before and after the record."""
         known = next((each for each in before if each.trx_id == recorded.trx_id), None)
 
-        def change(column: str) -> Money:
-            was, is_now = (sum(getattr(row, column) for row in rows) for rows in (before, after))
+        def change(minor: Callable[[Dispute], int]) -> Money:
+            was, is_now = (sum(minor(row) for row in rows) for rows in (before, after))
             return Money(recorded.currency, is_now - was)
 
-        taken, withheld = change("taken_minor"), change("withheld_minor")
+        taken = change(lambda row: row.taken_minor)
+        withheld = change(lambda row: row.withheld_minor)
         return cls(
             merchant_id=recorded.merchant_id,
             environment=recorded.environment,
@@ -89,8 +90,8 @@ class RecordEffect(msgspec.Struct, frozen=True, kw_only=True):
             disputed=recorded.amount,
             released=Money(recorded.currency, max(0, -withheld.minor - taken.minor)),
             taken=taken,
-            fee=change("fee_minor"),
-            commission=change("commission_minor"),
+            fee=change(lambda row: row.fee.minor),
+            commission=change(lambda row: row.commission_minor),
         )
 
     @property

@@ -33,20 +33,38 @@ async def between(connection: Connection, before: Dispute, after: Dispute) -> Co
         taker=clearing,
         reason=after.reason,
     ).posting()
-    fee = after.fee_minor - before.fee_minor
     commission = after.commission_minor - before.commission_minor
     wanted = [
         movement,
-        _of_wallet(after, PostingKind.DISPUTE_FEE, -fee, clearing),
-        _of_wallet(after, PostingKind.COMMISSION_RETURNED, commission, posting.COMMISSION),
+        _fee(before, after),
+        _of_wallet(
+            after,
+            PostingKind.COMMISSION_RETURNED,
+            commission,
+            Line(posting.COMMISSION, -commission),
+        ),
     ]
     numbered = [await posting.with_number(connection, each) for each in wanted if each is not None]
     return await wallets.cover_or_owe(connection, numbered)
 
 
-def _of_wallet(dispute: Dispute, kind: PostingKind, minor: int, account: str) -> Posting | None:
-    """Returns the posting that adds an amount to the wallet, from the other account."""
-    if minor == 0:
+def _fee(before: Dispute, after: Dispute) -> Posting | None:
+    """Returns the posting of the fee that the provider takes, or that the plan charges.
+
+    With a plan, the platform earns the plan's fee and bears the provider's.
+    """
+    charged = after.fee.minor - before.fee.minor
+    taken = after.fee_minor - before.fee_minor
+    lines = [Line(posting.clearing(after.provider), taken)]
+    if after.price is not None:
+        lines.append(Line(posting.provider_fee(after.provider), -taken))
+        lines.append(Line(posting.COMMISSION, charged))
+    return _of_wallet(after, PostingKind.DISPUTE_FEE, -charged, *lines)
+
+
+def _of_wallet(dispute: Dispute, kind: PostingKind, minor: int, *lines: Line) -> Posting | None:
+    """Returns the posting that adds an amount to the wallet, from other accounts."""
+    if not posting.nonzero(*lines):
         return None
     return Posting(
         merchant_id=dispute.merchant_id,
@@ -54,7 +72,7 @@ def _of_wallet(dispute: Dispute, kind: PostingKind, minor: int, account: str) ->
         kind=kind,
         environment=dispute.environment,
         wallet=Money(dispute.currency, minor),
-        lines=(Line(account, -minor),),
+        lines=posting.nonzero(*lines),
         reason=dispute.reason,
     )
 

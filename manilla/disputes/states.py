@@ -28,6 +28,7 @@ from manilla.disputes.target import DisputeTarget, find_target
 from manilla.job_kinds import JobKind
 from manilla.kit import crash, jobs, tracing
 from manilla.kit.database.connections import Connection, Database, transaction_of
+from manilla.kit.price import PriceTerms
 from manilla.ledger import outcomes
 from manilla.ledger.outcomes import ChangedRow, TimelineStep, TransactionOutcome
 from manilla.merchants import wallets
@@ -36,6 +37,9 @@ from manilla.notify.events.kinds import event_type_of
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
 from manilla.platform.settings import PlatformSettings
+from manilla.prices import store as prices
+from manilla.prices.book import PriceBook
+from manilla.prices.price import Priced, PriceDirection
 from manilla.providers import accounts
 from manilla.providers.port import DisputeState, ReportedDisputeStatus
 
@@ -149,7 +153,7 @@ class DisputeChange:
         covered = await postings.between(self.connection, before, after)
         # What returns to the wallet pays the debt first.
         short_minor = min(
-            before.short_minor + covered.short_minor, after.holding.total + after.fee_minor
+            before.short_minor + covered.short_minor, after.holding.total + after.fee.minor
         )
         after = msgspec.structs.replace(after, short_minor=short_minor)
         disputed = self.payment.disputed_minor + after.holding.total - before.holding.total
@@ -301,8 +305,9 @@ async def _open(
         updated_at=created_at,
         traceparent=tracing.current(),
     )
-    await store.insert(change.connection, new)
-    after = await change.settle(new)
+    priced = msgspec.structs.replace(new, price=await _price(change.connection, new))
+    await store.insert(change.connection, priced)
+    after = await change.settle(priced)
     detail = f"opened at {provider}"
     await unknown.close_case(change.connection, 0, provider, state.provider_reference)
     if after.uncovered.minor:
@@ -319,6 +324,15 @@ async def _open(
     opened = await change.write(new, after, DisputeEvent.OPENED, detail)
     detail = f"accepted automatically, because the merchant accepts disputes below {limit}"
     return await change.answer(opened, amount.minor, detail)
+
+
+async def _price(connection: Connection, dispute: Dispute) -> str | None:
+    """Returns what the merchant's plan charges for the dispute now, or None."""
+    book = PriceBook(await prices.load(connection))
+    priced = Priced(
+        direction=PriceDirection.DISPUTE, environment=dispute.environment, amount=dispute.amount
+    )
+    return book.charge(dispute.merchant_id, priced, PriceTerms()).stored
 
 
 async def _apply(

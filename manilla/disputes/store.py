@@ -113,13 +113,15 @@ async def insert(connection: Connection, new: Dispute) -> None:
         INSERT INTO dispute (merchant_id, trx_id, payment_trx_id, environment, ref_trx,
                              charge_reference, provider, provider_reference, currency,
                              amount_minor, status, stage, category, reason, created_at,
-                             opened_at, respond_by, reported_at, updated_at, traceparent)
+                             opened_at, respond_by, reported_at, updated_at, traceparent,
+                             price)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                $19, $20)""",
+                $19, $20, $21)""",
         *(new.merchant_id, new.trx_id, new.payment_trx_id, new.environment, new.ref_trx),
         *(new.charge_reference, new.provider, new.provider_reference, new.currency),
         *(new.amount_minor, new.status, new.stage, new.category, new.reason, new.created_at),
         *(new.opened_at, new.respond_by, new.reported_at, new.updated_at, new.traceparent),
+        new.price,
     )
 
 

@@ -24,6 +24,7 @@ SUBJECTS: dict[str, str] = {
     PostingKind.PAYOUT_REFUND: "payouts that failed or were returned",
     PostingKind.REFUND: "refunds",
     PostingKind.COMMISSION_RETURNED: "payments that were disputed",
+    PostingKind.DISPUTE_FEE: "disputes",
 }
 
 

@@ -36,7 +36,8 @@ _FEES = f"""
            SELECT coalesce(sum(e.amount_minor) FILTER (WHERE e.account IN {_EARNED}), 0) AS earned,
                   coalesce(-sum(e.amount_minor) FILTER (WHERE {_TAKEN}), 0) AS paid,
                   coalesce(sum(e.amount_minor) FILTER (
-                      WHERE {_HELD} AND p.kind = '{PostingKind.DISPUTE_FEE}'), 0) AS passed,
+                      WHERE ({_HELD} OR {_TAKEN}) AND p.kind = '{PostingKind.DISPUTE_FEE}'), 0)
+                  AS passed,
                   -- A posting of the archive can be about several providers.
                   CASE WHEN k.source <> '{PostingSource.ARCHIVE}' THEN
                   max(split_part(e.account, ':', 2)) FILTER (WHERE {_TAKEN} OR {_HELD}) END

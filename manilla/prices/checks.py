@@ -63,7 +63,14 @@ def check_line(line: PriceLine) -> None:
     _check_currency(line.currency)
     if line.way is not None and line.direction is not PriceDirection.PAYMENT:
         raise BadPrice("Only a line for payments can be for a way to pay.")
+    if line.direction is PriceDirection.DISPUTE:
+        _check_dispute(line)
     check_terms(line.terms, line.currency)
+
+
+def _check_dispute(line: PriceLine) -> None:
+    if line.method is not None or line.terms != PriceTerms(line.terms.fixed_minor):
+        raise BadPrice("A dispute costs a fixed amount, whatever its method.")
 
 
 def check_terms(terms: PriceTerms, currency: str) -> None:
@@ -111,6 +118,7 @@ def _contradictions(tax: TaxTerms) -> Iterable[tuple[bool, str]]:
     is_by_platform = tax.borne_by is TaxBearer.PLATFORM
     return (
         (not tax.directions, "Choose the transactions that are taxed."),
+        (not set(tax.directions) <= {*price.TAXED}, "The fee of a dispute cannot be taxed."),
         (tax.percent is not None and tax.fixed_minor > 0, "Set a percentage or a fixed amount."),
         (
             tax.included and tax.base is not TaxBase.FEE,

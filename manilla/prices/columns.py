@@ -8,6 +8,13 @@ OF_INCOME = f"{OWED} AND (t ->> 'included' = 'true' OR t ->> 'borne_by' = 'platf
 KEPT = f"{OWED} AND t ->> 'returned' = 'false'"
 
 
+def fee(table: str) -> str:
+    """Returns the SQL of the fee in a stored price, in minor units."""
+    return f"""coalesce((
+        SELECT sum((part ->> 'minor')::bigint)
+          FROM jsonb_array_elements({table}.price -> 'parts') AS part), 0)"""
+
+
 def taxes(table: str, condition: str) -> str:
     """Returns the SQL of the sum of a transaction's taxes, in minor units."""
     return f"""coalesce((

@@ -2,17 +2,21 @@
 
 from manilla.ledger.invariants import Invariant
 from manilla.posting_kinds import PostingKind, in_sql, kind_of
-from manilla.prices.columns import OF_INCOME, OWED, taxes
+from manilla.prices.columns import OF_INCOME, OWED, fee, taxes
 
 # The transactions that have a stored price, with their fee.
-_PRICED = """
+_PRICED = f"""
     SELECT 'payment' AS direction, merchant_id, trx_id, environment::text, currency, created_at,
            amount_minor, commission_minor AS fee_minor, commission_bearer, price
       FROM payment WHERE price IS NOT NULL
      UNION ALL
     SELECT CASE purpose WHEN 'own_account' THEN 'settlement' ELSE 'payout' END, merchant_id, trx_id,
            environment::text, currency, created_at, amount_minor, fee_minor, 'merchant', price
-      FROM payout WHERE price IS NOT NULL"""
+      FROM payout WHERE price IS NOT NULL
+     UNION ALL
+    SELECT 'dispute', merchant_id, trx_id, environment::text, currency, created_at, amount_minor,
+           {fee("dispute")}, 'merchant', price
+      FROM dispute WHERE price IS NOT NULL"""
 # The taxes that a payment owes in the ledger. The sandbox deducts nothing from wallets.
 _BOOKED = f"""{OWED} AND (p.environment = 'production' OR t ->> 'borne_by' = 'customer'
                          OR (p.commission_bearer = 'customer' AND {OF_INCOME}))"""

@@ -16,6 +16,10 @@ class PriceDirection(StrEnum):
     PAYMENT = "payment"
     PAYOUT = "payout"
     SETTLEMENT = "settlement"  # a payout to the merchant's own settlement account
+    DISPUTE = "dispute"  # a fixed amount, without taxes
+
+
+TAXED = (PriceDirection.PAYMENT, PriceDirection.PAYOUT, PriceDirection.SETTLEMENT)
 
 
 class Way(StrEnum):

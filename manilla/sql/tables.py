@@ -172,7 +172,7 @@ TABLES = (
         *("dispute", "disputes", KEEP, GROWS, REPLICATED, Archived("trx_id", "trx_id")),
         fixed=(
             *("merchant_id", "trx_id", "payment_trx_id", "environment", "currency"),
-            *("charge_reference", "provider"),
+            *("charge_reference", "provider", "price"),
         ),
     ),
     Table("dispute_file", "disputes", ALL, GROWS, REPLICATED, Archived("trx_id", "number")),

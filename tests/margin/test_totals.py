@@ -7,6 +7,7 @@ import pytest
 
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
+from manilla.kit.price import PriceTerms
 from manilla.ledger import provider_funds
 from manilla.ledger.provider_funds import SettlementKind
 from manilla.margin import figures, totals
@@ -14,9 +15,13 @@ from manilla.margin.figures import MarginGroup
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments.payment import ChargeStatus
 from manilla.platform.settings import PlatformSettings
+from manilla.prices import store
+from manilla.prices.price import PriceDirection
+from manilla.prices.store import OWN
 from manilla.proofs import chain
 from tests.disputes.steps import LOST, Disputes, naira
 from tests.margin.trading import WAY, Trading, today
+from tests.prices.building import line, plan
 
 
 @pytest.mark.parametrize("bearer", CommissionBearer)
@@ -94,6 +99,20 @@ async def test_a_dispute_fee_that_the_merchant_pays_is_passed_on(trading: Tradin
     assert (earned, taken, passed) == (before[0], before[1], 50_000)
     assert (earned, taken) == await trading.in_ledger()
     assert {row.method_code for row in await trading.rows(MarginGroup.WAY)} == {WAY}
+
+
+async def test_a_plans_dispute_fee_is_earned_and_the_providers_is_paid(trading: Trading) -> None:
+    fee = line(PriceTerms(fixed_minor=300_00), direction=PriceDirection.DISPUTE)
+    async with trading.db.transaction() as connection:
+        version = plan(fee, plan=OWN, merchant_id=trading.merchant_id)
+        await store.add_version(connection, version, "ada")
+    disputes = Disputes(trading.shop)
+    paid = await disputes.pay()
+    before = await trading.total()
+    await disputes.report(paid.reported(LOST, "1000", fee=naira("500")))
+    earned, taken, passed = await trading.total()
+    assert (earned - before[0], taken - before[1], passed) == (300_00, 500_00, 0)
+    assert (earned, taken) == await trading.in_ledger()
 
 
 async def test_a_fee_that_an_administrator_records_has_no_merchant_or_way(trading: Trading) -> None:

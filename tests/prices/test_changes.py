@@ -89,6 +89,11 @@ def test_terms_that_cannot_be_meant_are_rejected(terms: PriceTerms, why: str) ->
             [line(CARD, direction=PriceDirection.PAYOUT, way=Way.CARD)],
             "Only a line for payments",
         ),
+        (
+            "standard",
+            [line(CARD, direction=PriceDirection.DISPUTE)],
+            "A dispute costs a fixed amount",
+        ),
         ("standard", [line(CARD, method=f"m{number}") for number in range(10_000)], "at most 300"),
     ],
 )
@@ -114,6 +119,7 @@ def test_the_prices_of_the_market_are_valid() -> None:
         ({"percent": None, "fixed_minor": -1}, "negative"),
         ({"fixed_minor": 1}, "percentage or a fixed amount"),
         ({"directions": ()}, "Choose the transactions"),
+        ({"directions": (PriceDirection.DISPUTE,)}, "The fee of a dispute cannot be taxed"),
         ({"base": TaxBase.TRANSFER, "included": True}, "Only a tax on the fee"),
         ({"included": True, "borne_by": TaxBearer.PLATFORM}, "whoever pays the fee"),
         ({"included": True, "borne_by": TaxBearer.MERCHANT}, "whoever pays the fee"),
@@ -212,7 +218,7 @@ async def test_a_plan_of_a_merchant_replaces_the_default_and_none_removes_it(
 
     assert book.plan(merchant_id, TOMORROW - timedelta(hours=1)) is None
     assert book.plan(merchant_id, TOMORROW) == "cheap"
-    assert (book.plan(merchant_id, later), book.plan(7, later)) == (None, "standard")
+    assert (book.plan(merchant_id, later), book.plan(merchant_id + 1, later)) == (None, "standard")
 
 
 async def test_exceptions_need_their_merchant(changed: Services, production: Merchant) -> None:

@@ -10,7 +10,7 @@ from manilla.kit.errors import Refusal
 from manilla.prices import input, price, store, wording
 from manilla.prices.changes import TaxAddition
 from manilla.prices.checks import BadPrice
-from manilla.prices.price import PriceDirection, Purpose, TaxBearer, TaxRule
+from manilla.prices.price import Purpose, TaxBearer, TaxRule
 from manilla.web.forms import Form
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
@@ -31,7 +31,7 @@ async def _about(request: PageRequest) -> dict[str, Any]:
     return {
         "rules": [(rule, _state(rule, in_force, now)) for rule in reversed(rules)],
         "describe_tax": wording.describe_tax,
-        "directions": [*PriceDirection],
+        "directions": price.TAXED,
         "purposes": [*Purpose],
         "bearers": [*TaxBearer],
     }
@@ -63,7 +63,7 @@ async def add(request: PageRequest) -> PageResponse:
 def _fields(form: Form) -> dict[str, str | None]:
     return {
         **{name: form.text(name) for name in (*_WORDS, *_AMOUNTS)},
-        "directions": " ".join(each for each in PriceDirection if form.is_checked(each)),
+        "directions": " ".join(each for each in price.TAXED if form.is_checked(each)),
         "exempt": " ".join(each for each in Purpose if form.is_checked(each)),
         "included": "yes" if form.is_checked("included") else "no",
         "returned": "yes" if form.is_checked("returned") else "no",

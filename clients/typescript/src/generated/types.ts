@@ -948,7 +948,7 @@ export interface PayoutRequest {
 /** A line of your price plan. */
 export interface PriceInForce {
   /** The type of transaction. */
-  direction: Open<"payment" | "payout" | "settlement">;
+  direction: Open<"payment" | "payout" | "settlement" | "dispute">;
   /** How the customer pays, or null for any way. */
   way: Open<"card" | "bank_transfer" | "ussd" | "hosted"> | null;
   /** The method, or null for any method. */
