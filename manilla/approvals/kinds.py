@@ -30,7 +30,13 @@ from manilla.payouts.protection.protection import (
     ThresholdChange,
 )
 from manilla.platform import setting_texts, settings
-from manilla.prices.changes import PlanAssignment, PlanChange, PriceChange, TaxAddition
+from manilla.prices.changes import (
+    PlanAssignment,
+    PlanChange,
+    PlanWithdrawal,
+    PriceChange,
+    TaxAddition,
+)
 from manilla.providers import accounts, credentials
 from manilla.providers.kind import Credentials
 from manilla.resolutions import resolutions
@@ -143,6 +149,7 @@ PlatformChange = (
     | CaseResolution
     | DisputeRecord
     | PlanChange
+    | PlanWithdrawal
     | PlanAssignment
     | TaxAddition
     | TaxRemittance

@@ -348,9 +348,15 @@ ROUTES = [
     Route(
         "POST", "/prices/plans/{plan:str}", plans.change, PLATFORM, step_up=True, checks_first=True
     ),
+    Route("POST", PLAN + "/withdraw", plans.withdraw, PLATFORM, step_up=True, checks_first=True),
     Route("GET", OWN_PRICES, plans.show, VIEW),
     Route("GET", OWN_PRICES + "/preview", plans.show_preview, VIEW, is_page=False),
     Route("POST", OWN_PRICES, plans.change, PLATFORM, step_up=True, checks_first=True),
+    Route(
+        *("POST", OWN_PRICES + "/withdraw", plans.withdraw, PLATFORM),
+        step_up=True,
+        checks_first=True,
+    ),
     Route("POST", OWN_PRICES + "/plan", plans.assign, PLATFORM, step_up=True, checks_first=True),
     Route("GET", "/taxes", taxes.show, VIEW),
     Route("POST", "/taxes", taxes.add, PLATFORM, step_up=True, checks_first=True),

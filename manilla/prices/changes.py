@@ -78,7 +78,7 @@ class PlanChange(PriceChange, frozen=True, kw_only=True, tag="price_plan"):
 
     @property
     def subject(self) -> str:
-        return f"merchant:{self.merchant_id}" if self.merchant_id else f"price_plan:{self.plan}"
+        return _subject(self.plan, self.merchant_id)
 
     @property
     def owner_id(self) -> int | None:
@@ -116,6 +116,44 @@ class PlanChange(PriceChange, frozen=True, kw_only=True, tag="price_plan"):
         }
 
 
+class PlanWithdrawal(PriceChange, frozen=True, kw_only=True, tag="price_withdrawal"):
+    """Withdraws a version that has not started."""
+
+    plan: str
+    version: int
+    merchant_id: int = ANY_MERCHANT
+
+    @property
+    def subject(self) -> str:
+        return _subject(self.plan, self.merchant_id)
+
+    @property
+    def owner_id(self) -> int | None:
+        return self.merchant_id or None
+
+    async def check(self, connection: Connection) -> None:
+        self._find(await store.load(connection))
+
+    async def write(self, connection: Connection, prices: Prices, by: str) -> None:
+        await store.add_withdrawal(connection, self._find(prices), by)
+
+    def _find(self, prices: Prices) -> PlanVersion:
+        """Returns the version. Raises an error if it cannot be withdrawn now."""
+        versions = versions_of(prices, self.plan, self.merchant_id)
+        found = next((each for each in versions if each.version == self.version), None)
+        if found is None:
+            raise BadPrice(f"There is no version {self.version} of these prices.")
+        if found.is_withdrawn:
+            raise BadPrice(f"Version {self.version} is withdrawn already.")
+        # A process that does not know of the withdrawal yet must not use the version.
+        if found.starts_at <= datetime.now(UTC) + KNOWN_AFTER:
+            raise BadPrice(f"Version {self.version} has started. Add another version instead.")
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        return {"plan": self.plan, "withdrawn version": self.version}
+
+
 class PlanAssignment(PriceChange, frozen=True, kw_only=True, tag="price_assignment"):
     """Which plan a merchant has, or all merchants without an assignment of their own."""
 
@@ -124,7 +162,7 @@ class PlanAssignment(PriceChange, frozen=True, kw_only=True, tag="price_assignme
 
     @property
     def subject(self) -> str:
-        return f"merchant:{self.merchant_id}" if self.merchant_id else "price_plan:default"
+        return _subject("default", self.merchant_id)
 
     @property
     def owner_id(self) -> int | None:
@@ -184,13 +222,20 @@ class TaxAddition(PriceChange, frozen=True, kw_only=True, tag="tax_rule"):
         }
 
 
-def last_version(prices: Prices, plan: str, merchant_id: int) -> int:
-    numbers = [
-        each.version
-        for each in prices.versions
-        if (each.merchant_id, each.plan) == (merchant_id, plan)
+def versions_of(prices: Prices, plan: str, merchant_id: int) -> list[PlanVersion]:
+    """Returns the versions of a plan, or of a merchant's exceptions, oldest first."""
+    return [
+        each for each in prices.versions if (each.merchant_id, each.plan) == (merchant_id, plan)
     ]
-    return max(numbers, default=0)
+
+
+def last_version(prices: Prices, plan: str, merchant_id: int) -> int:
+    versions = versions_of(prices, plan, merchant_id)
+    return versions[-1].version if versions else 0
+
+
+def _subject(plan: str, merchant_id: int) -> str:
+    return f"merchant:{merchant_id}" if merchant_id else f"price_plan:{plan}"
 
 
 async def _check_methods(connection: Connection, content: PlanTerms) -> None:

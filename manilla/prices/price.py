@@ -86,6 +86,7 @@ class PlanVersion(msgspec.Struct, frozen=True):
     starts_at: datetime
     content: PlanTerms
     merchant_id: int = 0  # the merchant whose exceptions these are; 0: any merchant's plan
+    is_withdrawn: bool = False  # before it started
 
 
 class TaxTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -303,7 +304,7 @@ def _tax(tax: TaxTerms, base: Money) -> int:
 
 def in_force(versions: Iterable[PlanVersion], now: datetime) -> PlanVersion | None:
     """Returns a plan's version at this time: of those that started, the last."""
-    started = [each for each in versions if each.starts_at <= now]
+    started = [each for each in versions if each.starts_at <= now and not each.is_withdrawn]
     return max(started, key=lambda each: (each.starts_at, each.version), default=None)
 
 

@@ -31,8 +31,12 @@ class Prices(msgspec.Struct, frozen=True):
 
 async def load(db: Database | Connection) -> Prices:
     versions = await db.records(
-        "SELECT plan, version, starts_at, content, merchant_id FROM price_version"
-        " ORDER BY merchant_id, plan, version"
+        """
+        SELECT plan, version, starts_at, content, merchant_id,
+               EXISTS (SELECT FROM price_withdrawal w
+                        WHERE w.merchant_id = v.merchant_id AND w.plan = v.plan
+                          AND w.version = v.version) AS is_withdrawn
+          FROM price_version v ORDER BY merchant_id, plan, version"""
     )
     assignments = await db.rows(
         Assignment,
@@ -58,6 +62,15 @@ async def add_version(connection: Connection, version: PlanVersion, by: str) -> 
         VALUES ($1, $2, $3, $4, $5, $6)""",
         *(version.merchant_id, version.plan, version.version, version.starts_at),
         *(_encoded(version.content), by),
+    )
+
+
+async def add_withdrawal(connection: Connection, version: PlanVersion, by: str) -> None:
+    await connection.execute(
+        """
+        INSERT INTO price_withdrawal (merchant_id, plan, version, created_by)
+        VALUES ($1, $2, $3, $4)""",
+        *(version.merchant_id, version.plan, version.version, by),
     )
 
 

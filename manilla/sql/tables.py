@@ -115,6 +115,7 @@ TABLES = (
     Table("transfer_fee", "routing", KEEP, SMALL),
     # Price plans and taxes. What a transaction cost is stored with it, so no row ever changes.
     Table("price_version", "prices", APPEND, SMALL, COPIED),
+    Table("price_withdrawal", "prices", APPEND, SMALL, COPIED),
     Table("merchant_plan", "prices", APPEND, SMALL, COPIED),
     Table("tax_rule", "prices", APPEND, SMALL),
     # Notifications.

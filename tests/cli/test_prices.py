@@ -16,7 +16,7 @@ LINES = "direction,currency,way,percent,fixed\npayment,NGN,card,1.5,100\npayout,
 @pytest.fixture
 async def environment(settings: Settings, owner: Database) -> AsyncIterator[dict[str, str]]:
     yield {**environment_of(settings), "MANILLA_MODE": "development"}
-    for table in ("price_version", "merchant_plan", "tax_rule"):
+    for table in ("price_version", "price_withdrawal", "merchant_plan", "tax_rule"):
         await owner.execute(f"DELETE FROM {table}")
 
 

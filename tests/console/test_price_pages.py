@@ -44,7 +44,7 @@ async def visitor(
     """An administrator whose session has just been stepped up. Deletes plans and taxes."""
     await populated.administrator.step_up(services)
     yield populated.administrator
-    for table in ("price_version", "merchant_plan", "tax_rule"):
+    for table in ("price_version", "price_withdrawal", "merchant_plan", "tax_rule"):
         await owner.execute(f"DELETE FROM {table}")
     services.prices.use(store.Prices())
 
@@ -74,6 +74,17 @@ async def test_a_plan_is_added_changed_and_assigned(
     assert [each.merchant_id for each in prices.assignments] == [0, merchant_id]
     for path in ("/prices", "/prices/plans/standard", f"/merchants/{merchant_id}/prices"):
         assert "standard" in (await visitor.get(path)).body.decode(), path
+
+
+async def test_a_planned_version_is_withdrawn(services: Services, visitor: SignedInUser) -> None:
+    plan = "/prices/plans/standard"
+    await visitor.post(plan, {**PLAN, "starts_at": "2028-01-01T00:00"})
+    assert "Withdraw version 1" in (await visitor.get(plan)).body.decode()
+    await visitor.post(f"{plan}/withdraw", {"version": "1"})
+    page = (await visitor.get(plan)).body.decode()
+    assert "Withdrawn" in page
+    assert "Withdraw version 1" not in page
+    assert (await store.load(services.db)).versions[0].is_withdrawn
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from manilla.approvals.kinds import Change
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.kit.database.connections import Database
 from manilla.kit.price import PriceTerms
-from manilla.prices import checks, input, store
+from manilla.prices import checks, input, price, store
 from manilla.prices.book import PriceBook
-from manilla.prices.changes import PlanAssignment, PlanChange, TaxAddition
+from manilla.prices.changes import PlanAssignment, PlanChange, PlanWithdrawal, TaxAddition
 from manilla.prices.checks import BadPrice
 from manilla.prices.price import (
     PlanTerms,
@@ -29,7 +29,7 @@ from manilla.prices.price import (
 )
 from manilla.prices.store import OWN
 from manilla.services import Services
-from tests.prices.building import CARD, STAMP_DUTY, line, plan, tax
+from tests.prices.building import CARD, FREE, STAMP_DUTY, line, plan, tax
 from tests.support.client import Merchant
 
 TOMORROW = datetime.now(UTC) + timedelta(1)
@@ -39,7 +39,7 @@ TOMORROW = datetime.now(UTC) + timedelta(1)
 async def changed(services: Services, owner: Database) -> AsyncIterator[Services]:
     """Deletes all plans and taxes after the test."""
     yield services
-    for table in ("price_version", "merchant_plan", "tax_rule"):
+    for table in ("price_version", "price_withdrawal", "merchant_plan", "tax_rule"):
         await owner.execute(f"DELETE FROM {table}")
 
 
@@ -201,6 +201,39 @@ async def test_a_change_of_a_plan_that_somebody_has_changed_meanwhile_is_rejecte
 
     with pytest.raises(BadPrice, match="Somebody else"):
         await _apply(changed, _version(line(PriceTerms())))
+
+
+async def test_a_withdrawn_version_never_starts(changed: Services) -> None:
+    await _apply(changed, _version(line(CARD)))
+    later = TOMORROW + timedelta(1)
+    await _apply(changed, _version(line(FREE), after=1, starts_at=later))
+    await _apply(changed, PlanWithdrawal(plan="standard", version=2))
+
+    versions = (await store.load(changed.db)).versions
+    in_force = price.in_force(versions, later)
+    assert in_force is not None
+    assert in_force.version == 1
+    with pytest.raises(BadPrice, match="withdrawn already"):
+        await _apply(changed, PlanWithdrawal(plan="standard", version=2))
+    with pytest.raises(BadPrice, match="no version 3"):
+        await _apply(changed, PlanWithdrawal(plan="standard", version=3))
+    await _apply(changed, _version(line(CARD), after=2))  # its number stays used
+
+
+async def test_a_version_that_has_started_is_not_withdrawn(changed: Services) -> None:
+    await _apply(changed, _version(line(CARD), starts_at=None))
+    with pytest.raises(BadPrice, match="has started"):
+        await _apply(changed, PlanWithdrawal(plan="standard", version=1))
+
+
+async def test_a_withdrawal_needs_a_second_administrator_in_production(changed: Services) -> None:
+    await _apply(changed, _version(line(CARD)))
+    with acting(Actor(ActorKind.PERSON, 1, "ada")):
+        asked = await _apply(
+            changed, PlanWithdrawal(plan="standard", version=1), in_production=True
+        )
+    assert isinstance(asked, ApprovalRequested)
+    assert not (await store.load(changed.db)).versions[0].is_withdrawn
 
 
 async def test_a_plan_of_a_merchant_replaces_the_default_and_none_removes_it(

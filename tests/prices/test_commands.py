@@ -19,7 +19,7 @@ LATER = ("--starts", f"{datetime.now(UTC) + timedelta(1):%Y-%m-%dT%H:%M}")
 async def plans(settings: Settings, owner: Database) -> AsyncIterator[InProcessCommand]:
     environment = {**environment_of(settings), "MANILLA_MODE": "development"}
     yield InProcessCommand(prices.plans, environment)
-    for table in ("price_version", "merchant_plan", "tax_rule"):
+    for table in ("price_version", "price_withdrawal", "merchant_plan", "tax_rule"):
         await owner.execute(f"DELETE FROM {table}")
 
 
@@ -40,6 +40,15 @@ async def test_a_plan_is_set_and_shown_as_it_was_read(
     assert (listed["plan"], listed["in_force"], listed["last"]) == ("standard", None, 2)
     shown = (await plans.run("show", "standard")).stdout
     assert "payment,NGN,,,,1.5," in shown
+
+
+async def test_a_planned_version_is_withdrawn(plans: InProcessCommand, tmp_path: Path) -> None:
+    file = tmp_path / "plan.csv"
+    file.write_text(LINES)
+    await plans.printed(*_set(file))
+    assert (await plans.printed("withdraw", "standard", "1"))["withdrawn"] == 1
+    assert "payment" not in (await plans.run("show", "standard")).stdout
+    assert "withdrawn already" in await plans.refused("withdraw", "standard", "1")
 
 
 async def test_a_file_that_cannot_be_read_is_refused(

@@ -12,8 +12,15 @@ from manilla.cli.instance import InstanceRefusal, Tools, command
 from manilla.cli.options import Switch
 from manilla.prices import input, price, store, wording
 from manilla.prices.book import PriceBook
-from manilla.prices.changes import PlanAssignment, PlanChange, TaxAddition, last_version
-from manilla.prices.price import PlanTerms, PlanVersion
+from manilla.prices.changes import (
+    PlanAssignment,
+    PlanChange,
+    PlanWithdrawal,
+    TaxAddition,
+    last_version,
+    versions_of,
+)
+from manilla.prices.price import PlanTerms
 from manilla.prices.store import ANY_MERCHANT, OWN, Prices
 
 plans = typer.Typer(no_args_is_help=True)
@@ -38,7 +45,7 @@ async def list_(tools: Tools) -> None:
 
 
 def _described(prices: Prices, code: str, default: str | None, now: datetime) -> dict[str, object]:
-    versions = _versions(prices, code, ANY_MERCHANT)
+    versions = versions_of(prices, code, ANY_MERCHANT)
     now_in_force = price.in_force(versions, now)
     return {
         "plan": code,
@@ -50,16 +57,11 @@ def _described(prices: Prices, code: str, default: str | None, now: datetime) ->
     }
 
 
-def _versions(prices: Prices, code: str, merchant_id: int) -> list[PlanVersion]:
-    of_both = merchant_id, code
-    return [each for each in prices.versions if (each.merchant_id, each.plan) == of_both]
-
-
 @command(plans)
 async def show(tools: Tools, plan: Plan = OWN, merchant: Merchant = None) -> None:
     """Print the lines of a plan's last version, or of a merchant's exceptions, as CSV."""
-    versions = _versions(await store.load(tools.db), plan, merchant or ANY_MERCHANT)
-    lines = versions[-1].content.lines if versions else ()
+    versions = versions_of(await store.load(tools.db), plan, merchant or ANY_MERCHANT)
+    lines = next((each.content.lines for each in reversed(versions) if not each.is_withdrawn), ())
     typer.echo(input.write_lines(lines), nl=False)
 
 
@@ -102,6 +104,21 @@ def _read(file: Path) -> str:
         return file.read_text("utf-8-sig")  # spreadsheets begin a file with a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise InstanceRefusal(f"{file} cannot be read: {error}.") from error
+
+
+@command(plans)
+async def withdraw(
+    tools: Tools,
+    plan: Plan,
+    version: Annotated[int, typer.Argument(metavar="VERSION")],
+    merchant: Merchant = None,
+) -> None:
+    """Withdraw a version that has not started.
+
+    In production mode, a second administrator must approve this.
+    """
+    wanted = PlanWithdrawal(plan=plan, version=version, merchant_id=merchant or ANY_MERCHANT)
+    await _apply(tools, wanted, {"plan": plan, "withdrawn": version})
 
 
 @command(plans)

@@ -13,9 +13,9 @@ from manilla.merchants import merchants
 from manilla.merchants.queries import MerchantRow
 from manilla.prices import checks, input, price, store, wording
 from manilla.prices.book import PriceBook
-from manilla.prices.changes import PlanAssignment, PlanChange
+from manilla.prices.changes import PlanAssignment, PlanChange, PlanWithdrawal, versions_of
 from manilla.prices.checks import BadPrice
-from manilla.prices.price import PlanTerms, PlanVersion, PriceDirection, PriceLine
+from manilla.prices.price import PlanTerms, PriceDirection, PriceLine
 from manilla.prices.store import ANY_MERCHANT, OWN, Prices
 from manilla.web.forms import Form
 from manilla.web.page_request import PageRequest
@@ -45,23 +45,19 @@ async def _all(request: PageRequest) -> dict[str, Any]:
 
 
 def _summary(prices: Prices, plan: str, now: datetime) -> dict[str, Any]:
-    versions = _versions(prices, plan, ANY_MERCHANT)
+    versions = versions_of(prices, plan, ANY_MERCHANT)
     return {
         "plan": plan,
         "now": price.in_force(versions, now),
         "last": versions[-1],
-        "next": next((each for each in versions if each.starts_at > now), None),
+        "next": next(
+            (each for each in versions if each.starts_at > now and not each.is_withdrawn), None
+        ),
     }
 
 
 def _options(plans: set[str]) -> list[tuple[str, str]]:
     return [("", "None: percentage and method fees"), *((plan, plan) for plan in sorted(plans))]
-
-
-def _versions(prices: Prices, plan: str, merchant_id: int) -> list[PlanVersion]:
-    return [
-        each for each in prices.versions if (each.merchant_id, each.plan) == (merchant_id, plan)
-    ]
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -72,16 +68,18 @@ async def _about(request: PageRequest) -> dict[str, Any]:
     merchant, plan = await _subject(request)
     prices, now = await store.load(request.db), datetime.now(UTC)
     merchant_id = merchant.id if merchant else ANY_MERCHANT
-    versions = _versions(prices, plan, merchant_id)
-    last = versions[-1] if versions else None
+    versions = versions_of(prices, plan, merchant_id)
+    last = next((each for each in reversed(versions) if not each.is_withdrawn), None)
     lines = last.content.lines if last else () if merchant else EXAMPLE_LINE
     text = input.write_lines(lines)
     return {
         "plan": plan,
         "merchant": merchant,
         "last": last,
+        "after": versions[-1].version if versions else 0,
         "now": price.in_force(versions, now),
         "versions": list(reversed(versions)),
+        "planned": {each.version for each in versions if each.starts_at > now},
         "lines": text,
         "columns": ", ".join(input.COLUMNS),
         "of_line": wording.of_line,
@@ -176,6 +174,23 @@ async def change(request: PageRequest) -> PageResponse:
     except Refusal as refusal:
         at = ((BadPrice, "lines"),)
         return request.form_with_errors("plan.html", refusal, at=at, **await _about(request))
+
+
+async def withdraw(request: PageRequest) -> PageResponse:
+    merchant, plan = await _subject(request)
+    back = _back(merchant, plan)
+    try:
+        wanted = PlanWithdrawal(
+            plan=plan,
+            merchant_id=merchant.id if merchant else ANY_MERCHANT,
+            version=request.form.integer("version"),
+        )
+        await changes.check(request.approvals, wanted)
+        await request.confirm_identity()
+        result = await apply_or_ask(request.approvals, wanted)
+    except Refusal as refusal:
+        return request.redirect_with_errors(back, refusal)
+    return done_or_asked(request, back, result, "The version is withdrawn.")
 
 
 def _back(merchant: MerchantRow | None, plan: str) -> str:
