@@ -232,9 +232,9 @@ async def _needs_second_administrator(
             return _changes_limit(current_settings, change) or _setting_loosens(
                 current_settings, change
             )
-        case WalletFunding() | WalletAdjustment() | DisputeRecord() | TaxRemittance():
+        case WalletFunding() | WalletAdjustment() | DisputeRecord():
             return await _amount_needs_second(connection, change)
-        case ProviderAddition() | PriceChange():
+        case ProviderAddition() | PriceChange() | TaxRemittance():
             return True
         case ProviderChange() | ProviderClearing() | MethodChange() | MethodAddition():
             known = await credentials.load(connection, keyring)
@@ -289,7 +289,7 @@ async def _provider_needs_second(
 
 async def _amount_needs_second(
     connection: Connection,
-    change: WalletFunding | WalletAdjustment | DisputeRecord | TaxRemittance,
+    change: WalletFunding | WalletAdjustment | DisputeRecord,
 ) -> bool:
     """Returns whether the amount needs approval. Amounts in the sandbox never need approval.
 

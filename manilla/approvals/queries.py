@@ -206,10 +206,9 @@ async def has_production_payment(connection: Connection, merchant_id: int) -> bo
 async def moved_alone(connection: Connection, actor: Actor, subject: str, currency: str) -> Money:
     """Returns the amount that the actor moved without approval in the last 24 hours.
 
-    Counts adjustments, case resolutions, records of disputes and remittances of taxes. For a user,
-    this is the total of all subjects. For commands, it is the total of this wallet, case, dispute
-    or tax only, because several people may share one host account, and they have access to the keys
-    anyway.
+    Counts adjustments, case resolutions and records of disputes. For a user, this is the total of
+    all subjects. For commands, it is the total of this wallet, case or dispute only, because
+    several people may share one host account, and they have access to the keys anyway.
     """
     is_person = actor.kind is ActorKind.PERSON
     who = f"{actor.kind}:{actor.id if is_person else actor.name}"
@@ -222,8 +221,7 @@ async def moved_alone(connection: Connection, actor: Actor, subject: str, curren
         """
         SELECT coalesce(sum(abs(split_part(line.detail ->> 'amount', ' ', 1)::numeric)), 0)
           FROM audit line
-         WHERE line.action IN ('wallet.fund', 'wallet.adjust', 'case.resolve', 'dispute.record',
-                               'tax.remit')
+         WHERE line.action IN ('wallet.fund', 'wallet.adjust', 'case.resolve', 'dispute.record')
            AND split_part(line.detail ->> 'amount', ' ', 2) = $4
            AND (line.subject LIKE 'wallet:%:production:%'
                 OR line.detail ->> 'environment' = 'production')

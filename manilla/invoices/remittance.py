@@ -27,8 +27,6 @@ class TaxRemittance(msgspec.Struct, frozen=True, tag="tax_remittance"):
     tax: str
     amount: Money
     reference: str  # of the payment to the authority
-    # True if the requester is not allowed to move money alone, so that every amount needs approval.
-    needs_second: bool = False
     trx_id: str | None = None  # prevents a second remittance if the form is submitted twice
 
     @property

@@ -46,7 +46,7 @@ async def remit(
 ) -> None:
     """Record a transfer of a tax from our bank to the authority.
 
-    In production mode, a second administrator must approve large remittances.
+    In production mode, a second administrator must approve this.
     """
     order = TaxRemittance(tax, read_money(amount, currency), reference)
     tools.print_fields(as_row(REMITTED, await changes.apply(tools, order, reference)))

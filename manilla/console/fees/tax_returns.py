@@ -15,7 +15,6 @@ from manilla.kit.clock import LAGOS
 from manilla.kit.errors import Refusal
 from manilla.kit.money import DECIMALS, Money
 from manilla.ledger import provider_funds
-from manilla.people.roles import Permission
 from manilla.web import exports
 from manilla.web.exports import attachment
 from manilla.web.forms import BadForm
@@ -52,7 +51,6 @@ async def remit(request: PageRequest) -> PageResponse:
             form.required("tax"),
             form.money("amount", currency),
             form.text("reference", at_most=REFERENCE_LENGTH_MAX),
-            needs_second=not request.may(Permission.MONEY_ALONE),
             trx_id=form.required("once"),
         )
         await changes.check(request.approvals, change)
