@@ -7,7 +7,7 @@ import segno
 from fpdf import FPDF
 
 from manilla.invoices.invoice import Invoice, Party
-from manilla.invoices.returns import TaxReturn
+from manilla.invoices.returns import NOT_FINAL, TaxReturn
 from manilla.kit.display import moment_text
 from manilla.kit.pdf.tables import start, table, write
 
@@ -67,6 +67,8 @@ def draw_returns(month: date, found: list[TaxReturn], printed: str) -> bytes:
     pdf = start(f"Tax returns {month:%Y-%m}")
     write(pdf, f"Tax returns, {month:%B %Y}", 16, "B")
     write(pdf, f"Month of Africa/Lagos. Printed {printed} (Lagos).", 9)
+    if not all(each.is_final for each in found):
+        write(pdf, NOT_FINAL, 10, "B")
     if not found:
         write(pdf, "No tax was collected until the end of this month.", 9)
     for number, each in enumerate(found):

@@ -3,11 +3,11 @@
 The database adds up the entries, so a return of a million transactions needs no more memory.
 """
 
-from datetime import date
+from datetime import UTC, date, datetime
 
 import msgspec
 
-from manilla.invoices.fees import LIVES_HERE, bounds, check_not_archived
+from manilla.invoices.fees import LIVES_HERE, WAIT, bounds, check_not_archived
 from manilla.invoices.invoice import MONTH_FORMAT
 from manilla.kit.database.connections import Database
 from manilla.kit.database.rows import RowSource
@@ -46,6 +46,7 @@ class TaxReturn(msgspec.Struct, frozen=True):
     month: date
     opening_minor: int
     kinds: list[KindSum]
+    is_final: bool = True  # False: the month's figures can still change
 
     @property
     def title(self) -> str:
@@ -94,14 +95,16 @@ class TaxReturn(msgspec.Struct, frozen=True):
         return Money(self.currency, minor)
 
 
-COLUMNS = Fields(TaxReturn, month="month_name").select(
-    "tax currency month opening collected returned remitted closing"
+COLUMNS = Fields(TaxReturn, month="month_name", final="is_final").select(
+    "tax currency month final opening collected returned remitted closing"
 )
+NOT_FINAL = "These figures are not final: they can change until one hour after the month."
 
 
 async def of_month(db: Database, month: date) -> list[TaxReturn]:
     """Returns the month's return of each tax and currency that has entries until its end."""
     since, until = bounds(month)
+    is_final = datetime.now(UTC) >= until + WAIT
     async with db.transaction() as connection:
         # One snapshot, so that entries which are posted meanwhile are in all sums or in none.
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -114,7 +117,7 @@ async def of_month(db: Database, month: date) -> list[TaxReturn]:
         opening = liability - sum(row.minor for row in own)
         kinds = [row for row in own if row.is_in_month]
         if opening or kinds:
-            found.append(TaxReturn(tax, currency, month, opening, kinds))
+            found.append(TaxReturn(tax, currency, month, opening, kinds, is_final))
     return found
 
 

@@ -1,11 +1,13 @@
 """The commands `manilla invoice` and `manilla tax`."""
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from manilla.cli.fees import invoices, tax_returns
 from manilla.invoices import issuing
+from manilla.kit.clock import LAGOS
 from manilla.platform import settings as platform
 from manilla.settings import Settings
 from tests.cli.in_process import InProcessCommand, environment_of
@@ -47,7 +49,8 @@ async def test_a_month_that_has_not_ended_is_refused(command: InProcessCommand) 
 async def test_a_tax_is_shown_and_remitted(
     command: InProcessCommand, books: Books, tmp_path: Path
 ) -> None:
-    tax = InProcessCommand(tax_returns.app, command.environment)
+    in_development = {**command.environment, "MANILLA_MODE": "development"}
+    tax = InProcessCommand(tax_returns.app, in_development)
     await books.charge(1_000, books.at(3), tax=75)
     remitted = await tax.printed("remit", books.tax, "0.50", "--reference", "REF-1")
     assert (remitted["tax"], remitted["amount"]) == (books.tax, 0.5)
@@ -57,3 +60,6 @@ async def test_a_tax_is_shown_and_remitted(
     [own] = [each for each in shown if each["tax"] == books.tax]
     assert (own["collected"], own["closing"]) == (0.75, 0.75)
     assert file.read_bytes().startswith(b"%PDF-")
+    ended = await tax.run("return", f"{books.month:%Y-%m}")
+    running = await tax.run("return", f"{datetime.now(LAGOS):%Y-%m}")
+    assert ("not final" in ended.stderr, "not final" in running.stderr) == (False, True)

@@ -1,6 +1,7 @@
 """Members read their invoices; administrators issue and cancel them, and remit taxes."""
 
 import os
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from playwright.async_api import Browser
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.invoices import issuing, returns, store
 from manilla.invoices.invoice import Party
+from manilla.kit.clock import LAGOS
 from manilla.people.roles import ConsoleRole, Role
 from manilla.platform import settings as platform
 from manilla.services import Services
@@ -100,6 +102,9 @@ async def test_an_administrator_remits_a_tax(books: Books, operator: SignedInUse
     assert "Only ₦0.75 of this tax is owed." in too_much.body.decode()
     assert (await operator.post("/tax-returns/remit", {**form, "amount": "0.50"})).status == 303
     assert (await returns.balances(books.db, books.tax))[books.tax, "NGN"] == 25
+    assert "not final" not in page
+    this_month = f"{datetime.now(LAGOS):%Y-%m}"
+    assert "not final" in await page_of(operator, f"/tax-returns?month={this_month}")
     csv = await operator.get("/tax-returns?format=csv")
     assert books.tax.encode() in csv.body
     pdf = await operator.get("/tax-returns/returns.pdf")

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import datetime
 
 import asyncpg
 import msgspec
@@ -11,10 +12,11 @@ from manilla.approvals import approvals
 from manilla.approvals.approvals import Approvals
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.audit.actor import Actor, ActorKind, acting
+from manilla.cli.output import as_row
 from manilla.invoices import files, remittance, returns
 from manilla.invoices.remittance import RemittanceRefused, Remitted, TaxRemittance
 from manilla.invoices.returns import TaxReturn
-from manilla.kit.clock import next_month
+from manilla.kit.clock import LAGOS, next_month
 from manilla.kit.database.connections import Database
 from manilla.kit.money import Money
 from manilla.ledger import provider_funds
@@ -115,6 +117,18 @@ async def test_the_returns_pdf_shows_all_figures(books: Books) -> None:
     shown = pdf_text.read(await files.write_returns(books.month, [await tax_return(books)]))
     for expected in ("Opening liability", "₦1,234.75", "Closing liability", "adjustment"):
         assert expected in shown, expected
+
+
+async def test_a_return_of_a_month_that_is_still_running_is_not_final(books: Books) -> None:
+    await books.charge(1_000, books.at(3), tax=75)
+    ended = await tax_return(books)
+    this_month = datetime.now(LAGOS).date().replace(day=1)
+    running = await tax_return(books, this_month)
+    assert (ended.is_final, running.is_final) == (True, False)
+    assert [as_row(returns.COLUMNS, each)["final"] for each in (ended, running)] == [True, False]
+    for found, is_shown in ((ended, False), (running, True)):
+        shown = pdf_text.read(await files.write_returns(found.month, [found]))
+        assert (returns.NOT_FINAL[:28] in shown) == is_shown
 
 
 @pytest.mark.long

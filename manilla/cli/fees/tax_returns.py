@@ -31,6 +31,8 @@ async def show_return(
     """Show what was collected, returned and remitted of each tax in a month."""
     wanted = read_month(month)
     found = await returns.of_month(tools.db, wanted)
+    if not all(each.is_final for each in found):
+        typer.echo(returns.NOT_FINAL, err=True)
     if file is not None:
         file.write_bytes(await files.write_returns(wanted, found))
     tools.print_rows(as_rows(returns.COLUMNS, found), empty="No tax was collected.")

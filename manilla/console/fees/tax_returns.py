@@ -66,6 +66,7 @@ async def _values(request: PageRequest, found: list[TaxReturn]) -> dict[str, Any
     owed = await returns.balances(request.db)
     return {
         "returns": found,
+        "not_final": returns.NOT_FINAL,
         "month": _month(request),
         "months": _months(),
         "owed": [(tax, Money(code, minor)) for (tax, code), minor in sorted(owed.items()) if minor],
