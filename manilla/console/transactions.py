@@ -152,6 +152,8 @@ async def show_all(request: PageRequest) -> PageResponse:
             return request.redirect(elsewhere)
     # Payouts have the bank's name after the bank's code.
     columns = insert_after(shown.exported, "bank", "bank_name", request.services.banks.name_of)
+    if kind in (PAYMENT.name, PAYOUT.name):
+        columns = transaction_columns.with_taxes(request, columns)
     filters = [
         *shown.filters(request),
         *record_list.currency_filter(request.services.methods.currencies),

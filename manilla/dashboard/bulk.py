@@ -151,11 +151,14 @@ async def send_unpaid(request: PageRequest) -> PageResponse:
         for row in page
         if row.state in (RowState.REFUSED, RowState.FAULTY)
     ]
-    return _send(request, f"{batch.id}-not-paid", {"Payouts": [file.COLUMNS, *unpaid]})
+    lines = [[*file.COLUMNS, file.PURPOSE], *unpaid]
+    if not any(line[-1] for line in unpaid):
+        lines = [line[:-1] for line in lines]
+    return _send(request, f"{batch.id}-not-paid", {"Payouts": lines})
 
 
 def _cells(row: BatchRow, batch: Batch) -> Line:
-    """Returns the cells of a row for the payout file.
+    """Returns the cells of a row for the payout file, with its purpose as the last cell.
 
     The row keeps its reference, so that the payout is created only once.
     """
@@ -164,6 +167,7 @@ def _cells(row: BatchRow, batch: Batch) -> Line:
     return [
         row.amount_text if row.state is RowState.FAULTY else f"{amount:f}",
         *(row.bank_code, row.account_number, row.name, reference, row.description),
+        row.purpose or "",
     ]
 
 

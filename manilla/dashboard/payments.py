@@ -48,7 +48,8 @@ async def show_all(request: PageRequest) -> PageResponse:
         ListFilter("link_id", "Payment link id"),
         *record_list.currency_filter(sorted((await request.caller()).currencies)),
     ]
-    return await LIST.show(request, "payments.html", COLUMNS, [request.tenant], wanted, filters)
+    columns = transaction_columns.with_taxes(request, COLUMNS)
+    return await LIST.show(request, "payments.html", columns, [request.tenant], wanted, filters)
 
 
 async def show(request: PageRequest) -> PageResponse:

@@ -82,6 +82,7 @@ async def show_all(request: PageRequest) -> PageResponse:
         *record_list.currency_filter(sorted((await request.caller()).currencies)),
     ]
     columns = insert_after(COLUMNS, "bank", "bank_name", request.services.banks.name_of)
+    columns = transaction_columns.with_taxes(request, columns)
     may_approve = request.may(Permission.MOVE_MONEY)
     return await LIST.show(
         *(request, "payouts.html", columns, [request.tenant], wanted, filters),

@@ -4,12 +4,13 @@ Each line has the merchant's reference, the customer's or the beneficiary's name
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from manilla.kit.database.rows import Reads
-from manilla.kit.fields import Fields
+from manilla.kit.fields import Columns, Fields
 from manilla.kit.listing import PAGE_ROWS, Page
 from manilla.kit.listing.sorting import ROWS_MAX
 from manilla.kit.money import Money
@@ -26,6 +27,7 @@ class WalletLine(WalletStatementLine, frozen=True, kw_only=True):
     name: str | None = None  # the customer, or the beneficiary of a payout
     # The part of the amount that is a fee, with its taxes; positive if it was debited.
     fee_minor: int = 0
+    tax_minor: int = 0  # the part of the fee that the platform owes as taxes
     # The type of the transaction; None for other lines, such as funding.
     source: str | None = None
     source_id: str | None = None
@@ -33,6 +35,10 @@ class WalletLine(WalletStatementLine, frozen=True, kw_only=True):
     @property
     def fee(self) -> Money | None:
         return Money(self.currency, self.fee_minor) if self.fee_minor else None
+
+    @property
+    def taxes(self) -> Money | None:
+        return Money(self.currency, self.tax_minor) if self.fee_minor else None
 
 
 STATEMENT_FIELDS = Fields(WalletLine, time="posted_at")
@@ -51,6 +57,13 @@ STATEMENT_COLUMNS = STATEMENT_FIELDS.select(
         "Fee": "fee",
     }
 )
+
+
+def with_taxes(columns: Columns[WalletLine], title: str = "Taxes") -> Columns[WalletLine]:
+    """Returns the columns of an installation that has taxes."""
+    return {**columns, title: attrgetter("taxes")}
+
+
 # Whether a line's fee is debited or, with a refunded payout, credited.
 FEE_SIGNS: dict[str, int] = {
     **dict.fromkeys(kinds_with(PostingFlag.FEE), 1),
@@ -92,6 +105,12 @@ _SOURCES = f"""
      CROSS JOIN LATERAL ({_FOUND} LIMIT 1) AS found"""
 
 
+_TAXES = f"""
+    SELECT posting_id, sum(amount_minor)::bigint AS minor FROM entry
+     WHERE merchant_id = $1 AND posting_id = ANY($2::bigint[]) AND account ^@ '{tax("")}'
+     GROUP BY posting_id"""
+
+
 async def lines(
     db: Reads,
     tenant: Tenant,
@@ -113,12 +132,15 @@ async def _with_sources(
     ids = [line.trx_id.partition("-")[0] for line in found]
     records = await db.records(_SOURCES, tenant.merchant_id, ids) if ids else []
     sources = {record["id"]: record for record in records}
+    taxes = await db.records(_TAXES, tenant.merchant_id, [line.id for line in found])
+    tax_minors = {record["posting_id"]: record["minor"] for record in taxes}
     return [
-        _with_source(line, sources.get(trx_id)) for line, trx_id in zip(found, ids, strict=True)
+        _with_source(line, sources.get(trx_id), tax_minors.get(line.id, 0))
+        for line, trx_id in zip(found, ids, strict=True)
     ]
 
 
-def _with_source(line: WalletStatementLine, source: Any) -> WalletLine:
+def _with_source(line: WalletStatementLine, source: Any, tax_minor: int) -> WalletLine:
     known = msgspec.structs.asdict(line)
     if source is None:
         return WalletLine(**known)
@@ -128,6 +150,7 @@ def _with_source(line: WalletStatementLine, source: Any) -> WalletLine:
         ref_trx=source["ref_trx"] or None,
         name=source["name"],
         fee_minor=-line.amount_minor - sign * source["own_minor"] if sign else 0,
+        tax_minor=tax_minor if sign else 0,
         source=source["source"],
         source_id=source["trx_id"],
     )

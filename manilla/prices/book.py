@@ -43,6 +43,10 @@ class PriceBook:
         return self.prices == _NOTHING
 
     @property
+    def has_taxes(self) -> bool:
+        return bool(self.prices.rules)
+
+    @property
     def has_exemptions(self) -> bool:
         return any(rule.content.exempt for rule in self.prices.rules)
 

@@ -161,6 +161,10 @@ class TransactionPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     def owed(self) -> tuple[ChargedTax, ...]:
         return tuple(tax for tax in self.taxes if tax.is_owed)
 
+    @property
+    def owed_minor(self) -> int:
+        return sum(tax.minor for tax in self.owed)
+
 
 class Choice(msgspec.Struct, frozen=True):
     """What the transaction costs if the customer chooses a certain way."""

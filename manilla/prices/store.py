@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla.kit.database.connections import Connection, Database
+from manilla.kit.database.rows import RowSource
 from manilla.prices.price import PlanTerms, PlanVersion, TaxRule, TaxTerms
 
 # The plan in which a merchant has its exceptions, and the merchant id of what is for all of them.
@@ -49,6 +50,10 @@ async def load(db: Database | Connection) -> Prices:
         tuple(assignments),
         tuple(msgspec.convert({**row, "content": _read(row)}, TaxRule) for row in rules),
     )
+
+
+async def has_taxes(db: RowSource) -> bool:
+    return await db.has_row("SELECT true FROM tax_rule LIMIT 1")
 
 
 def _read(row: Any) -> Any:

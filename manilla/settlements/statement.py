@@ -13,6 +13,7 @@ from manilla.lookup import wallet_statement
 from manilla.lookup.wallet_statement import STATEMENT_COLUMNS, WalletLine
 from manilla.mail.queries import Mail
 from manilla.mail.transport import MailAttachment
+from manilla.prices import store as prices
 from manilla.settlements import store
 from manilla.settlements.store import Settlement
 
@@ -40,8 +41,10 @@ async def attach(db: Database, mail: Mail) -> Sequence[MailAttachment]:
     settlement = await store.find_by_reference(db, tenant, mail.shown_facts["reference"])
     assert settlement is not None
     lines = in_pages(pages(db, settlement, await store.before(db, settlement)))
+    has_taxes = await prices.has_taxes(db)
+    columns = wallet_statement.with_taxes(STATEMENT_COLUMNS) if has_taxes else STATEMENT_COLUMNS
     content = b""
-    async for chunk in as_csv(STATEMENT_COLUMNS, lines):
+    async for chunk in as_csv(columns, lines):
         content += chunk
         if len(content) > ATTACHED_BYTES_MAX:
             return []

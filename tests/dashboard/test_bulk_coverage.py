@@ -84,6 +84,21 @@ async def test_paying_part_of_a_file_pays_its_first_rows_and_returns_the_rest(
     assert await _states(dashboard, again) == ["ready", "ready"]
 
 
+async def test_the_file_of_unpaid_rows_keeps_their_purposes(dashboard: MerchantDashboard) -> None:
+    rows = [HEADER + ",purpose", _row(1_000) + ",", _row(2_000) + ",salary", _row(500) + ","]
+    batch = redirect_target(await upload(dashboard, "\n".join(rows).encode()))
+    await dashboard.owner.post(f"{batch}/confirm", {"rows": "1"})
+    await dashboard.run_jobs()
+
+    file = unchunked(await dashboard.owner.get(f"{batch}/not-paid")).decode("utf-8-sig")
+    unpaid = list(csv.DictReader(io.StringIO(file)))
+    assert [(row["amount"], row["purpose"]) for row in unpaid] == [
+        ("2000.00", "salary"),
+        ("500.00", ""),
+    ]
+    assert (await upload(dashboard, file.encode())).status == 303
+
+
 @pytest.mark.parametrize("rows", ["3", "4", "99", "0"])
 async def test_only_rows_the_wallet_covers_are_paid(
     dashboard: MerchantDashboard, rows: str

@@ -67,6 +67,9 @@ async def show(
     With other filters, the opening and closing balances would not belong to the lines, so there are
     no totals.
     """
+    if request.services.prices.has_taxes:
+        title = "Taxes" if "Fee" in export else "taxes"
+        export = wallet_statement.with_taxes(export, title)
     period = StatementFilter(since=wanted.since, until=wanted.until, sort=wanted.sort)
     totals = None
     if wanted == period and not exports.is_wanted(request):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from markupsafe import Markup
@@ -13,7 +13,9 @@ from manilla.disputes import figures
 from manilla.disputes.dispute import AnswerState, Dispute, DisputeStatus
 from manilla.disputes.listing import DisputeFilter
 from manilla.kit.display import money
+from manilla.kit.fields import Columns
 from manilla.kit.listing.sorting import SortOrder
+from manilla.kit.money import Money
 from manilla.methods.method import MethodKind
 from manilla.payments.listing import ListedPayment, ListedStatus
 from manilla.payments.payment import Payment, PaymentStatus
@@ -27,6 +29,7 @@ from manilla.web.forms import BadForm
 from manilla.web.page_request import PageRequest
 from manilla.web.record_list import BY_AMOUNT, ListColumn, ListFilter, Outcome, Place, time_column
 
+Paid = TypeVar("Paid", Payment, Payout)
 UNDER_REVIEW: str = ListedStatus.UNDER_REVIEW  # payout lists can also be filtered by this status
 BANK_OPTIONS = tuple(
     (bank.code, bank.text, bank.words) for bank in sorted(BANKS, key=lambda bank: bank.name)
@@ -236,6 +239,15 @@ REFUND_OUTCOMES = (
     Outcome("Pending", RefundStatus.PENDING, "yellow"),
     Outcome("Failed", RefundStatus.FAILED, "red"),
 )
+
+
+def with_taxes(request: PageRequest, columns: Columns[Paid]) -> Columns[Paid]:
+    """Adds the taxes that the platform owes, if it has any, as the last column of an export."""
+    return {**columns, "taxes": _taxes} if request.services.prices.has_taxes else columns
+
+
+def _taxes(row: Any) -> Money:
+    return Money(row.currency, row.transaction_price.owed_minor)
 
 
 def payment_filters(request: PageRequest) -> list[ListFilter]:
