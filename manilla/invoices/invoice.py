@@ -5,6 +5,7 @@ An invoice never changes. A credit note cancels it, and another invoice replaces
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from decimal import Decimal
 
 import msgspec
 
@@ -28,13 +29,14 @@ SUBJECTS: dict[str, str] = {
 }
 
 
-class InvoiceLine(msgspec.Struct, frozen=True):
+class InvoiceLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """The month's entries of one account and one kind of posting."""
 
     account: str
     kind: str
     count: int
     minor: int  # below zero: it was returned to the merchant
+    percent: Decimal | None = None  # of a tax that had one rate for all transactions of the month
 
     @property
     def tax(self) -> str | None:
@@ -105,6 +107,22 @@ class Invoice(msgspec.Struct, frozen=True):
         """The sum of each tax, by its name."""
         names = sorted({line.tax for line in self.lines if line.tax is not None})
         return {name: self.shown(minor_of(self.lines, name)) for name in names}
+
+    def percent(self, tax: str) -> Decimal | None:
+        return next((line.percent for line in self.lines if line.tax == tax), None)
+
+    def taxable(self, tax: str, percent: Decimal) -> Money:
+        """Returns the fees, or the amount that has this tax if other amounts were taxed.
+
+        The tax of each transaction was rounded, so the percentage of the fees can differ from it.
+        """
+        lines = [line for line in self.lines if line.tax == tax]
+        fee_minor = sum(line.minor for line in self.fees)
+        tax_minor = sum(line.minor for line in lines)
+        rounded = Decimal(sum(line.count for line in lines)) / 2
+        if abs(fee_minor * percent / 100 - tax_minor) > rounded:
+            return self.shown(tax_minor).part(Decimal(100), percent)
+        return self.shown(fee_minor)
 
     def shown(self, minor: int) -> Money:
         return Money(self.currency, self.sign * minor)

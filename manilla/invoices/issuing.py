@@ -21,6 +21,8 @@ from manilla.kit.texts import is_line
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.platform.settings import PlatformSettings
+from manilla.prices import store as prices
+from manilla.prices.price import percent_during
 
 REASON_LENGTH_MAX, REFERENCE_LENGTH_MAX, QR_LENGTH_MAX = 200, 200, 2_000
 NAME_LENGTH_MAX, ADDRESS_LENGTH_MAX, TAX_ID_LENGTH_MAX = 100, 300, 40
@@ -108,7 +110,7 @@ async def _issue(
         currency=found.currency,
         revision=revision,
         amount_minor=_sum(found.lines),
-        lines=found.lines,
+        lines=await _with_percents(connection, month, found),
         supplier=supplier(settings),
         customer=await store.recipient(connection, found.merchant_id),
         corrects=None,
@@ -119,6 +121,20 @@ async def _issue(
         authority_qr=None,
     )
     return await _write(connection, settings, draft)
+
+
+async def _with_percents(
+    connection: Connection, month: date, found: MonthFees
+) -> list[InvoiceLine]:
+    rules = await prices.rules(connection)
+    percents = {
+        line.tax: percent_during(rules, line.tax, found.currency, *fees.bounds(month))
+        for line in found.lines
+        if line.tax is not None
+    }
+    return [
+        msgspec.structs.replace(line, percent=percents.get(line.tax or "")) for line in found.lines
+    ]
 
 
 def _sum(lines: list[InvoiceLine]) -> int:

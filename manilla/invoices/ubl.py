@@ -87,9 +87,14 @@ def _taxes(document: ET.Element, invoice: Invoice) -> None:
     _amount(total, "TaxAmount", invoice.total - invoice.fee)
     for name, amount in invoice.taxes.items():
         subtotal = _group(total, "TaxSubtotal")
+        percent = invoice.percent(name)
+        if percent is not None:
+            _amount(subtotal, "TaxableAmount", invoice.taxable(name, percent))
         _amount(subtotal, "TaxAmount", amount)
         category = _group(subtotal, "TaxCategory")
         _text(category, "ID", name.upper())
+        if percent is not None:
+            _text(category, "Percent", f"{percent.normalize():f}")
         scheme = _group(category, "TaxScheme")
         _text(scheme, "ID", name.upper())
 

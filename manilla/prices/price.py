@@ -321,6 +321,21 @@ def rules_in_force(rules: Iterable[TaxRule], now: datetime) -> tuple[TaxRule, ..
     return tuple(sorted(last.values(), key=lambda each: (each.name, each.number)))
 
 
+def percent_during(
+    rules: Sequence[TaxRule], name: str, currency: str, since: datetime, until: datetime
+) -> Decimal | None:
+    """Returns a tax's percentage in production, or None if it was not one for the whole period."""
+    started = [rule for rule in rules if since < rule.since < until]
+    found = {
+        rule.content.percent
+        for rule in (*rules_in_force(rules, since), *started)
+        if (rule.name, rule.content.currency) == (name, currency)
+        and rule.content.environment in (None, Environment.PRODUCTION)
+        and (rule.content.percent or rule.content.fixed_minor)
+    }
+    return found.pop() if len(found) == 1 else None
+
+
 def scope(tax: TaxTerms) -> tuple[object, ...]:
     """Returns the transactions that a tax is for. A later rule with the same scope replaces it."""
     return frozenset(tax.directions), tax.currency, tax.environment

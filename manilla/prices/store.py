@@ -44,12 +44,16 @@ async def load(db: Database | Connection) -> Prices:
         "SELECT merchant_id, number, plan, starts_at FROM merchant_plan"
         " ORDER BY merchant_id, number",
     )
-    rules = await db.records("SELECT name, number, since, content FROM tax_rule ORDER BY number")
     return Prices(
         tuple(msgspec.convert({**row, "content": _read(row)}, PlanVersion) for row in versions),
         tuple(assignments),
-        tuple(msgspec.convert({**row, "content": _read(row)}, TaxRule) for row in rules),
+        await rules(db),
     )
+
+
+async def rules(db: Database | Connection) -> tuple[TaxRule, ...]:
+    rows = await db.records("SELECT name, number, since, content FROM tax_rule ORDER BY number")
+    return tuple(msgspec.convert({**row, "content": _read(row)}, TaxRule) for row in rows)
 
 
 async def has_taxes(db: RowSource) -> bool:

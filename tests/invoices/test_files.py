@@ -1,5 +1,7 @@
 """An invoice's PDF and UBL files, against the schemas of UBL 2.1."""
 
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,10 @@ from manilla.kit.database.connections import Database
 from manilla.mail import queries
 from manilla.mail.kinds import MailKind
 from manilla.people.roles import Role
+from manilla.prices import store as prices
 from manilla.services import Services
 from tests.invoices.books import PAYOUT_FEE, Books
+from tests.prices.building import tax
 from tests.support import pdf_text
 from tests.support.client import Site
 from tests.web.signed_in_user import member
@@ -74,10 +78,57 @@ async def test_an_invoice_is_valid_ubl_with_the_fields_that_the_authority_asks_f
     assert [line.text for line in lines] == ["10.00", "-2.50"]
 
 
+@pytest.mark.parametrize(
+    ("fees", "taxes", "taxable"),
+    [
+        ([1_000], [75], "10.00"),
+        ([6, 6, 6], [0, 0, 0], None),  # the taxes are below a minor unit
+        ([7] * 20, [1] * 20, "1.40"),  # each tax was rounded up
+        ([1_000, 5_000], [75, 0], "10.00"),  # only one of the fees was taxed
+    ],
+)
+async def test_a_tax_with_one_rate_shows_its_percentage_and_base(
+    books: Books,
+    schemas: dict[str, etree.XMLSchema],
+    fees: list[int],
+    taxes: list[int],
+    taxable: str | None,
+) -> None:
+    await set_rate(books, "7.5", books.at(1, month=date(1990, 1, 1)))
+    for fee, minor in zip(fees, taxes, strict=True):
+        await books.charge(fee, books.at(3), tax=minor)
+    [invoice] = await books.issue()
+    document = valid(schemas, invoice)
+    subtotal = "cac:TaxTotal/cac:TaxSubtotal/"
+    assert document.findtext(subtotal + "cbc:TaxableAmount", namespaces=NAMES) == taxable
+    percent = document.findtext(subtotal + "cac:TaxCategory/cbc:Percent", namespaces=NAMES)
+    assert percent == (None if taxable is None else "7.5")
+
+
+async def test_a_tax_whose_rate_changed_in_the_month_shows_no_percentage(
+    books: Books, schemas: dict[str, etree.XMLSchema]
+) -> None:
+    await set_rate(books, "7.5", books.at(1, month=date(1990, 1, 1)))
+    await set_rate(books, "10", books.at(15))
+    await books.charge(1_000, books.at(3), tax=75)
+    await books.charge(1_000, books.at(20), tax=100)
+    [invoice] = await books.issue()
+    assert invoice.percent(books.tax) is None
+    assert b"TaxableAmount" not in ubl.write(invoice)
+    valid(schemas, invoice)
+
+
+async def set_rate(books: Books, percent: str, since: datetime) -> None:
+    rule = tax(books.tax, since=since, percent=Decimal(percent))
+    async with books.db.transaction() as connection:
+        await prices.add_rule(connection, rule, "ada")
+
+
 async def test_a_credit_note_is_valid_ubl_and_names_the_invoice_that_it_cancels(
     books: Books, schemas: dict[str, etree.XMLSchema]
 ) -> None:
     await books.charge(1_000, books.at(3), tax=75)
+    await set_rate(books, "7.5", books.at(1, month=date(1990, 1, 1)))
     [invoice] = await books.issue()
     note, _ = await issuing.issue_again(books.db, books.settings, invoice.number, "Wrong name")
     document = valid(schemas, note)
@@ -87,6 +138,7 @@ async def test_a_credit_note_is_valid_ubl_and_names_the_invoice_that_it_cancels(
     assert text(document, "cbc:CreditNoteTypeCode") == "381"
     assert text(document, "cac:LegalMonetaryTotal/cbc:TaxInclusiveAmount") == "10.75"
     assert text(document, "cac:CreditNoteLine/cbc:CreditedQuantity") == "1"
+    assert text(document, "cac:TaxTotal/cac:TaxSubtotal/cbc:TaxableAmount") == "10.00"
 
 
 async def test_an_invoice_of_taxes_without_fees_is_valid_ubl(
