@@ -7,6 +7,8 @@ import pytest
 from manilla.disputes import fields
 from manilla.disputes.dispute import Dispute
 from manilla.kit.price import PriceTerms
+from manilla.merchants.merchants import CommissionBearer
+from manilla.platform.settings import PlatformSettings
 from manilla.posting_kinds import PostingKind
 from manilla.prices import store
 from manilla.prices.price import PriceDirection
@@ -14,7 +16,8 @@ from manilla.prices.store import OWN
 from manilla.providers.port import ReportedDisputeStatus
 from tests.disputes.steps import LOST, WON, Disputes, money, naira
 from tests.payments.shop import Shop
-from tests.prices.building import line, plan
+from tests.prices.building import line, plan, tax
+from tests.prices.conftest import UsePrices
 
 FEE = PriceTerms(fixed_minor=300_00)
 
@@ -92,6 +95,36 @@ async def test_a_fee_of_zero_frees_the_merchant_of_the_providers_fee(disputes: D
     ended = disputes.one(await disputes.report(paid.reported(LOST, fee=naira("120"))))
     assert ended.fee == naira("0")
     assert await disputes.owed() == 0
+
+
+@pytest.mark.parametrize(
+    ("included", "earned", "owed", "paid_back"),
+    [(False, 0, 11_25, 150_00), (True, -10_47, 10_47, 150_00)],
+)
+@pytest.mark.parametrize("bearer", CommissionBearer)
+async def test_a_returned_commission_returns_no_tax(
+    shop: Shop,
+    use_prices: UsePrices,
+    bearer: CommissionBearer,
+    included: bool,
+    earned: int,
+    owed: int,
+    paid_back: int,
+) -> None:
+    priced = plan(line(PriceTerms(fixed_minor=150_00)), plan=OWN, merchant_id=shop.merchant.new.id)
+    use_prices(shop.merchant.new.id, priced, tax(included=included))
+    await shop.set_commission("0", bearer)
+    await shop.fund("500")
+    disputes = Disputes(shop)
+    disputes.settings = PlatformSettings(dispute_commission="returned")
+    paid = await disputes.pay()
+    amount = str((await shop.payment(paid.started)).quote.customer_pays.amount)
+    await disputes.open(paid, amount)
+    lost = disputes.one(await disputes.report(paid.reported(LOST, amount)))
+
+    assert lost.commission_minor == paid_back
+    assert (await shop.account("commission"), await shop.account("tax:vat")) == (earned, owed)
+    assert await disputes.broken_rules() == []
 
 
 async def _accounts(disputes: Disputes, dispute: Dispute) -> dict[str, int]:
