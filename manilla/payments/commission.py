@@ -1,7 +1,7 @@
 """The platform's commission on a payment, and who pays it."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Generic, TypeVar
 
@@ -21,7 +21,9 @@ from manilla.prices.price import (
     Priced,
     PriceDirection,
     TaxBearer,
+    TaxRule,
     Way,
+    taxes_added,
 )
 
 # The largest payment, in minor units of any currency.
@@ -156,6 +158,12 @@ def added_fee(book: PriceBook, caller: Caller, currency: str) -> PriceTerms:
         return PriceTerms()
     priced = _priced(caller, Money(currency, 0), caller.commission_bearer)
     return book.terms(caller.merchant_id, priced, _otherwise(caller))
+
+
+def added_taxes(book: PriceBook, caller: Caller, currency: str) -> list[TaxRule]:
+    """Returns the rules of the taxes that the customer pays on top of an amount."""
+    priced = _priced(caller, Money(currency, 0), caller.commission_bearer)
+    return taxes_added(book.rules(datetime.now(UTC)), priced, TaxBearer.CUSTOMER)
 
 
 def _priced(

@@ -280,19 +280,38 @@ def taxes_of(rules: Iterable[TaxRule], priced: Priced, fee: Money) -> Iterable[C
                 minor=minor,
                 rate=tax.percent,
                 included=tax.included,
-                borne_by=priced.fee_payer if tax.borne_by is TaxBearer.PAYER else tax.borne_by,
+                borne_by=_bearer(tax, priced),
                 collected_by=tax.collected_by,
                 returned=tax.returned,
             )
 
 
+def taxes_added(rules: Iterable[TaxRule], priced: Priced, bearer: TaxBearer) -> list[TaxRule]:
+    """Returns the rules of taxes that this bearer pays on top of the fee of some amounts."""
+    return [
+        rule
+        for rule in rules
+        if _is_for(rule.content, priced)
+        and (rule.content.percent or rule.content.fixed_minor)
+        and rule.content.collected_by is TaxCollector.US
+        and not rule.content.included
+        and _bearer(rule.content, priced) is bearer
+    ]
+
+
+def _bearer(tax: TaxTerms, priced: Priced) -> TaxBearer:
+    return priced.fee_payer if tax.borne_by is TaxBearer.PAYER else tax.borne_by
+
+
 def _is_taxed(tax: TaxTerms, priced: Priced, base: Money) -> bool:
+    return _is_for(tax, priced) and base.minor > 0 and base.minor >= tax.threshold_minor
+
+
+def _is_for(tax: TaxTerms, priced: Priced) -> bool:
     return (
         priced.direction in tax.directions
-        and tax.currency == base.currency
+        and tax.currency == priced.amount.currency
         and tax.environment in (None, priced.environment)
-        and base.minor > 0
-        and base.minor >= tax.threshold_minor
         and priced.purpose not in tax.exempt
     )
 

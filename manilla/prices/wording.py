@@ -3,7 +3,14 @@
 from manilla.kit.display import money
 from manilla.kit.money import Money
 from manilla.kit.price import PriceTerms
-from manilla.prices.price import ChargedTax, PriceDirection, PriceLine, TaxBearer, TaxTerms
+from manilla.prices.price import (
+    ChargedTax,
+    PriceDirection,
+    PriceLine,
+    TaxBase,
+    TaxBearer,
+    TaxTerms,
+)
 
 
 def describe(terms: PriceTerms, currency: str) -> str:
@@ -54,20 +61,23 @@ def of_line(line: PriceLine) -> str:
     return f"{about(line)}: {describe(line.terms, line.currency)}"
 
 
+def rate_of(tax: TaxTerms) -> str:
+    """Describes what a tax is, such as `7.5 % of the fee` or `₦50.00, from ₦10,000.00`."""
+    base = "fee" if tax.base is TaxBase.FEE else "amount"
+    fixed = money(Money(tax.currency, tax.fixed_minor))
+    rate = fixed if tax.percent is None else f"{tax.percent.normalize():f} % of the {base}"
+    threshold = money(Money(tax.currency, tax.threshold_minor))
+    return f"{rate}, from {threshold}" if tax.threshold_minor else rate
+
+
 def describe_tax(tax: TaxTerms) -> dict[str, str]:
     """Describes a tax rule, field by field."""
-
-    def text(minor: int) -> str:
-        return money(Money(tax.currency, minor))
-
-    amount = text(tax.fixed_minor) if tax.percent is None else f"{tax.percent.normalize():f} %"
-    threshold = f" from {text(tax.threshold_minor)}" if tax.threshold_minor else ""
-    ended = tax.percent == 0 or (tax.percent is None and not tax.fixed_minor)
+    ended = not (tax.percent or tax.fixed_minor)
     return {
         "transactions": " and ".join(f"{each}s" for each in tax.directions),
         "currency": tax.currency,
         "environment": tax.environment or "both",
-        "amount": "none (ended)" if ended else f"{amount} of the {tax.base}{threshold}",
+        "amount": "none (ended)" if ended else rate_of(tax),
         "borne_by": "whoever pays the fee" if tax.borne_by is TaxBearer.PAYER else tax.borne_by,
         "how": "in the fee" if tax.included else "on top of the fee",
         "exempt": ", ".join(tax.exempt) or "none",

@@ -54,7 +54,7 @@ async def test_a_tax_is_added_and_listed(environment: dict[str, str]) -> None:
 
     added = await command.printed("add", "stamp_duty", "--on", "payout settlement", *duty)
 
-    assert added["amount"] == "₦50.00 of the transfer from ₦10,000.00"
+    assert added["amount"] == "₦50.00, from ₦10,000.00"
     [listed] = await command.printed("list")
     assert (listed["name"], listed["transactions"]) == ("stamp_duty", "payouts and settlements")
     refused = await command.refused("add", "stamp_duty", "--on", "payout", *duty)

@@ -248,6 +248,31 @@ async def test_a_link_does_not_tell_the_customer_about_the_commission_of_the_mer
     await links.start(shop, link, "100")
 
 
+@pytest.mark.parametrize("bearer", CommissionBearer)
+async def test_a_link_with_an_open_amount_names_the_taxes_that_the_customer_pays(
+    shop: Shop, use_prices: UsePrices, bearer: CommissionBearer
+) -> None:
+    link = await links.new_link(shop, amount_minor=None)
+    duty = tax(
+        *("duty", 2),
+        directions=(PriceDirection.PAYMENT,),
+        base=TaxBase.TRANSFER,
+        percent=None,
+        fixed_minor=50_00,
+        threshold_minor=10_000_00,
+        borne_by=TaxBearer.CUSTOMER,
+    )
+    use_prices(shop.merchant.new.id, plan(FIXED), tax(), duty)
+    await shop.set_commission("0", bearer)
+
+    page = (await shop.merchant.site.send("GET", link.path)).body.decode()
+
+    is_payer = bearer is CommissionBearer.CUSTOMER
+    assert "Duty (₦50.00, from ₦10,000.00)" in page
+    assert ("VAT (7.5 % of the fee)" in page) == is_payer
+    assert ("A payment fee of" in page) == is_payer
+
+
 async def test_a_hundred_percent_of_a_payment_can_be_charged(
     shop: Shop, use_prices: UsePrices
 ) -> None:

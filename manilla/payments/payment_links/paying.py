@@ -28,7 +28,7 @@ from manilla.payments.initiate import (
 from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkStatus, PaymentLink
-from manilla.prices.wording import describe
+from manilla.prices.wording import describe, name_of, rate_of
 
 # The maximum numbers of payments started per minute, per IP address and per link.
 # Many customers of a mobile network can share an IP address.
@@ -86,6 +86,7 @@ class LinkView(msgspec.Struct, frozen=True):
     branding: Branding
     quote: Quote | None  # None if the customer enters the amount
     fee: str | None  # the commission that the customer pays on top of the amount
+    taxes: list[str]  # that the customer pays on top of the amount
     can_be_paid: bool  # False if the link is closed, or if the merchant cannot take payments
 
 
@@ -117,6 +118,10 @@ class LinkPayments:
             caller.branding,
             None if link.amount is None else commission.quote(prices, caller, link.amount).quote,
             None if fee == PriceTerms() else describe(fee, link.currency),
+            [
+                f"{name_of(rule.name)} ({rate_of(rule.content)})"
+                for rule in commission.added_taxes(prices, caller, link.currency)
+            ],
             link.status is LinkStatus.ACTIVE and _takes_payments(caller, link),
         )
 
