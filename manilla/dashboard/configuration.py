@@ -17,6 +17,7 @@ from manilla.merchants.merchants import (
     OverpaidRule,
     UnderpaidRule,
 )
+from manilla.methods.method import MethodKind
 from manilla.payments import commission
 from manilla.payments.eligibility import gateways
 from manilla.prices import wording
@@ -179,6 +180,8 @@ def _prices(request: PageRequest, currency: str) -> dict[str, Any]:
     book, now = request.services.prices, datetime.now(UTC)
     where = None, request.environment
     amounts = [Money.of(amount, currency) for amount in PRICE_EXAMPLES]
+    methods = request.services.methods
+    names = {**methods.names(MethodKind.DEPOSIT), **methods.names(MethodKind.WITHDRAW)}
     lines = [
         (line, version.merchant_id != 0)
         for version in book.versions(request.merchant_id, now)
@@ -190,7 +193,7 @@ def _prices(request: PageRequest, currency: str) -> dict[str, Any]:
         "currency": currency,
         "amounts": amounts,
         "worked": [
-            (wording.of_line(line), is_own, [line.terms.of(amount) for amount in amounts])
+            (wording.of_line(line, names), is_own, [line.terms.of(amount) for amount in amounts])
             for line, is_own in lines
         ],
         "has_payments": PriceDirection.PAYMENT in directions,

@@ -1,5 +1,7 @@
 """Prices as texts for people."""
 
+from collections.abc import Mapping
+
 from manilla.kit.display import money
 from manilla.kit.money import Money
 from manilla.kit.price import PriceTerms
@@ -11,6 +13,8 @@ from manilla.prices.price import (
     TaxBearer,
     TaxTerms,
 )
+
+NO_NAMES: Mapping[str, str] = {}
 
 
 def describe(terms: PriceTerms, currency: str) -> str:
@@ -49,16 +53,20 @@ def tax_title(tax: ChargedTax) -> str:
     return f"{name} ({', '.join(notes)})" if notes else name
 
 
-def about(line: PriceLine) -> str:
-    """Describes the transactions that a line is for, such as `Payments, card, NGN`."""
+def about(line: PriceLine, methods: Mapping[str, str] = NO_NAMES) -> str:
+    """Describes the transactions that a line is for, such as `Payments, card, NGN`.
+
+    `methods` maps methods' codes to their names.
+    """
     any_way = "any way" if line.direction is PriceDirection.PAYMENT else ""
-    what = line.method or (line.way or any_way).replace("_", " ")
+    way = (line.way or any_way).replace("_", " ")
+    what = methods.get(line.method, line.method) if line.method else way
     where = line.environment or ""
     return ", ".join(filter(None, [f"{line.direction.title()}s", what, line.currency, where]))
 
 
-def of_line(line: PriceLine) -> str:
-    return f"{about(line)}: {describe(line.terms, line.currency)}"
+def of_line(line: PriceLine, methods: Mapping[str, str] = NO_NAMES) -> str:
+    return f"{about(line, methods)}: {describe(line.terms, line.currency)}"
 
 
 def rate_of(tax: TaxTerms) -> str:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser
 
+from manilla.methods.method import MethodKind
 from manilla.prices.store import OWN, Prices
 from manilla.services import Services
 from tests.checkout.page_checks import accessibility_violations, opened
@@ -24,6 +25,20 @@ async def test_without_a_plan_the_percentage_is_shown(dashboard: MerchantDashboa
 
     assert "Payments: 0 % of the amount." in page
     assert "Taxes</h3>" not in page
+
+
+async def test_a_line_for_a_method_has_the_methods_name(
+    dashboard: MerchantDashboard, services: Services
+) -> None:
+    own = line(CARD, method="providera-ngn")
+    version = plan(own, plan=OWN, merchant_id=dashboard.merchant.new.id)
+    services.prices.use(Prices(versions=(version,)))
+
+    page = (await dashboard.owner.get("/sandbox/prices")).body.decode()
+
+    name = services.methods.names(MethodKind.DEPOSIT)["providera-ngn"]
+    assert f"Payments, {name}, NGN" in page
+    assert "providera-ngn" not in page
 
 
 @pytest.mark.parametrize("width", [390, 1280])
