@@ -71,7 +71,7 @@ SHARED = {
         "cells disputes invoices lookup margin payments payouts prices reconciliation refunds"
         " resolutions"
     ),
-    "posting_chain_head": TableUse("ledger margin"),
+    "posting_chain_head": TableUse("ledger"),
     "provider_bank": TableUse("console"),
     "refund": TableUse(
         "disputes margin payments payouts providers reconciliation",

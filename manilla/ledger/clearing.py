@@ -3,7 +3,8 @@
 Without the totals, each comparison with a provider's balance would read every ledger entry.
 """
 
-from manilla.kit.database.connections import SET_BY_KEY, Connection, Database
+from manilla.kit.database.connections import Connection, Database
+from manilla.ledger import final_postings
 
 IDS_MAX = 100_000  # maximum range of posting ids that are added in one transaction
 
@@ -15,40 +16,28 @@ async def totals(db: Database | Connection, account: str) -> dict[str, int]:
 
 
 async def add_final_postings(db: Database) -> None:
-    """Adds the postings that the hash chain covers, because no earlier posting can follow."""
-    while await _add_some(db):
-        pass
+    head = "SELECT last_id FROM clearing_total_head FOR UPDATE SKIP LOCKED"
+    await final_postings.add(db, head, IDS_MAX, _add_range)
 
 
-async def _add_some(db: Database) -> bool:
-    """Adds one range of postings. Returns False if none is left, or another worker adds them."""
-    async with db.transaction() as connection:
-        await connection.execute(SET_BY_KEY)
-        last_id: int | None = await connection.value(
-            "SELECT last_id FROM clearing_total_head FOR UPDATE SKIP LOCKED"
-        )
-        final_id: int = await connection.value("SELECT last_id FROM posting_chain_head")
-        if last_id is None or last_id >= final_id:
-            return False
-        until = min(final_id, last_id + IDS_MAX)
-        await connection.execute(
-            """
-            INSERT INTO clearing_total AS total (account, environment, currency, minor)
-            SELECT e.account, e.environment, e.currency, sum(e.amount_minor)
-              FROM posting p
-             CROSS JOIN LATERAL (
-                   SELECT * FROM entry
-                    WHERE entry.merchant_id = p.merchant_id AND entry.posting_id = p.id
-                      AND starts_with(entry.account, 'clearing:')
-                   OFFSET 0) AS e
-             WHERE p.id > $1 AND p.id <= $2 AND NOT lives_elsewhere(p.merchant_id)
-             GROUP BY e.account, e.environment, e.currency
-                ON CONFLICT (account, environment, currency) DO UPDATE
-               SET minor = total.minor + excluded.minor""",
-            *(last_id, until),
-        )
-        await connection.execute("UPDATE clearing_total_head SET last_id = $1", until)
-    return True
+async def _add_range(connection: Connection, after: int, until: int) -> None:
+    await connection.execute(
+        """
+        INSERT INTO clearing_total AS total (account, environment, currency, minor)
+        SELECT e.account, e.environment, e.currency, sum(e.amount_minor)
+          FROM posting p
+         CROSS JOIN LATERAL (
+               SELECT * FROM entry
+                WHERE entry.merchant_id = p.merchant_id AND entry.posting_id = p.id
+                  AND starts_with(entry.account, 'clearing:')
+               OFFSET 0) AS e
+         WHERE p.id > $1 AND p.id <= $2 AND NOT lives_elsewhere(p.merchant_id)
+         GROUP BY e.account, e.environment, e.currency
+            ON CONFLICT (account, environment, currency) DO UPDATE
+           SET minor = total.minor + excluded.minor""",
+        *(after, until),
+    )
+    await connection.execute("UPDATE clearing_total_head SET last_id = $1", until)
 
 
 async def add_merchant(connection: Connection, merchant_id: int, sign: int) -> None:

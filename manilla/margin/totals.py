@@ -4,9 +4,9 @@ Every posting is added once, on the day on which it was posted. So the totals eq
 accounts, and a fee that is returned in a later month lowers that month.
 """
 
-from manilla.kit.database.connections import SET_BY_KEY, Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import RowSource
-from manilla.ledger import posting
+from manilla.ledger import final_postings, posting
 from manilla.margin.transactions import CHANNEL
 from manilla.posting_kinds import PostingKind, PostingSource, kind_of
 
@@ -119,26 +119,14 @@ _ADD = f"""
 
 
 async def add_final_postings(db: Database) -> None:
-    """Adds the postings that the hash chain covers, because no earlier posting can follow."""
-    while await _add_some(db):
-        pass
+    head = "SELECT last_id FROM margin_head FOR UPDATE SKIP LOCKED"
+    await final_postings.add(db, head, IDS_MAX, _add_range)
 
 
-async def _add_some(db: Database) -> bool:
-    """Adds one range of postings. Returns False if none is left, or another worker adds them."""
-    async with db.transaction() as connection:
-        await connection.execute(SET_BY_KEY)
-        last_id: int | None = await connection.value(
-            "SELECT last_id FROM margin_head FOR UPDATE SKIP LOCKED"
-        )
-        final_id: int = await connection.value("SELECT last_id FROM posting_chain_head")
-        if last_id is None or last_id >= final_id:
-            return False
-        until, kinds = min(final_id, last_id + IDS_MAX), list(PostingKind)
-        sources = [kind.source for kind in kinds]
-        await connection.execute(_ADD, last_id, until, kinds, sources)
-        await connection.execute("UPDATE margin_head SET last_id = $1", until)
-    return True
+async def _add_range(connection: Connection, after: int, until: int) -> None:
+    kinds = list(PostingKind)
+    await connection.execute(_ADD, after, until, kinds, [kind.source for kind in kinds])
+    await connection.execute("UPDATE margin_head SET last_id = $1", until)
 
 
 async def count_waiting(db: RowSource) -> int:
