@@ -107,30 +107,18 @@ class PayoutList(Struct, frozen=True):
 
 
 def endpoints(services: Services) -> list[Endpoint]:
-    payouts = TransactionPages(
-        services,
-        LIST,
-        table="payout",
-        columns=fields.COLUMNS,
-        statuses=STATUSES,
-    )
+    payout_methods, bank_list = _choices(services)
+    return [payout_methods, *_of_payouts(services), bank_list]
 
-    async def list_payouts(call: Call) -> PayoutList:
-        rows, cursor = await payouts.page(call)
-        found = [fields.describe_listed(ReportedPayout(*row)) for row in rows]
-        return PayoutList(found, cursor)
+
+def _choices(services: Services) -> list[Endpoint]:
+    """Returns the endpoints of what a payout can be sent with and to."""
 
     async def payout_methods(call: Call) -> PayoutMethods:
         return methods.payout_methods(services.methods, call.caller, call.query.currency)
 
     async def bank_list(call: Call) -> BankList:
         return await services.banks.listed(call.caller, call.query.method_code)
-
-    async def initiate_payout(call: Call) -> Any:
-        return await services.payouts.initiate(call.caller, _order(call), call.ticket)
-
-    async def verify_payout(call: Call) -> Any:
-        return await fields.verify(services.reader, call.tenant, call.parameter)
 
     return [
         Endpoint(
@@ -144,6 +132,45 @@ def endpoints(services: Services) -> list[Endpoint]:
             query=MethodsQuery,
             refusals=(CurrencyNotEnabled,),
         ),
+        Endpoint(
+            method="GET",
+            path="/api/v1/payout/bank-list",
+            summary="List bank codes",
+            description="Lists the bank codes of provider B, or of the method `method_code`.",
+            right=None,
+            answers=(BankList,),
+            use_case=bank_list,
+            query=BanksQuery,
+            refusals=(
+                refusals.GatewayNotConfigured,
+                refusals.PayoutFailed,
+                refusals.ProviderUnavailable,
+            ),
+        ),
+    ]
+
+
+def _of_payouts(services: Services) -> list[Endpoint]:
+    payouts = TransactionPages(
+        services,
+        LIST,
+        table="payout",
+        columns=fields.COLUMNS,
+        statuses=STATUSES,
+    )
+
+    async def list_payouts(call: Call) -> PayoutList:
+        rows, cursor = await payouts.page(call)
+        found = [fields.describe_listed(ReportedPayout(*row)) for row in rows]
+        return PayoutList(found, cursor)
+
+    async def initiate_payout(call: Call) -> Any:
+        return await services.payouts.initiate(call.caller, _order(call), call.ticket)
+
+    async def verify_payout(call: Call) -> Any:
+        return await fields.verify(services.reader, call.tenant, call.parameter)
+
+    return [
         Endpoint(
             method="POST",
             path=INITIATE,
@@ -178,21 +205,6 @@ def endpoints(services: Services) -> list[Endpoint]:
             answers=(PayoutList,),
             use_case=list_payouts,
             query=PayoutsQuery,
-        ),
-        Endpoint(
-            method="GET",
-            path="/api/v1/payout/bank-list",
-            summary="List bank codes",
-            description="Lists the bank codes of provider B, or of the method `method_code`.",
-            right=None,
-            answers=(BankList,),
-            use_case=bank_list,
-            query=BanksQuery,
-            refusals=(
-                refusals.GatewayNotConfigured,
-                refusals.PayoutFailed,
-                refusals.ProviderUnavailable,
-            ),
         ),
     ]
 
