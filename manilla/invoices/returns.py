@@ -109,7 +109,7 @@ async def of_month(db: Database, month: date) -> list[TaxReturn]:
         # One snapshot, so that entries which are posted meanwhile are in all sums or in none.
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         await check_not_archived(connection, since)
-        rows = await connection.rows(KindSum, _MOVED, since, until)
+        rows = await connection.rows(KindSum, MOVED, since, until)
         liabilities = await balances(connection)
     found = []
     for (tax, currency), liability in sorted(liabilities.items()):
@@ -144,7 +144,7 @@ async def balances(
 
 # $1: the start of a month; $2: its end. `OFFSET 0` makes the planner look up the entries of each
 # posting in the index, because it can underestimate how many postings the time has.
-_MOVED = f"""
+MOVED = f"""
     SELECT e.account, e.currency, {kind_of("p.kind")} AS kind,
            p.posted_at < $2 AS is_in_month, count(*) AS count,
            coalesce(sum(e.amount_minor) FILTER (WHERE e.amount_minor > 0), 0)::bigint
