@@ -3,6 +3,7 @@
 Each change starts in the future. Without a start, it starts once all processes know of it.
 """
 
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,12 +25,17 @@ KNOWN_AFTER = timedelta(seconds=3)
 AHEAD_MAX = timedelta(days=3 * 365)
 
 
-class PriceChange(msgspec.Struct, frozen=True, kw_only=True):
+class _AbstractStruct(msgspec.StructMeta, ABCMeta):
+    """The metaclass of a struct with abstract methods."""
+
+
+class PriceChange(msgspec.Struct, frozen=True, kw_only=True, metaclass=_AbstractStruct):
     starts_at: datetime | None = None  # None: as soon as it is applied
 
     @property
+    @abstractmethod
     def subject(self) -> str:
-        raise NotImplementedError
+        """What the audit log and the approval name."""
 
     @property
     def owner_id(self) -> int | None:
@@ -44,9 +50,9 @@ class PriceChange(msgspec.Struct, frozen=True, kw_only=True):
             raise BadPrice("The start must be in the future, and within three years.")
         return self.starts_at
 
+    @abstractmethod
     async def check(self, connection: Connection) -> None:
         """Raises an error if the change is not valid now."""
-        raise NotImplementedError
 
     async def apply(self, connection: Connection) -> None:
         """Announces the change first, which also locks out other changes."""
@@ -60,8 +66,9 @@ class PriceChange(msgspec.Struct, frozen=True, kw_only=True):
             **self.describe(),
         )
 
+    @abstractmethod
     async def write(self, connection: Connection, prices: Prices, by: str) -> None:
-        raise NotImplementedError
+        """Writes the change, which `check` has accepted."""
 
     def describe(self) -> dict[str, Any]:
         """Returns what an approver is shown."""
