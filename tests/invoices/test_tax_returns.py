@@ -12,7 +12,7 @@ from manilla.approvals.approvals import Approvals
 from manilla.approvals.changes import ApprovalRequested, apply_or_ask
 from manilla.audit.actor import Actor, ActorKind, acting
 from manilla.cli.output import as_row
-from manilla.invoices import files, remittance, returns
+from manilla.invoices import fees, files, remittance, returns
 from manilla.invoices.remittance import RemittanceRefused, Remitted, TaxRemittance
 from manilla.invoices.returns import TaxReturn
 from manilla.kit.clock import LAGOS, next_month
@@ -154,7 +154,7 @@ async def test_a_return_reads_the_entries_of_each_posting_of_the_month_by_index(
             *(books.merchant_id, f"tax:{books.tax}"),
         )
     await connection.execute("ANALYZE posting, entry")  # as autovacuum would do
-    month = returns.bounds(books.month)
+    month = fees.bounds(books.month)
     plan = [row[0] for row in await connection.fetch("EXPLAIN " + returns.MOVED, *month)]
     await connection.close()
     found = await tax_return(books)
