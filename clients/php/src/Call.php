@@ -15,8 +15,9 @@ final class Call
     private const KEY_PATTERN = '/^[ -~]{1,255}$/D';
 
     /**
-     * @param callable(Document): T $read
+     * @param ?callable(Document): T $read null for a file
      * @param ?string $idempotency_key every attempt has the same key, so the request takes effect only once
+     * @param ?string $file_type the media type of a response that is a file
      * @param bool $has_own_key whether the caller chose the idempotency key
      */
     private function __construct(
@@ -28,6 +29,7 @@ final class Call
         public readonly bool $has_own_key = false,
         public readonly ?string $scenario = null,
         private readonly string $content_type = 'application/json',
+        private readonly ?string $file_type = null,
     ) {
     }
 
@@ -40,6 +42,12 @@ final class Call
     public static function get(string $path, callable $read, array $query = []): self
     {
         return new self('GET', $path . self::queryString($query), $read);
+    }
+
+    /** @return self<string> */
+    public static function file(string $path, string $type): self
+    {
+        return new self('GET', $path, null, file_type: $type);
     }
 
     /**
@@ -126,10 +134,22 @@ final class Call
             + ($this->scenario === null ? [] : ['X-Sandbox-Scenario' => $this->scenario]);
     }
 
-    /** @return T */
-    public function read(mixed $document): mixed
+    /**
+     * Returns the document or the file of a successful response.
+     *
+     * @return T
+     * @throws \JsonException if the response is neither
+     */
+    public function read(Answer $answer): mixed
     {
-        return ($this->read)(Document::of($document, 'The response'));
+        if ($this->file_type === null) {
+            return ($this->read)(Document::of(ExactJson::decode($answer->body), 'The response'));
+        }
+        $found = trim(explode(';', $answer->headers['content-type'] ?? '')[0]);
+        if ($found !== $this->file_type) {
+            throw new \JsonException("it is '$found' instead of '$this->file_type'");
+        }
+        return $answer->body;
     }
 
     /**

@@ -273,6 +273,17 @@ final class Client
         return $this->do(Call::get(Call::path(self::INVOICES, $number), Invoice::read(...)));
     }
 
+    public function getInvoicePdf(string $number): string
+    {
+        return $this->do(Call::file(Call::path(self::INVOICES, $number, '.pdf'), 'application/pdf'));
+    }
+
+    /** Returns the invoice as a UBL 2.1 file. */
+    public function getInvoiceXml(string $number): string
+    {
+        return $this->do(Call::file(Call::path(self::INVOICES, $number, '.xml'), 'application/xml'));
+    }
+
     /**
      * Yields all your disputes, newest first. Requests more pages when needed.
      *
@@ -639,7 +650,7 @@ final class Client
             $outcome_unknown = $outcome_unknown || self::mayHaveTakenEffect($call, $outcome);
             if ($outcome instanceof Answer && $outcome->status === 200) {
                 try {
-                    return $call->read(ExactJson::decode($outcome->body));
+                    return $call->read($outcome);
                 } catch (\JsonException $error) {
                     $outcome = new Failure('The response cannot be parsed: ' . $error->getMessage() . '.');
                 } catch (BadAnswer | \TypeError | \ValueError $error) {

@@ -221,8 +221,8 @@ def compare(expected: Any, found: Any, where: str = "") -> None:
         case {"$amount": text}:
             if not isinstance(found, Decimal) or format(found, "f") != text:
                 raise Mismatch(f"{where} is {found!r}, not {text}")
-        case {"$time": text}:
-            if found != datetime.fromisoformat(text):
+        case {"$bytes": text} | {"$time": text}:
+            if found != decoded(expected):
                 raise Mismatch(f"{where} is {found!r}, not {text}")
         case dict():
             for name, part in expected.items():

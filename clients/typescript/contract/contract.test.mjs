@@ -39,6 +39,8 @@ function compare(expected, found, where = "") {
     expected.forEach((part, number) => compare(part, found[number], `${where}.${number}`));
   } else if (isObject(expected) && "$amount" in expected) {
     assert.equal(found, expected.$amount, where);
+  } else if (isObject(expected) && "$bytes" in expected) {
+    assert.deepEqual(found, new TextEncoder().encode(expected.$bytes), where);
   } else if (isObject(expected) && "$time" in expected) {
     assert.equal(Date.parse(found), Date.parse(expected.$time), where);
   } else if (isObject(expected)) {

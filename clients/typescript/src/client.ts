@@ -209,6 +209,15 @@ export class Client {
     return this.#call("getInvoice", { id: number });
   }
 
+  getInvoicePdf(number: string): Promise<Uint8Array> {
+    return this.#invoiceFile(number, ".pdf", "application/pdf");
+  }
+
+  /** Returns the invoice as a UBL 2.1 file. */
+  getInvoiceXml(number: string): Promise<Uint8Array> {
+    return this.#invoiceFile(number, ".xml", "application/xml");
+  }
+
   /** Iterates over all your disputes, newest first. Requests more pages when needed. */
   disputes(filters: DisputeFilters = {}): AsyncGenerator<api.DisputeInfo, void, undefined> {
     return this.#every("listDisputes", filters);
@@ -421,11 +430,29 @@ export class Client {
       body: sent.content,
       idempotencyKey: key,
       hasOwnKey: options.idempotencyKey !== undefined,
+      fileType: null,
     };
     const read = (document: unknown): Result => {
       const response = readAs(operation.response, document);
       return complete ? complete(response as never) : (response as Result);
     };
+    return converse(call, read, this.#signer, this.#retries, this.#transport);
+  }
+
+  async #invoiceFile(number: string, ending: string, fileType: string): Promise<Uint8Array> {
+    const path = OPERATIONS.getInvoice.path.replace(/\{[^}]+\}/, () =>
+      encodeURIComponent(checkedId(number)),
+    );
+    const call = {
+      method: "GET",
+      target: path + ending,
+      headers: { Accept: "application/json" },
+      body: bytes(""),
+      idempotencyKey: null,
+      hasOwnKey: false,
+      fileType,
+    };
+    const read = (content: unknown): Uint8Array => content as Uint8Array;
     return converse(call, read, this.#signer, this.#retries, this.#transport);
   }
 

@@ -18,6 +18,8 @@ export interface Call {
   idempotencyKey: string | null;
   /** Whether the caller chose the idempotency key. */
   hasOwnKey: boolean;
+  /** The media type of a response that is a file, or null for a JSON document. */
+  fileType: string | null;
 }
 
 // The API returns these errors before it looks for an earlier request with the idempotency key.
@@ -45,7 +47,7 @@ export async function converse<Result>(
     outcomeUnknown ||= mayHaveTakenEffect(call, outcome);
     const facts = { outcomeUnknown, idempotencyKey: call.idempotencyKey };
     if (!(outcome instanceof Failure) && outcome.status === 200) {
-      const parsed = parse(outcome.text);
+      const parsed = call.fileType === null ? parse(outcome) : file(outcome, call.fileType);
       if (!(parsed instanceof Failure)) return readResult(read, parsed.document, facts);
       outcome = parsed;
     }
@@ -82,12 +84,18 @@ function mayHaveTakenEffect(call: Call, outcome: Answer | Failure): boolean {
   return typeof code !== "string" || (call.hasOwnKey && EARLY_CODES.has(code));
 }
 
-function parse(text: string): { document: unknown } | Failure {
+function parse(answer: Answer): { document: unknown } | Failure {
   try {
-    return { document: parseExact(text) };
+    return { document: parseExact(new TextDecoder().decode(answer.content)) };
   } catch (error) {
     return new Failure(`The response cannot be parsed: ${(error as Error).message}`);
   }
+}
+
+function file(answer: Answer, fileType: string): { document: unknown } | Failure {
+  const found = answer.headers.get("content-type")?.split(";")[0]?.trim();
+  if (found === fileType) return { document: answer.content };
+  return new Failure(`The response is ${found} instead of ${fileType}.`);
 }
 
 function mayBeRepeated(outcome: Answer | Failure): boolean {
@@ -127,7 +135,7 @@ function errorOf(outcome: Answer | Failure, facts: Outcome): ManillaError {
 
 /** Returns the body. It is empty if it is not a JSON object, but for example a proxy's page. */
 function fieldsOf(answer: Answer): Record<string, unknown> {
-  const parsed = parse(answer.text);
+  const parsed = parse(answer);
   if (parsed instanceof Failure || !isObject(parsed.document)) return {};
   return plain(parsed.document) as Record<string, unknown>;
 }

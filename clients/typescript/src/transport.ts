@@ -1,6 +1,6 @@
 /** Sends one request with fetch. */
 
-import type { Bytes } from "./crypto.js";
+import { joined, type Bytes } from "./crypto.js";
 
 const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 const TIMEOUT_SECONDS_LIMIT = 86_400; // A longer timer would end immediately.
@@ -15,7 +15,7 @@ export interface Request {
 export interface Answer {
   status: number;
   headers: Headers;
-  text: string;
+  content: Bytes;
 }
 
 /** The request got no response. If `isFinal` is true, a retry would not help. */
@@ -51,10 +51,10 @@ export class Transport {
         signal: limit.signal,
         ...(request.body.length > 0 ? { body: request.body } : {}),
       });
-      const text = await limited(response);
-      return text instanceof Failure
-        ? text
-        : { status: response.status, headers: response.headers, text };
+      const content = await limited(response);
+      return content instanceof Failure
+        ? content
+        : { status: response.status, headers: response.headers, content };
     } catch (error) {
       if (limit.signal.aborted) {
         return new Failure(`No response within ${this.timeoutSeconds} seconds.`);
@@ -83,9 +83,8 @@ function origin(url: string): string {
   return parts.origin;
 }
 
-async function limited(response: Response): Promise<string | Failure> {
-  const decoder = new TextDecoder();
-  let text = "";
+async function limited(response: Response): Promise<Bytes | Failure> {
+  const parts: Uint8Array[] = [];
   let length = 0;
   const reader = response.body?.getReader();
   while (reader) {
@@ -96,9 +95,9 @@ async function limited(response: Response): Promise<string | Failure> {
       await reader.cancel();
       return new Failure("The response is too large.", true);
     }
-    text += decoder.decode(value, { stream: true });
+    parts.push(value);
   }
-  return text + decoder.decode();
+  return joined(...parts);
 }
 
 function reason(error: unknown): string {

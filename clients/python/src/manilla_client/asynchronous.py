@@ -263,6 +263,13 @@ class AsyncClient:
     async def get_invoice(self, number: str) -> Invoice:
         return await self._do(calls.get_invoice(number))
 
+    async def get_invoice_pdf(self, number: str) -> bytes:
+        return await self._do(calls.get_invoice_pdf(number))
+
+    async def get_invoice_xml(self, number: str) -> bytes:
+        """Returns the invoice as a UBL 2.1 file."""
+        return await self._do(calls.get_invoice_xml(number))
+
     def disputes(self, **query: Unpack[DisputeQuery]) -> AsyncIterator[Dispute]:
         """Yields all your disputes, newest first. Requests more pages when needed."""
         return self._every(lists.disputes(query))

@@ -60,6 +60,7 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 LINKS = "/api/v1/payment-links"
 ENDPOINTS = "/api/v1/webhook-endpoints"
 DISPUTES = "/api/v1/disputes"
+INVOICES = "/api/v1/invoices"
 JSON_TYPE = "application/json"
 
 
@@ -94,6 +95,7 @@ class Call(Generic[Kind]):
     has_own_key: bool = False  # whether the caller chose the idempotency key
     scenario: Scenario | None = None
     content_type: str = JSON_TYPE  # of the body
+    file_type: str | None = None  # the media type of a response that is a file
 
     def headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json"}
@@ -168,7 +170,15 @@ def get_dispute(dispute_id: str) -> Call[Dispute]:
 
 
 def get_invoice(number: str) -> Call[Invoice]:
-    return Call("GET", _path("/api/v1/invoices", number), _reading(Invoice))
+    return Call("GET", _path(INVOICES, number), _reading(Invoice))
+
+
+def get_invoice_pdf(number: str) -> Call[bytes]:
+    return Call("GET", _path(INVOICES, number, ".pdf"), bytes, file_type="application/pdf")
+
+
+def get_invoice_xml(number: str) -> Call[bytes]:
+    return Call("GET", _path(INVOICES, number, ".xml"), bytes, file_type="application/xml")
 
 
 def accept_dispute(

@@ -35,11 +35,11 @@ def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Co
         )
         if isinstance(outcome, Answer) and outcome.status == 200:
             try:
-                document = exact_json.loads(outcome.body)
+                content = read_content(call, outcome)
             except ValueError as error:
                 outcome = Failure(f"The response cannot be parsed: {error}.")
             else:
-                return read_result(call, document, outcome_unknown=is_unknown)
+                return read_result(call, content, outcome_unknown=is_unknown)
         wait_seconds = None
         if may_be_repeated(outcome):
             wait_seconds = retries.wait_seconds(attempts, retry_after_seconds(outcome))
@@ -48,10 +48,20 @@ def converse(call: Call[Kind], credentials: Credentials, retries: Retries) -> Co
         yield wait_seconds
 
 
-def read_result(call: Call[Kind], document: Any, *, outcome_unknown: bool) -> Kind:
+def read_content(call: Call[Any], answer: Answer) -> Any:
+    """Returns the JSON document or the file. Raises a ValueError if the response is neither."""
+    if call.file_type is None:
+        return exact_json.loads(answer.body)
+    media_type = answer.headers.get("content-type", "").partition(";")[0].strip()
+    if media_type != call.file_type:
+        raise ValueError(f"it is {media_type!r} instead of {call.file_type!r}")
+    return answer.body
+
+
+def read_result(call: Call[Kind], content: Any, *, outcome_unknown: bool) -> Kind:
     """Reads the response. Whatever the response contains, an error has the idempotency key."""
     try:
-        return call.read(document)
+        return call.read(content)
     except (BadAnswer, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise BadAnswer(
             str(error), outcome_unknown=outcome_unknown, idempotency_key=call.idempotency_key

@@ -247,6 +247,13 @@ class Client:
     def get_invoice(self, number: str) -> Invoice:
         return self._do(calls.get_invoice(number))
 
+    def get_invoice_pdf(self, number: str) -> bytes:
+        return self._do(calls.get_invoice_pdf(number))
+
+    def get_invoice_xml(self, number: str) -> bytes:
+        """Returns the invoice as a UBL 2.1 file."""
+        return self._do(calls.get_invoice_xml(number))
+
     def disputes(self, **query: Unpack[DisputeQuery]) -> Iterator[Dispute]:
         """Yields all your disputes, newest first. Requests more pages when needed."""
         return self._every(lists.disputes(query))
