@@ -19,6 +19,10 @@ class JobKind(StrEnum):
     # Query a provider for its disputes, or for one dispute, or open one in the sandbox.
     DISPUTES = "disputes"
     INVOICES = "invoices"  # issue the fee invoices of a month
+    # Create a customer's account at the provider, close it, or look for transfers into it.
+    ACCOUNT = "account"
+    # Query a provider for a transfer into a customer's account.
+    ACCOUNT_TRANSFER = "account.transfer"
     NOTIFY = "notify"  # deliver a notification to the merchant's ipn_url
     ENDPOINT = "endpoint"  # deliver an event to a webhook endpoint
     RESEND = "endpoint.resend"  # resend events to a webhook endpoint

@@ -11,6 +11,7 @@ from manilla.beneficiaries.banks import Banks
 from manilla.beneficiaries.beneficiary import AccountResolver
 from manilla.cells.client import CellClient
 from manilla.cells.directory import CellDirectory
+from manilla.customers.receiving import Receiving
 from manilla.disputes.service import DisputeService
 from manilla.kit.batch import SharedReads
 from manilla.kit.changes import ChangeWatch
@@ -103,6 +104,10 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def disputes(self) -> DisputeService:
         return DisputeService(self.db, self.keyring, self.platform, self.rails)
+
+    @property
+    def receiving(self) -> Receiving:
+        return Receiving(self.db, self.platform, self.directory, self.prices)
 
     @property
     def failover(self) -> Failover:

@@ -14,6 +14,8 @@ from manilla.approvals import queries as approvals
 from manilla.bulk.names import NameTasks
 from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
+from manilla.customers.statements import query_missing
+from manilla.customers.tasks import AccountTasks
 from manilla.disputes.tasks import POLL_SECONDS, DisputeTasks
 from manilla.invoices import files as invoice_files
 from manilla.invoices.tasks import LEDGER_SECONDS, SCHEDULE_SECONDS, InvoiceTasks
@@ -83,6 +85,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         *([] if services.is_development else production),
         PeriodicTask("poll_disputes", POLL_SECONDS, _disputes(services).schedule),
         PeriodicTask("schedule_invoices", SCHEDULE_SECONDS, _invoices(services).schedule),
+        PeriodicTask("query_receipts", 600, lambda: query_missing(db, services.rails)),
         PeriodicTask("forget_rate_windows", 60, lambda: ratelimit.delete_ended_windows(db)),
         PeriodicTask("forget_answers", 60, lambda: idempotency.delete_old_answers(db)),
         PeriodicTask("forget_credentials", 3600, lambda: merchants.delete_expired_credentials(db)),
@@ -153,6 +156,9 @@ def job_handlers(services: Services) -> dict[str, Work]:
         **RefundTasks(services.db, services.rails, services.claims).job_handlers(),
         **_disputes(services).job_handlers(),
         **_invoices(services).job_handlers(),
+        **AccountTasks(
+            services.db, services.keyring, services.rails, services.receiving
+        ).job_handlers(),
         **PayoutTasks(
             services.db,
             services.platform,

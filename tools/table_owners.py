@@ -40,8 +40,9 @@ OWNERS = {table.name: table.owner for table in TABLES}
 SHARED = {
     "archive_month": TableUse("invoices"),
     "audit": TableUse("approvals people"),
-    "charge": TableUse("disputes margin providers reconciliation"),
+    "charge": TableUse("customers disputes margin providers reconciliation"),
     "credential": TableUse("cli"),
+    "customer_account": TableUse("providers"),
     "deleted_notifications": TableUse("payments payouts"),
     "dispute": TableUse("margin payouts prices reconciliation refunds"),
     "dossier": TableUse("invoices"),
@@ -51,14 +52,14 @@ SHARED = {
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
-        "disputes instance_metrics payments payouts reconciliation routing transfers",
+        "customers disputes instance_metrics payments payouts reconciliation routing transfers",
         writers="providers cells",
     ),
     "membership": TableUse("mail", writers="cells"),
     "merchant": TableUse("console invoices mail people settlements"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
-    "payment": TableUse("approvals disputes margin notify prices reconciliation"),
+    "payment": TableUse("approvals customers disputes margin notify prices reconciliation"),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
     "payout": TableUse(

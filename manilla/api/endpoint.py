@@ -1,7 +1,7 @@
 """Defines the API endpoints, for request handling and for the OpenAPI document."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ from manilla.kit.errors import Refusal
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger.idempotency import Replayed
 from manilla.ledger.scope import Tenant
+from manilla.merchants import rights
 from manilla.merchants.directory import Caller
 from manilla.merchants.rights import Right
 
@@ -76,6 +77,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     description: str
     right: Right | None  # the permission that the API key must have, or None
+    is_main_key_only: bool = False  # whether it rejects additional API keys with the permission
     answers: tuple[type[msgspec.Struct], ...]  # possible types of the response body
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
     files: tuple[str, ...] = ()  # the media types of the files that it can return instead
@@ -91,3 +93,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     body: type[msgspec.Struct] | None = None
     upload: Upload | None = None  # takes a multipart body, which the use case parses
     refusals: tuple[type[Refusal], ...] = ()
+
+    def check_right(self, held: Collection[Right], *, is_main_key: bool) -> None:
+        """Rejects an API key without the required permission."""
+        rights.check(held, self.right)
+        if self.is_main_key_only and not is_main_key and self.right is not None:
+            raise rights.missing(self.right, "Only the main API key can use this endpoint.")

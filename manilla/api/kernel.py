@@ -37,7 +37,7 @@ from manilla.kit.tracing import SpanKind
 from manilla.ledger import idempotency
 from manilla.ledger.idempotency import Replayed
 from manilla.ledger.scope import Tenant
-from manilla.merchants import availability, limits, rights
+from manilla.merchants import availability, limits
 from manilla.merchants.credentials import InvalidCredentials
 from manilla.merchants.directory import Caller
 from manilla.merchants.rights import InsufficientPermission
@@ -173,7 +173,7 @@ class MerchantApi:
             if not endpoint.counts:
                 await services.limiter.spend(ticket)
             availability.check(caller)
-            rights.check(identity.rights, endpoint.right)
+            endpoint.check_right(identity.rights, is_main_key=identity.key is None)
             call = request.call = Call(
                 caller=caller,
                 path=sent.path,
@@ -200,7 +200,7 @@ class MerchantApi:
             if first is None:
                 raise
             # An unavailable merchant is rejected before the permission is checked.
-            rights.check(identity.rights, endpoint.right)
+            endpoint.check_right(identity.rights, is_main_key=identity.key is None)
             return _success(endpoint, first)
 
     async def _first_answer(
@@ -258,7 +258,7 @@ class MerchantApi:
         identity = await self._find_key(request)
         services.cells.now.check_here(identity.caller.merchant_id)
         availability.check(identity.caller)
-        rights.check(identity.rights, endpoint.right)
+        endpoint.check_right(identity.rights, is_main_key=identity.key is None)
 
     async def _find_key(self, request: ApiRequest) -> Identity:
         """Returns the request's API key and merchant, without checking the signature."""

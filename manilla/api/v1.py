@@ -2,6 +2,7 @@
 
 from manilla.api import (
     balances,
+    customers,
     disputes,
     events,
     invoices,
@@ -35,6 +36,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         *payment_links.endpoints(services),
         *refunds.endpoints(services),
         *disputes.endpoints(services),
+        *customers.endpoints(services),
         *balances.endpoints(services),
         *invoices.endpoints(services),
         *payouts.endpoints(services),

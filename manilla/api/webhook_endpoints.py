@@ -242,6 +242,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             description="Creates a webhook endpoint: a URL that receives your transactions' events "
             "as Standard Webhooks. The secret is shown only once.",
             right=Right.MANAGE,
+            is_main_key_only=True,
             answers=(EndpointSecret,),
             use_case=calls.create_endpoint,
             body=WebhookEndpointRequest,
@@ -279,6 +280,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             description="Changes the fields that you send. Set `status` to `enabled` to enable a "
             "disabled endpoint, and `description` to null to remove the description.",
             right=Right.MANAGE,
+            is_main_key_only=True,
             answers=(WebhookEndpointItem,),
             use_case=calls.change_endpoint,
             body=WebhookEndpointChangeRequest,
@@ -291,6 +293,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             summary="Delete a webhook endpoint",
             description="Stops deliveries to the endpoint and deletes its secret.",
             right=Right.MANAGE,
+            is_main_key_only=True,
             answers=(DeletedEndpoint,),
             use_case=calls.delete_endpoint,
             refusals=(EndpointNotFound,),
@@ -309,6 +312,7 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             description="Sends an event of type `endpoint.test` once, and returns your server's "
             "response. Also works for a disabled endpoint.",
             right=Right.MANAGE,
+            is_main_key_only=True,
             answers=(EndpointTestResult,),
             use_case=calls.test_endpoint,
             refusals=(EndpointNotFound, KeyUsedBefore),
@@ -323,6 +327,7 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             description="Creates a new secret. Until the overlap ends, messages are also "
             "signed with the old secret.",
             right=Right.MANAGE,
+            is_main_key_only=True,
             answers=(EndpointSecret,),
             use_case=calls.rotate_secret,
             body=RotateSecretRequest,
@@ -338,6 +343,7 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             description="Resends, in the background, the matching events since a given time that "
             "the endpoint has not received.",
             right=Right.MANAGE,
+            is_main_key_only=True,
             answers=(AcceptedResend,),
             use_case=calls.resend_events,
             body=ResendEventsRequest,

@@ -28,6 +28,12 @@ class CaseKind(StrEnum):
     WALLET_FULL = "wallet_full"  # a credit would exceed the wallet's maximum balance
     WEBHOOK_DISAGREES = "webhook_disagrees"  # a signed webhook contradicts the provider's API
     UNKNOWN_REFERENCE = "unknown_reference"
+    # A transfer into a customer's account that must not be credited without a decision.
+    ACCOUNT_TRANSFER = "account_transfer"
+    # A provider reports a transfer into an account that belongs to no customer.
+    UNKNOWN_ACCOUNT = "unknown_account"
+    # It is unknown whether a provider has created a customer's account.
+    ACCOUNT_NOT_CREATED = "account_not_created"
     # A provider reports a dispute that fits no payment, or is above what is left of the payment.
     UNKNOWN_DISPUTE = "unknown_dispute"
     # A provider's report contradicts a final status. No money was moved.

@@ -41,6 +41,7 @@ COMMANDS = {
     "payment": Command("payment:app", "Payments."),
     "refund": Command("payment:refund", "Refund a payment in full or in part."),
     "refunds": Command("payment:refunds_app", "Refunds of payments."),
+    "customer": Command("customers.customer:app", "Merchants' customers and their accounts."),
     "dispute": Command("dispute:app", "Disputes of payments."),
     "payout": Command("payout:app", "Payouts."),
     "account": Command("account:app", "Merchants' saved payout accounts."),

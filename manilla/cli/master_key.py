@@ -9,6 +9,7 @@ from manilla.cells.moving import fence
 from manilla.cli.instance import Data, Tools, command
 from manilla.cli.output import Json, Output
 from manilla.compliance import documents
+from manilla.customers import customer
 from manilla.disputes import evidence
 from manilla.kit import crypto
 from manilla.mail import outbox
@@ -31,6 +32,7 @@ PLACES = (
     second_factor.SEALED,
     documents.SEALED,
     evidence.SEALED,
+    *customer.SEALED,
     signing_keys.SEALED,
     registry.SEALED,
 )

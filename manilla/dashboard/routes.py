@@ -8,6 +8,7 @@ from manilla.dashboard import (
     batches,
     bulk,
     configuration,
+    customers,
     disputes,
     home,
     invoices,
@@ -46,6 +47,7 @@ NAVIGATION = {
         NavigationItem("Payouts", "~/payouts", "arrow-up-right", Permission.VIEW),
         NavigationItem("Refunds", "~/refunds", "receipt-refund", Permission.VIEW),
         NavigationItem("Disputes", "~/disputes", "arrow-back-up", Permission.VIEW),
+        NavigationItem("Customers", "~/customers", "users", Permission.VIEW),
         NavigationItem("Payment links", "~/links", "qrcode", Permission.VIEW),
         NavigationItem("Balance", "~/wallets", "wallet", Permission.VIEW),
         NavigationItem("Settlements", "~/settlements", "coins", Permission.VIEW),
@@ -90,6 +92,8 @@ API_KEYS = ENV + "/credentials/keys"
 CHECKOUT = ENV + "/checkout"
 PAYMENT = ENV + "/payments/{trx_id:str}"
 LINKS = ENV + "/links"
+CUSTOMERS = ENV + "/customers"
+CUSTOMER = CUSTOMERS + "/{customer:str}"
 REFUNDS = ENV + "/refunds"
 REFUND = REFUNDS + "/{refund:str}"
 DISPUTES = ENV + "/disputes"
@@ -221,6 +225,17 @@ ROUTES = [
     ),
     Route("GET", PAYMENT + "/receipt", receipts.show_payment, VIEW),
     Route("GET", PAYMENT + "/receipt.pdf", receipts.send_payment, VIEW, is_page=False),
+    Route("GET", CUSTOMERS, customers.show_all, VIEW),
+    Route("GET", CUSTOMERS + "/new", customers.show_new, MOVE_MONEY),
+    Route("POST", CUSTOMERS, customers.create, MOVE_MONEY),
+    Route("GET", CUSTOMER, customers.show, VIEW),
+    Route("GET", CUSTOMER + "/export", customers.export, VIEW, is_page=False),
+    Route("POST", CUSTOMER + "/enable", customers.enable, MOVE_MONEY),
+    Route("POST", CUSTOMER + "/disable", customers.disable, MOVE_MONEY),
+    Route("POST", CUSTOMER + "/erase", customers.erase, MOVE_MONEY),
+    Route("POST", CUSTOMER + "/accounts", customers.request_account, MOVE_MONEY),
+    Route("POST", CUSTOMER + "/accounts/{account:str}/close", customers.close_account, MOVE_MONEY),
+    Route("POST", CUSTOMER + "/test-transfer", customers.send_test_transfer, MOVE_MONEY),
     Route("GET", LINKS, payment_links.show_all, VIEW),
     Route("GET", LINKS + "/new", payment_links.show_new, MOVE_MONEY),
     Route("POST", LINKS, payment_links.create, MOVE_MONEY),

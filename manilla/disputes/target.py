@@ -84,9 +84,10 @@ async def _charge(
 ) -> Charge | None:
     """Returns the disputed charge, or None if no charge, or more than one, can be meant."""
     ours, theirs = state.charge_reference, state.charge_provider_reference
-    if ours is not None:
-        merchant_id = trx_ids.merchant_of(ours.partition("-")[0])
-        return None if merchant_id is None else await payments.charge(db, merchant_id, ours)
+    merchant_id = trx_ids.merchant_of((ours or "").partition("-")[0])
+    if ours is not None and merchant_id is not None:
+        return await payments.charge(db, merchant_id, ours)
+    # A provider names a transfer into a customer's account with a reference of its own.
     if not known and theirs is not None:
         known = await store.charges_of_provider(db, provider, theirs)
     if len(known) != 1:

@@ -139,4 +139,4 @@ def _as_providers_take(each: TradedTransaction) -> Priced:
 def _way(each: TradedTransaction) -> Way | None:
     if each.kind is Traded.PAYOUT:
         return None
-    return Way.HOSTED if each.channel is None else Way(each.channel)
+    return each.channel or Way.HOSTED

@@ -22,7 +22,7 @@ from manilla.ledger.scope import Everyone, collation_of, scope_conditions
 from manilla.margin.figures import MarginFilter
 from manilla.merchants.merchants import CommissionBearer
 from manilla.posting_kinds import PostingKind
-from manilla.providers.port import Channel
+from manilla.prices.price import Way
 
 READ_MAX = 2_000  # maximum number of transactions that one SQL statement reads
 LOOK_MAX = 20_000  # maximum number of transactions that are read for a page of losses
@@ -43,7 +43,7 @@ class TradedTransaction(msgspec.Struct, frozen=True):
     currency: str
     amount_minor: int
     method_code: str
-    channel: Channel | None
+    channel: Way | None
     provider: str | None
     charged_minor: int
     taken_minor: int | None  # None: the provider has reported no fee
@@ -80,7 +80,9 @@ LOSSES = Fields(TradedTransaction).select(
 )
 
 # Only a customer who pays by bank transfer gets an account.
-CHANNEL = "CASE WHEN c.account_number IS NULL THEN c.channel ELSE 'bank_transfer' END"
+CHANNEL = """
+    CASE WHEN c.their_reference IS NOT NULL THEN 'account'  -- a transfer into a customer's account
+         WHEN c.account_number IS NOT NULL THEN 'bank_transfer' ELSE c.channel END"""
 # In the sandbox, a merchant's wallet pays no commission.
 _CHARGED = """
     CASE WHEN y.environment = 'production' OR y.commission_bearer = 'customer'

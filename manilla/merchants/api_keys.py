@@ -22,13 +22,14 @@ from manilla.kit.texts import is_line
 from manilla.ledger.scope import Tenant
 from manilla.merchants import credentials, merchants, networks, notices, queries
 from manilla.merchants.credentials import InvalidCredentials, NewCredentials
-from manilla.merchants.rights import GRANTABLE, Right
+from manilla.merchants.rights import FIRST, GRANTABLE, Right
 
 LIVE_MAX = 50  # maximum number of active keys per merchant and environment
 NAME_LENGTH_MAX = 60
 SHOWN_FOR = timedelta(days=30)  # how long revoked and expired keys are still listed
 SHOWN_MAX = 200
 
+_RIGHTS = "rights || further_rights"
 LIVE = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
 
 
@@ -136,14 +137,16 @@ async def create(
         await connection.execute(
             """
             INSERT INTO api_key (merchant_id, environment, number, name, api_key_hash,
-                   secret_sealed, rights, networks, expires_at, created_by)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)""",
+                   secret_sealed, rights, further_rights, networks, expires_at, created_by)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)""",
             *(merchant_id, environment, number, terms.name),
             *(
                 credentials.hash_api_key(new.api_key),
                 keyring.seal(new.api_secret.encode(), context),
             ),
-            *(list(terms.rights), list(terms.networks), terms.expires_at),
+            [right for right in terms.rights if right in FIRST],
+            [right for right in terms.rights if right not in FIRST],
+            *(list(terms.networks), terms.expires_at),
             current.get().public_name,
         )
         await notices.report_key(connection, merchant_id, environment, terms.name, terms.rights)
@@ -182,7 +185,7 @@ async def live(
     rows = await db.rows(
         _SealedKey,
         f"""
-        SELECT {columns(_SealedKey)} FROM api_key
+        SELECT {columns(_SealedKey, rights=_RIGHTS)} FROM api_key
          WHERE merchant_id = $1 AND environment = $2 AND secret_sealed IS NOT NULL AND {LIVE}
          ORDER BY number""",
         *(merchant_id, environment),
@@ -217,7 +220,7 @@ async def list_keys(db: Database, merchant_id: int, environment: Environment) ->
     return await db.rows(
         ApiKeyRow,
         f"""
-        SELECT {columns(ApiKeyRow)} FROM api_key
+        SELECT {columns(ApiKeyRow, rights=_RIGHTS)} FROM api_key
          WHERE merchant_id = $1 AND environment = $2
            AND least(revoked_at, expires_at, 'infinity') > now() - $3::interval
          ORDER BY ({LIVE}) DESC, number DESC LIMIT $4""",

@@ -11,10 +11,14 @@ class Right(StrEnum):
     PAYOUTS = "payouts"  # send payouts
     REFUNDS = "refunds"  # refund payments
     READ = "read"  # read transactions, balances and events
-    MANAGE = "manage"  # change where notifications are sent; only the main key has this permission
+    # Change customers and their accounts. Only the main key changes where notifications are sent.
+    MANAGE = "manage"
+    CHARGE = "charge"  # charge what customers have saved
 
 
-GRANTABLE = (Right.PAYMENTS, Right.PAYOUTS, Right.REFUNDS, Right.READ)
+GRANTABLE = tuple(Right)
+# The rights that version 0.15.0 knows. It does not read the column with the other ones.
+FIRST = (Right.PAYMENTS, Right.PAYOUTS, Right.REFUNDS, Right.READ)
 ALL_RIGHTS = frozenset(Right)  # the permissions of the merchant's main API key
 
 
@@ -29,6 +33,6 @@ def check(rights: Collection[Right], required: Right | None) -> None:
         raise missing(required)
 
 
-def missing(right: Right) -> InsufficientPermission:
-    text = f"This API key does not have the right `{right}`."
+def missing(right: Right, text: str = "") -> InsufficientPermission:
+    text = text or f"This API key does not have the right `{right}`."
     return InsufficientPermission(text, details={"required_right": right})

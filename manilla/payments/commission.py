@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ from manilla.prices.price import (
 # `Money` can hold this amount plus a 100 % commission. A wallet can hold hundreds of such payments.
 AMOUNT_MINOR_MAX = 10**16 - 1
 MINIMUM = 1
+CHECKOUT_WAYS = tuple(way for way in Way if way is not Way.ACCOUNT)
 TOO_SMALL = "The minimum is 1.00."
 
 
@@ -90,6 +91,20 @@ class PricedQuote(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, charged=Charged(self.charged.fee, price))
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of the new payment."""
+        quote = self.quote
+        return {
+            "currency": quote.amount.currency,
+            "amount_minor": quote.amount.minor,
+            "commission_minor": quote.commission.minor,
+            "commission_bearer": quote.bearer,
+            "tax_minor": quote.tax.minor,
+            "customer_tax_minor": quote.customer_tax.minor,
+            "price": self.charged.stored,
+        }
+
+    @property
     def most_deducted_minor(self) -> int:
         """The most that can be deducted from the wallet, whatever way the customer chooses."""
         choices = self.charged.price.choices if self.charged.price else ()
@@ -106,9 +121,12 @@ def quote(
     amount: Money,
     bearer: CommissionBearer | None = None,
     at: datetime | None = None,
+    method: str | None = None,
+    way: Way | None = None,
 ) -> PricedQuote:
+    """`method` and `way`: how the customer pays, if that is known when the payment is created."""
     bearer = bearer or caller.commission_bearer
-    charged = _charge(book, caller, amount, bearer, at)
+    charged = _charge(book, caller, amount, bearer, at, method, way)
     currency, price = amount.currency, charged.price
     taxes = [
         Money(currency, charged.added_minor(each))
@@ -128,7 +146,7 @@ def choices(
     if bearer is not CommissionBearer.MERCHANT or not book.has_ways(caller.merchant_id, at):
         return
     for method in methods:
-        for way in (Way.BANK_TRANSFER,) if method.flow is Flow.VIRTUAL_ACCOUNT else Way:
+        for way in (Way.BANK_TRANSFER,) if method.flow is Flow.VIRTUAL_ACCOUNT else CHECKOUT_WAYS:
             yield (
                 way_key(method.code, way),
                 _charge(book, caller, amount, bearer, at, method=method.code, way=way),
@@ -185,6 +203,15 @@ def _priced(
 
 def _otherwise(caller: Caller) -> PriceTerms:
     return PriceTerms(percent=caller.commission_percent)
+
+
+def fee_problem(priced: PricedQuote) -> str | None:
+    """Returns why the wallet cannot pay the commission from the amount, or None if it can."""
+    amount = priced.quote.amount
+    if priced.most_deducted_minor <= amount.minor:
+        return None
+    least = Money(amount.currency, priced.most_deducted_minor)
+    return f"The amount is below the commission of {least}, which your wallet pays from it."
 
 
 def amount_problem(amount: Money) -> str | None:

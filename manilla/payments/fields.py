@@ -5,7 +5,7 @@ A refund's notification also contains the payment's fields.
 
 import time
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -47,6 +47,29 @@ RefundSource = Annotated[
 ]
 
 
+CustomerReference = Annotated[
+    str | None, api_field("Your reference of the customer. Omitted if there is none.")
+]
+AccountId = Annotated[
+    str | None,
+    api_field("The customer's account that received the transfer. Omitted for other payments."),
+]
+
+
+class TransferPayer(msgspec.Struct, frozen=True):
+    """Who sent the transfer, as far as the provider reports it."""
+
+    name: Annotated[str | None, api_field("The name of the sender's account.")]
+    bank: Annotated[str | None, api_field("The sender's bank.")]
+    account_number: Annotated[str | None, api_field("The sender's account number.")]
+    session_id: Annotated[str | None, api_field("The id of the transfer between the banks (NIP).")]
+
+
+PayerField = Annotated[
+    TransferPayer | None, api_field("Who sent the transfer. Omitted for other payments.")
+]
+
+
 class Commission(msgspec.Struct, frozen=True, omit_defaults=True):
     base_amount: Decimal
     commission_fee: Decimal
@@ -78,6 +101,9 @@ class VerifiedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
     created_at: str
     updated_at: str
     amount_received: Decimal | None = None
+    customer_reference: CustomerReference = None
+    account_id: AccountId = None
+    payer: PayerField = None
 
 
 class UnfinishedPayment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -138,6 +164,9 @@ class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     received_minor: int | None
     created_at: str  # in PostgreSQL's text format
     updated_at: str
+    customer_reference: str | None
+    account_id: str | None
+    payer: str | None
 
 
 COLUMNS = columns(
@@ -148,6 +177,7 @@ COLUMNS = columns(
         f"status = '{_SUCCESS}'",
         *("amount_minor", "commission_minor", "customer_tax_minor", "price", "commission_bearer"),
         *("commission_trx_id", "customer_name", "customer_email", "description"),
+        *("customer_reference", "account_id", "payer"),
         updated_at="updated_at::text",
     ),
 )
@@ -189,7 +219,20 @@ def _verified(payment: ReportedPayment) -> VerifiedPayment:
         created_at=iso_of_sql(payment.created_at),
         updated_at=iso_of_sql(payment.updated_at),
         amount_received=_received(payment),
+        **_of_transfer(payment),
     )
+
+
+def _of_transfer(payment: Payment | ReportedPayment) -> dict[str, Any]:
+    """Returns the fields of a payment that belongs to a customer. Other payments omit them."""
+    if payment.customer_reference is None:
+        return {}
+    payer = payment.payer
+    return {
+        "customer_reference": payment.customer_reference,
+        "account_id": payment.account_id,
+        "payer": None if payer is None else msgspec.json.decode(payer, type=TransferPayer),
+    }
 
 
 def _unfinished(
@@ -248,6 +291,9 @@ class PaymentNoticeData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     is_sandbox: bool
     commission: Commission
     amount_received: Decimal | None = None
+    customer_reference: CustomerReference = None
+    account_id: AccountId = None
+    payer: PayerField = None
 
 
 class RefundNoticeData(PaymentNoticeData, frozen=True, kw_only=True, omit_defaults=True):
@@ -347,6 +393,7 @@ def _data(payment: Payment, merchant_name: str) -> PaymentNoticeData:
         is_sandbox=payment.is_sandbox,
         commission=describe_commission(payment),
         amount_received=None if payment.received_minor is None else payment.received.amount,
+        **_of_transfer(payment),
     )
 
 

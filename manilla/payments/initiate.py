@@ -203,29 +203,20 @@ def _exceed(text: str) -> NoReturn:
 
 
 def _check_commission(caller: Caller, priced: PricedQuote) -> None:
-    amount = priced.quote.amount
-    if not caller.is_sandbox and priced.most_deducted_minor > amount.minor:
-        least = Money(amount.currency, priced.most_deducted_minor)
-        text = f"The amount is below the commission of {least}, which your wallet pays from it."
+    text = None if caller.is_sandbox else commission.fee_problem(priced)
+    if text is not None:
         raise CommissionAboveAmount(text, errors={"payment_amount": text})
 
 
 def _row(
     caller: Caller, order: PaymentOrder, priced: PricedQuote, trx_id: str, times: dict[str, Any]
 ) -> NewPayment:
-    quote = priced.quote
     return NewPayment(
         **common_fields(PaymentTerms, order),
+        **priced.columns,
         merchant_id=caller.merchant_id,
         trx_id=trx_id,
         environment=caller.environment,
-        currency=order.currency_code,
-        amount_minor=quote.amount.minor,
-        commission_minor=quote.commission.minor,
-        commission_bearer=quote.bearer,
-        tax_minor=quote.tax.minor,
-        customer_tax_minor=quote.customer_tax.minor,
-        price=priced.charged.stored,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
         traceparent=tracing.current(),
         **times,

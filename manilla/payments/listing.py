@@ -94,6 +94,7 @@ class PaymentFilter(TransactionFilter, frozen=True, kw_only=True):
     error_code: PaymentErrorCode | None = None
     method: str | None = None  # code of the deposit method that a charge used
     link_id: str | None = None  # id of the payment link that the customer used
+    customer: str | None = None  # the merchant's reference of the customer
     # The search first compares complete ids, references, email addresses and account numbers.
     # If no payment matches, it compares parts of references, customer names and email addresses.
     search: str | None = None
@@ -129,6 +130,8 @@ async def _query(db: Reads, scope: Scope, wanted: PaymentFilter) -> Selection:
         steps = steps.narrowed(_METHOD, wanted.method)
     if wanted.link_id is not None:
         steps = steps.narrowed("link_id = {}", wanted.link_id)
+    if wanted.customer is not None:
+        steps = steps.narrowed("customer_reference = {}", wanted.customer)
     text = listing.search_text(wanted.search)
     if text is None:
         return steps

@@ -48,6 +48,10 @@ class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
     is_legacy: bool = False
     scenario: Scenario | None = None
     link_id: str | None = None  # the payment link that the customer used
+    customer_reference: str | None = None  # the merchant's reference of the customer
+    # Only for a transfer into an account of the customer: the account, and the payer as JSON.
+    account_id: str | None = None
+    payer: str | None = None
 
     @property
     def details(self) -> dict[str, str | None]:
@@ -177,10 +181,17 @@ class Charge(msgspec.Struct, frozen=True):
     credit_minor: int = 0  # the part of the paid amount that is in customer_credit now
     # The amount that arrived later, in addition to the paid amount, and was posted to suspense.
     excess_minor: int = 0
+    # The provider's reference, if the provider created the charge itself and does not know ours.
+    their_reference: str | None = None
 
     @property
     def amount(self) -> Money:
         return Money(self.currency, self.amount_minor)
+
+    @property
+    def at_provider(self) -> str:
+        """The reference by which the provider knows the charge."""
+        return self.their_reference or self.reference
 
     @property
     def is_bank_transfer(self) -> bool:

@@ -27,6 +27,7 @@ from manilla.payments.payment import (
     SANDBOX,
     Charge,
     ChargeStatus,
+    NewPayment,
     Payment,
     PaymentErrorCode,
     PaymentStatus,
@@ -248,6 +249,38 @@ async def conclude(db: Database, charge: Charge, state: ChargeState) -> None:
     crash.point("after_payment_commit")
 
 
+async def receive_transfer(
+    connection: Connection,
+    new: NewPayment,
+    charge: Charge,
+    state: ChargeState,
+    said: Sequence[Claimed],
+    obstacle: str | None,
+) -> None:
+    """Creates and credits the payment of a transfer that arrived in a customer's account.
+
+    If there is an obstacle, the payment fails, and the money is held until an administrator
+    decides. The caller has made sure that the transfer was not received before.
+    """
+    await store.insert_payment(connection, new)
+    await store.insert_transfer(connection, charge)
+    payment = await _locked(connection, new.merchant_id, new.trx_id)
+    held = None if obstacle is None else (CaseKind.ACCOUNT_TRANSFER, obstacle)
+    await _paid(connection, payment, charge, state, said, held)
+    payment = await _locked(connection, new.merchant_id, new.trx_id)
+    if payment.status is PaymentStatus.PENDING:
+        await _fail(connection, payment, PaymentEvent.DECLINED, PaymentErrorCode.PAYMENT_DECLINED)
+
+
+async def receive_in_sandbox(connection: Connection, new: NewPayment, charge: Charge) -> None:
+    """Credits a test transfer into a customer's account."""
+    await store.insert_payment(connection, new)
+    await store.insert_transfer(connection, charge)
+    payment = await _locked(connection, new.merchant_id, new.trx_id)
+    assert payment.is_sandbox
+    await _credit_in_sandbox(connection, payment, charge)
+
+
 async def _locked(connection: Connection, merchant_id: int, trx_id: str) -> Payment:
     payment = await store.payment(connection, merchant_id, trx_id, lock=True)
     if payment is None:
@@ -261,7 +294,9 @@ async def _paid(
     charge: Charge,
     state: ChargeState,
     said: Sequence[Claimed],
+    held: tuple[CaseKind, str] | None = None,
 ) -> None:
+    """`held`: why an administrator must decide about the money, whatever its amount is."""
     assert state.paid is not None
     if charge.has_arrived:
         # The first money is already in the ledger. More may have arrived since.
@@ -270,7 +305,7 @@ async def _paid(
         await _report_disagreement(connection, payment, charge, others)
         return
     received = await wrong_amounts.received_amount(connection, payment, charge, state.paid)
-    trouble = _trouble(received, said)
+    trouble = held or _trouble(received, said)
     if trouble is None:
         trouble = await _accept(connection, received)
     if trouble is None:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.database.connections import Connection, Database
-from manilla.kit.database.rows import columns, struct_of
+from manilla.kit.database.rows import RowSource, columns, struct_of
+from manilla.kit.environment import Environment
 from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.outcomes import ChangedRow
-from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode
+from manilla.payments.payment import Charge, ChargeStatus, NewPayment, Payment, PaymentErrorCode
 from manilla.providers.port import VirtualAccount
 
 PAYMENT_COLUMNS = columns(Payment)
@@ -74,6 +75,45 @@ async def set_received(connection: Connection, after: Payment) -> None:
         UPDATE payment SET received_minor = $3, updated_at = now()
          WHERE merchant_id = $1 AND trx_id = $2""",
         *(after.merchant_id, after.trx_id, after.received_minor),
+    )
+
+
+async def set_customer(connection: Connection, payment: Payment, reference: str) -> None:
+    """Attaches the payment to a customer. The caller must have locked the row."""
+    await connection.execute(
+        "UPDATE payment SET customer_reference = $3 WHERE merchant_id = $1 AND trx_id = $2",
+        *(payment.merchant_id, payment.trx_id, reference),
+    )
+
+
+async def of_customer(
+    db: RowSource, merchant_id: int, environment: Environment, reference: str
+) -> list[Payment]:
+    """Returns all payments of a customer, oldest first."""
+    return await db.rows(
+        Payment,
+        _PAYMENT
+        + " WHERE merchant_id = $1 AND customer_reference = $3 AND environment = $2"
+        + " ORDER BY trx_id",
+        *(merchant_id, environment, reference),
+    )
+
+
+async def erase_customer(
+    connection: Connection, merchant_id: int, environment: Environment, reference: str
+) -> None:
+    """Removes the names of a customer and of payers from its payments. Amounts and ids stay."""
+    await connection.execute(
+        """
+        WITH erased AS (
+            UPDATE payment
+               SET customer_name = NULL, customer_email = NULL,
+                   payer = payer || '{"name": null, "account_number": null}'
+             WHERE merchant_id = $1 AND customer_reference = $3 AND environment = $2
+            RETURNING trx_id)
+        UPDATE charge SET account_name = NULL
+         WHERE merchant_id = $1 AND trx_id IN (SELECT trx_id FROM erased)""",
+        *(merchant_id, environment, reference),
     )
 
 
@@ -147,6 +187,29 @@ async def payment_with_charges(
     parts = (record[_PAYMENT_END:] for record in found)
     charges = [struct_of(Charge, part) for part in parts if part[0] is not None]
     return struct_of(Payment, found[0][1:_PAYMENT_END]), charges
+
+
+async def insert_payment(connection: Connection, new: NewPayment) -> None:
+    names = NewPayment.__struct_fields__
+    places = ", ".join(f"${number}" for number in range(1, len(names) + 1))
+    await connection.execute(
+        f"INSERT INTO payment ({columns(NewPayment)}) VALUES ({places})",
+        *(getattr(new, name) for name in names),
+    )
+
+
+async def insert_transfer(connection: Connection, new: Charge) -> None:
+    """Adds the charge of a transfer that arrived without a request of ours."""
+    await connection.execute(
+        """
+        INSERT INTO charge (merchant_id, reference, trx_id, number, method_code, provider, currency,
+                            amount_minor, status, bank_name, account_number, account_name,
+                            their_reference)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)""",
+        *(new.merchant_id, new.reference, new.trx_id, new.number, new.method_code, new.provider),
+        *(new.currency, new.amount_minor, new.status, new.bank_name, new.account_number),
+        *(new.account_name, new.their_reference),
+    )
 
 
 async def insert_charge(connection: Connection, new: Charge) -> None:

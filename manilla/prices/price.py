@@ -29,6 +29,11 @@ class Way(StrEnum):
     BANK_TRANSFER = "bank_transfer"
     USSD = "ussd"
     HOSTED = "hosted"  # the customer chooses on the provider's page
+    ACCOUNT = "account"  # a transfer into a permanent account of the customer
+
+
+# A line for the general way also matches the special one, unless that has a line of its own.
+_GENERAL_WAYS = {Way.ACCOUNT: Way.BANK_TRANSFER}
 
 
 class TaxBase(StrEnum):
@@ -206,6 +211,10 @@ class Priced(msgspec.Struct, frozen=True, kw_only=True):
     way: Way | None = None
     purpose: Purpose | None = None
 
+    @property
+    def general_way(self) -> Way | None:
+        return None if self.way is None else _GENERAL_WAYS.get(self.way)
+
 
 def charge(
     versions: Sequence[PlanVersion],
@@ -247,7 +256,7 @@ def find_line(versions: Sequence[PlanVersion], priced: Priced) -> tuple[PlanVers
         lines = enumerate(version.content.lines, 1)
         matching = [(number, line) for number, line in lines if _matches(line, priced)]
         if matching:
-            return version, max(matching, key=lambda each: _precedence(each[1]))[0]
+            return version, max(matching, key=lambda each: _precedence(each[1], priced))[0]
     return None
 
 
@@ -257,12 +266,13 @@ def _matches(line: PriceLine, priced: Priced) -> bool:
         and line.currency == priced.amount.currency
         and line.environment in (None, priced.environment)
         and line.method in (None, priced.method)
-        and line.way in (None, priced.way)
+        and line.way in (None, priced.way, priced.general_way)
     )
 
 
-def _precedence(line: PriceLine) -> tuple[bool, bool, bool]:
-    return line.method is not None, line.way is not None, line.environment is not None
+def _precedence(line: PriceLine, priced: Priced) -> tuple[bool, bool, bool, bool]:
+    has_way, is_exact = line.way is not None, line.way is priced.way
+    return line.method is not None, has_way, is_exact, line.environment is not None
 
 
 def taxes_of(rules: Iterable[TaxRule], priced: Priced, fee: Money) -> Iterable[ChargedTax]:

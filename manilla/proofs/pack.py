@@ -13,6 +13,7 @@ import msgspec
 from manilla import __version__
 from manilla.audit import audit
 from manilla.audit.audit import SavedHead
+from manilla.customers.invariants import CUSTOMERS
 from manilla.disputes.invariants import DISPUTES
 from manilla.invoices.invariants import INVOICES
 from manilla.kit.clock import LAGOS, iso, start_of_day
@@ -210,7 +211,7 @@ def _steps(
 def _rules(moment: datetime, options: PackOptions) -> dict[PackSection, Sequence[Invariant]]:
     return {
         PackSection.COMPLETENESS: (
-            *(*PAYMENTS, *PAYOUTS, *DISPUTES, *PRICES, *INVOICES),
+            *(*PAYMENTS, *PAYOUTS, *CUSTOMERS, *DISPUTES, *PRICES, *INVOICES),
             *(*checks.COMPLETENESS, *checks.EXCUSES),
         ),
         PackSection.RECONCILIATION: (checks.CLEARING_DIFFERENCES,),

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from manilla.customers.invariants import CUSTOMERS
 from manilla.disputes.invariants import DISPUTES
 from manilla.invoices.invariants import INVOICES
 from manilla.kit.database.connections import Database
@@ -31,6 +32,7 @@ ALL: tuple[Invariant, ...] = (
     *PRICES,
     *INVOICES,
     *MARGIN,
+    *CUSTOMERS,
     *DESTINATIONS,
     *EXCUSES,
 )

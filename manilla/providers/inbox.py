@@ -18,6 +18,8 @@ JOBS = {
     WebhookSubject.REFUND: JobKind.REFUND,
     WebhookSubject.CHARGE_REFUNDS: JobKind.REFUND,
     WebhookSubject.DISPUTE: JobKind.DISPUTES,
+    WebhookSubject.ACCOUNT: JobKind.ACCOUNT,
+    WebhookSubject.ACCOUNT_TRANSFER: JobKind.ACCOUNT_TRANSFER,
 }
 
 # The minimum time between two status queries for a transaction, however many webhooks arrive.
@@ -45,6 +47,11 @@ _SUBJECTS = {
     ),
     # The job asks the provider that sent the webhook, whether we know the dispute or not.
     WebhookSubject.DISPUTE: "SELECT g.provider",
+    WebhookSubject.ACCOUNT: (
+        "SELECT a.provider FROM customer_account a"
+        " WHERE a.merchant_id = g.merchant_id AND a.id = g.reference"
+    ),
+    WebhookSubject.ACCOUNT_TRANSFER: "SELECT g.provider",
 }
 _SUBJECTS[WebhookSubject.CHARGE_REFUNDS] = _SUBJECTS[WebhookSubject.CHARGE]
 
@@ -56,6 +63,7 @@ _QUERIED = {
         " WHERE r.merchant_id = s.merchant_id AND r.charge_reference = s.reference"
     ),
     WebhookSubject.DISPUTE: "SELECT s.provider || ':' || s.reference",
+    WebhookSubject.ACCOUNT_TRANSFER: "SELECT s.provider || ':' || s.reference",
 }
 
 
@@ -227,7 +235,8 @@ def merchant_of(reference: str) -> int:
 
     A charge's reference consists of the payment's id and a number.
     """
-    return trx_ids.merchant_of(reference.partition("-")[0]) or 0
+    first = reference.partition("-")[0]
+    return trx_ids.merchant_of(first) or trx_ids.ACCOUNT_IDS.owner_of(first) or 0
 
 
 async def delete_old(db: Database, days: int) -> None:

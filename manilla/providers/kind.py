@@ -19,6 +19,7 @@ from manilla.providers.checks.check import ProviderCheck, Samples
 from manilla.providers.health import Rail
 from manilla.providers.port import (
     NO_STATEMENTS,
+    AccountDesk,
     Adapter,
     Answer,
     Channel,
@@ -73,6 +74,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     # The channels that the provider's hosted page accepts.
     channels: frozenset[Channel] = frozenset(Channel)
     virtual_account_needs_bvn: bool = False
+    permanent_accounts: bool = False  # accounts of a merchant's customers, for any amount
     # Whether a transfer or refund that the provider does not know may be sent again.
     # Sending again is safe only if the provider rejects a reference that it has seen before.
     resend_transfer: bool = True
@@ -231,6 +233,7 @@ class BaseAdapter:
     """An adapter for a provider that accepts our references unchanged and has no statements."""
 
     disputes: DisputeDesk | None = None
+    accounts: AccountDesk | None = None
 
     def __init__(
         self, context: AdapterContext, headers: Mapping[str, str], envelope: Envelope = read_flag

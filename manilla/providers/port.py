@@ -39,6 +39,10 @@ class RefusalCode(StrEnum):
     # The guidance says what an administrator must do at the provider.
     PAYOUT_FAILED = "payout_failed"
     PAYMENT_DECLINED = "PAYMENT_DECLINED"
+    # A customer's account was not created. The guidance says what the merchant can change.
+    ACCOUNT_DETAILS_REJECTED = "account_details_rejected"
+    ACCOUNT_LIMIT_REACHED = "account_limit_reached"
+    ACCOUNTS_NOT_ENABLED = "accounts_not_enabled"
     DISPUTE_ANSWER_REJECTED = "dispute_answer_rejected"  # the guidance has the provider's reason
     NOT_SUPPORTED = "not_supported"  # the provider's API has no such call
 
@@ -94,7 +98,17 @@ class ReportedRefundStatus(StrEnum):
     NOT_FOUND = "not_found"
 
 
-ReportedStatus = ReportedChargeStatus | TransferStatus | ReportedRefundStatus
+class ReportedAccountStatus(StrEnum):
+    PENDING = "pending"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+    NOT_FOUND = "not_found"
+
+
+ReportedStatus = (
+    ReportedChargeStatus | TransferStatus | ReportedRefundStatus | ReportedAccountStatus
+)
 
 
 class Bank(msgspec.Struct, frozen=True):
@@ -243,6 +257,10 @@ class WebhookSubject(StrEnum):
     CHARGE_REFUNDS = "charge_refunds"
     # A dispute, identified by the provider's id of it. The webhook only raises a job.
     DISPUTE = "dispute"
+    # A customer's account, identified by our id of it.
+    ACCOUNT = "account"
+    # A transfer into a customer's account, identified by the provider's id of the transfer.
+    ACCOUNT_TRANSFER = "account_transfer"
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -365,6 +383,97 @@ class DisputeDesk(Protocol):
     async def answer(self, answer: DisputeAnswer) -> Answer[DisputeState]: ...
 
 
+class AccountOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A permanent account for a customer, which accepts any amount."""
+
+    reference: str  # our id of the account
+    customer_name: str
+    # Belongs to this account alone, because some providers identify a customer by the email.
+    customer_email: str
+    currency: str
+    phone: str | None = None
+    bvn: str | None = None
+    nin: str | None = None
+
+
+class KnownAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """An account that was requested before, with what the provider has reported about it."""
+
+    reference: str
+    customer_email: str
+    currency: str
+    provider_reference: str | None = None
+    account_number: str | None = None
+    holder: str | None = None
+    bank_code: str | None = None
+
+
+class AccountState(msgspec.Struct, frozen=True, kw_only=True):
+    status: ReportedAccountStatus
+    bank_name: str = ""
+    bank_code: str = ""
+    account_number: str = ""
+    account_name: str = ""
+    provider_reference: str | None = None
+    holder: str | None = None  # the provider's id of the customer
+    reason: str = ""
+
+
+class Payer(msgspec.Struct, frozen=True):
+    """Who sent a bank transfer. A value is None if the provider does not report it."""
+
+    name: str | None = None
+    bank: str | None = None
+    account_number: str | None = None
+    session_id: str | None = None
+
+
+class AccountTransfer(msgspec.Struct, frozen=True, kw_only=True):
+    """A transfer into a customer's account, as the provider reports it."""
+
+    reference: str  # the provider's, by which it can be queried and refunded
+    status: ReportedChargeStatus
+    paid: Money | None = None
+    fee: Money | None = None
+    payer: Payer = Payer()
+    # What identifies the account: our reference if the provider reports it, otherwise its number.
+    account_reference: str | None = None
+    account_number: str | None = None
+    holder: str | None = None
+    paid_at: datetime | None = None
+    statement_reference: str | None = None  # in statements, if it is not `reference`
+    reason: str = ""
+
+
+class TransferPage(msgspec.Struct, frozen=True):
+    transfers: list[AccountTransfer]
+    next: str | None  # the start of the next page, or None on the last page
+
+
+class AccountDesk(Protocol):
+    """Calls about permanent accounts of customers."""
+
+    # The fields of `AccountOrder` that the provider requires, and those that it gets if known.
+    needs: frozenset[str]
+    uses: frozenset[str]
+    # Whether an account that the provider does not know can be requested again, because the
+    # provider rejects a second account with the same reference or customer.
+    can_repeat: bool
+
+    async def create(self, order: AccountOrder) -> Answer[AccountState]: ...
+
+    async def state(self, known: KnownAccount) -> Answer[AccountState]: ...
+
+    async def close(self, known: KnownAccount) -> Answer[AccountState]: ...
+
+    async def transfer(self, reference: str) -> Answer[AccountTransfer]: ...
+
+    async def transfers(
+        self, known: KnownAccount, since: datetime, start: str | None = None
+    ) -> Answer[TransferPage]:
+        """Lists the paid transfers into the account since this time."""
+
+
 Webhook = WebhookEvent | Forged | Unreadable
 Headers = Mapping[bytes, Sequence[bytes]]
 
@@ -374,6 +483,7 @@ class Adapter(Protocol):
 
     provider: str  # the account's name
     disputes: DisputeDesk | None  # None if disputes are answered manually at the provider
+    accounts: AccountDesk | None  # None if the API has no permanent accounts
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]: ...
 

@@ -97,6 +97,19 @@ async def find_unmatched(
     )
 
 
+async def unknown_receipts(db: RowSource, provider: str) -> list[str]:
+    """Returns the provider's references of received money that belongs to no transaction."""
+    records = await db.records(
+        """
+        SELECT coalesce(provider_reference, reference) AS given FROM statement_line
+         WHERE provider = $1 AND trx_id IS NULL AND kind = 'charge' AND amount_minor > 0
+           AND coalesce(provider_reference, reference) IS NOT NULL
+         ORDER BY booked_at DESC LIMIT $2""",
+        *(provider, LIST_MAX),
+    )
+    return [record["given"] for record in records]
+
+
 async def of_day(db: RowSource, day: ReconciledDay) -> list[Unmatched]:
     return await find_unmatched(db, day.provider, currency=day.currency, day=day.day)
 

@@ -28,6 +28,7 @@ def _read(name: str) -> Any:
 
 TRX_ID = "TXN01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 ENDPOINT_ID = "we_01M7EWKJ9J0000001WNNC2DWVAFGAZ"
+ACCOUNT_ID = "ACC01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 DISPUTE_ID = "DSP01M7EX0A6H0000001KQ4WBN8T2VZ5C"
 INVOICE_NUMBER = "MAN000042"
 LINK_ID = "PL1M7EWKJ9J0000001WNNC2DWVAFGAZ"
@@ -62,10 +63,36 @@ _PAYMENTS, _PAYOUTS, _REFUNDS = (
 _PAYMENTS["success"] = _with_own(VerifiedPayment, _PAYMENTS["success"])
 _PAYOUTS["success"] = _with_own(DeliveredPayout, _PAYOUTS["success"])
 _REFUNDS["success"] = _with_own(VerifiedRefund, _REFUNDS["success"])
+_CUSTOMER = _RESPONSES["createCustomer"]["customer"]
+_ACCOUNT = {
+    "id": ACCOUNT_ID,
+    "status": "active",
+    "bank_name": "Wema Bank",
+    "bank_code": "035",
+    "account_number": "9930001234",
+    "account_name": "ADA STORES / ADA OBI",
+    "currency": "NGN",
+    "method_code": "paystack_ngn_va",
+    "customer_reference": "pupil-17",
+    "created_at": CREATED_AT,
+}
 _DISPUTE = _RESPONSES["getDispute"]["needsResponse"]
 _ANSWERED = {"submitted": {**_DISPUTE, "status": "submitted"}}
 ANSWERS: Mapping[str, Examples] = {
     **_RESPONSES,
+    "listCustomers": {"page": {"data": [_CUSTOMER], "next_cursor": CURSOR}},
+    **{
+        f"{action}Customer": {"customer": {**_CUSTOMER, "status": status}}
+        for action, status in {
+            **dict.fromkeys(("get", "update", "enable"), "active"),
+            "disable": "disabled",
+        }.items()
+    },
+    "requestAccounts": {"accounts": {"data": [_ACCOUNT]}},
+    "listAccounts": {"accounts": {"data": [_ACCOUNT]}},
+    "closeAccount": {"account": _ACCOUNT},
+    "testTransfer": {"payment": {"trx_id": TRX_ID}},
+    "attachPayments": {"attached": {"attached": 1}},
     "listDisputes": {"page": {"data": [_DISPUTE], "next_cursor": CURSOR}},
     "listInvoices": {
         "page": {"data": [_RESPONSES["getInvoice"]["invoice"]], "next_cursor": CURSOR}

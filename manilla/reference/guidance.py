@@ -99,7 +99,8 @@ GUIDANCE: dict[str, Guidance] = {
         "You have no active wallet in this currency.", "Contact the platform's support."
     ),
     "DUPLICATE_REFERENCE": Guidance(
-        "The `ref_trx` was used before, or the `Idempotency-Key` was used with another body.",
+        "The `ref_trx` was used before, or the `Idempotency-Key` or a customer's `reference` was "
+        "used with another body.",
         "Do not use a new reference before you know the first transaction's result. The response "
         "contains its `trx_id` and `status`. To get the first response again, send the same key "
         "with the same body.",
@@ -118,6 +119,33 @@ GUIDANCE: dict[str, Guidance] = {
     "INVOICE_NOT_FOUND": Guidance(
         "You have no invoice with this number. The sandbox has no invoices.",
         "List your invoices, which have their numbers.",
+    ),
+    "CUSTOMER_NOT_FOUND": Guidance(
+        "You have no customer with this reference in this environment.",
+        "Check the reference, and send the `X-Environment` in which the customer was created.",
+    ),
+    "HELD_FOR_REVIEW": Guidance(
+        "In production, the money of this test transfer would be held for review.",
+        "The message contains the reason. Change the account, the customer or the amount.",
+    ),
+    "ACCOUNT_NOT_FOUND": Guidance(
+        "The customer has no account with this id.", "List the customer's accounts."
+    ),
+    "no_account_method": Guidance(
+        "None of your methods, or one of the `method_codes`, cannot create account numbers.",
+        "Ask the platform's support which methods of yours can.",
+    ),
+    "too_many_accounts": Guidance(
+        "The customer has the maximum number of open accounts.",
+        "Close an account that the customer no longer uses.",
+    ),
+    "payment_of_other_customer": Guidance(
+        "A payment is attached to another customer already. Nothing was attached.",
+        "Leave out this payment.",
+    ),
+    "customer_disabled": Guidance(
+        "The customer is disabled, or its personal data was erased.",
+        "Enable the customer. After an erasure, create one with another reference.",
     ),
     "dispute_closed": Guidance(
         "The dispute does not need a response: you have answered it, or it has ended.",

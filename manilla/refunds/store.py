@@ -5,6 +5,7 @@ from datetime import timedelta
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import columns
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
+from manilla.payments import store as payments
 from manilla.providers.port import KnownAs
 from manilla.refunds.refund import Refund
 
@@ -105,11 +106,19 @@ async def known_as(db: Database, refund_: Refund) -> KnownAs:
     """Returns the values, besides our reference, that identify the refund at the provider."""
     return KnownAs(
         provider_reference=refund_.provider_reference,
-        charge_reference=refund_.charge_reference,
+        charge_reference=await charge_at_provider(db, refund_),
         amount=refund_.amount,
         sent_at=refund_.first_sent_at,
         others=await references_of_others(db, refund_),
     )
+
+
+async def charge_at_provider(db: Database, refund_: Refund) -> str | None:
+    """Returns the reference by which the provider knows the refunded charge."""
+    if refund_.charge_reference is None:
+        return None
+    charge = await payments.charge(db, refund_.merchant_id, refund_.charge_reference)
+    return refund_.charge_reference if charge is None else charge.at_provider
 
 
 async def references_of_others(db: Database, refund_: Refund) -> frozenset[str]:

@@ -76,7 +76,7 @@ class RefundTasks:
         if refund.provider is None:
             return await self._complete_in_sandbox(refund)
         known = await store.known_as(self._db, refund)
-        task = TransferTask(job, refund, _order(refund), known)
+        task = TransferTask(job, refund, await _order(self._db, refund), known)
         return await self._apply(refund, await self.machine.advance(task), job)
 
     async def _apply(self, refund: Refund, step: Step, job: Job) -> float | None:
@@ -153,11 +153,12 @@ class RefundTasks:
             await store.leave_to_administrator(self._db, *key, detail)
 
 
-def _order(refund: Refund) -> RefundOrder:
-    assert refund.charge_reference is not None
+async def _order(db: Database, refund: Refund) -> RefundOrder:
+    charge_reference = await store.charge_at_provider(db, refund)
+    assert charge_reference is not None
     return RefundOrder(
         reference=refund.trx_id,
-        charge_reference=refund.charge_reference,
+        charge_reference=charge_reference,
         amount=refund.amount,
         reason=refund.reason,
     )

@@ -177,6 +177,13 @@ TABLES = (
         ),
     ),
     Table("dispute_file", "disputes", ALL, GROWS, REPLICATED, Archived("trx_id", "number")),
+    # Customers of merchants.
+    Table(
+        *("customer", "customers", KEEP, GROWS, REPLICATED),
+        fixed=("merchant_id", "id", "environment", "reference", "created_at"),
+    ),
+    Table("customer_account", "customers", KEEP, GROWS, REPLICATED),
+    Table("account_transfer", "customers", APPEND, GROWS, REPLICATED),
     # Settlements.
     Table("settlement", "settlements", KEEP, GROWS, REPLICATED),
     Table(

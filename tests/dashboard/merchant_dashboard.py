@@ -19,7 +19,7 @@ from tests.payments.orders import INITIATE, order
 from tests.support.client import Merchant, Reply, Site, new_merchant
 from tests.web.signed_in_user import SignedInUser, member
 
-KINDS = ("payout.bulk", "payout.sandbox", "refund", "settle")
+KINDS = ("payout.bulk", "payout.sandbox", "refund", "settle", "account")
 
 
 class MerchantDashboard(msgspec.Struct, frozen=True):

@@ -13,6 +13,8 @@ from manilla.bulk.file import COLUMNS
 from manilla.compliance import documents, dossiers
 from manilla.compliance.documents import DocumentPurpose
 from manilla.compliance.dossiers import DossierState
+from manilla.customers import service as customers
+from manilla.customers.customer import CustomerTerms, PersonalNumbers
 from manilla.disputes import states
 from manilla.invoices import issuing
 from manilla.invoices.fees import MonthFees
@@ -70,6 +72,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "payout": payout,
         "refund": (await refunds.start(services.db, payment, "1", text[:200])).trx_id,
         "link": await _link(services, merchant, text),
+        "customer": await _customer(services, merchant, text),
         "account": str(account),
         "key": await create_key(services, merchant, text),
         "batch": await _batch(services, merchant, method, text),
@@ -121,6 +124,15 @@ async def create_dispute(
     await services.disputes.set_evidence(*key, text, {"delivered_by": text})
     file = await services.disputes.add_file(*key, text, PNG)
     return {"dispute": dispute.trx_id, "file": str(file.number)}
+
+
+async def _customer(services: Services, merchant: Merchant, text: str) -> str:
+    tenant = Tenant(merchant.new.id, merchant.environment)
+    terms = CustomerTerms(name=text[:100], email=text[:100])
+    made = await customers.create(
+        *(services.db, services.keyring, tenant, new_reference()[:60], terms, PersonalNumbers())
+    )
+    return made.id
 
 
 async def _link(services: Services, merchant: Merchant, text: str) -> str:

@@ -1,5 +1,6 @@
 """All ledger invariants, which must hold after every test."""
 
+from manilla.customers.invariants import CUSTOMERS
 from manilla.disputes.invariants import DISPUTES
 from manilla.invoices.invariants import INVOICES
 from manilla.ledger.invariants import LEDGER
@@ -8,4 +9,4 @@ from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.prices.invariants import PRICES
 
-ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *DISPUTES, *PRICES, *INVOICES, *MARGIN)
+ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *CUSTOMERS, *DISPUTES, *PRICES, *INVOICES, *MARGIN)

@@ -34,6 +34,8 @@ RIGHTS = (
     (Right.PAYOUTS, "Payouts", "Send money from your wallets to bank accounts."),
     (Right.REFUNDS, "Refunds", "Refund payments to your customers."),
     (Right.READ, "Read", "Read transactions, balances and events."),
+    (Right.MANAGE, "Manage", "Change customers and their accounts."),
+    (Right.CHARGE, "Charge", "Charge what customers have saved, such as a card."),
 )
 assert tuple(right for right, _, _ in RIGHTS) == GRANTABLE
 

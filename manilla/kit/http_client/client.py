@@ -14,7 +14,7 @@ from manilla.kit.http_client.errors import Disconnected, NotConnected
 from manilla.kit.http_client.urls import Origin, Target
 from manilla.kit.tracing import SpanKind
 
-METHODS = ("GET", "POST", "PUT", "PATCH")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 FORBIDDEN = re.compile(r"[\r\n\0]")
 
 

@@ -6,11 +6,14 @@ from manilla.transaction_types import TYPES
 
 # The name of a type of transaction, and its new status or what has happened to it.
 EventType = NewType("EventType", str)
-EVENT_TYPES = tuple(EventType(f"{kind.name}.{event}") for kind in TYPES for event in kind.events)
+# What happens to records that are not transactions.
+_OTHERS = {"account": ("active", "failed", "closed")}
+_EVENTS = {**{kind.name: kind.events for kind in TYPES}, **_OTHERS}
+EVENT_TYPES = tuple(EventType(f"{name}.{event}") for name in _EVENTS for event in _EVENTS[name])
 
 TEST = "endpoint.test"  # sent only to the tested endpoint, and omitted from the list of events
 EVERY = "*"
-PATTERNS = (EVERY, *(f"{kind.name}.*" for kind in TYPES), *EVENT_TYPES)
+PATTERNS = (EVERY, *(f"{name}.*" for name in _EVENTS), *EVENT_TYPES)
 
 
 def event_type_of(name: str, event: str) -> EventType:

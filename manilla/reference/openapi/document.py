@@ -114,6 +114,7 @@ TAGS = {
     "payment": "Payments",
     "refund": "Refunds",
     "dispute": "Disputes",
+    "customer": "Customers",
     "balance": "Balance",
     "price": "Prices",
     "invoice": "Invoices",

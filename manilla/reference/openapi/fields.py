@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from manilla.customers.customer import IDENTITY_DIGITS, PHONE, REFERENCE
 from manilla.disputes.dispute import TEXT_LENGTH_MAX
 from manilla.merchants.rights import Right
 from manilla.notify.events.kinds import EVENT_TYPES, PATTERNS
 from manilla.payments.payment_links.link import LinkStatus
 
 TRX_ID_PATTERN = "^TXN[0-9A-HJKMNP-TV-Z]{30}$"
+ACCOUNT_ID_PATTERN = "^ACC[0-9A-HJKMNP-TV-Z]{30}$"
+CUSTOMER_PATTERN = f"^{REFERENCE.pattern}$"
 DISPUTE_ID_PATTERN = "^DSP[0-9A-HJKMNP-TV-Z]{30}$"
 INVOICE_NUMBER_PATTERN = r"^[A-Z0-9]{1,12}[0-9]{6,18}(\.pdf|\.xml)?$"
 ENDPOINT_ID_PATTERN = "^we_[0-9A-HJKMNP-TV-Z]{30}$"
@@ -54,6 +57,8 @@ def _time(description: str) -> FieldDescription:
 def _moment(description: str) -> FieldDescription:
     return _field(f"{description} RFC 3339 with any offset, such as `2026-01-31T12:00:00+01:00`.")
 
+
+_IDENTITY = _or_empty(pattern=f"^[0-9]{{{IDENTITY_DIGITS}}}$")
 
 # Maps field names to descriptions. A key `Schema.field` applies only to that schema.
 # A struct can also describe its fields itself: see `payouts/fields.py`.
@@ -313,6 +318,72 @@ FIELDS: Mapping[str, FieldDescription] = {
     "authority_reference": _field("The tax authority's reference, or null."),
     "authority_qr": _field("The content of the tax authority's QR code, or null."),
     "issued_at": _time("When it was issued."),
+    # customers
+    **{
+        f"{schema}.{name}": description
+        for schema in ("CustomerRequest", "CustomerEditRequest", "CustomerInfo")
+        for name, description in {
+            "reference": _field("Your reference of the customer.", pattern=CUSTOMER_PATTERN),
+            "id": _field("The customer's id.", pattern="^CUS[0-9A-HJKMNP-TV-Z]{30}$"),
+            "name": _field("The customer's name, as the bank has it.", minLength=1, maxLength=100),
+            "email": _field("The customer's email address.", **_or_empty(format="email")),
+            "phone": _field(
+                "The customer's phone number.", **_or_empty(pattern=f"^{PHONE.pattern}$")
+            ),
+            "bvn": _field("The customer's BVN. It is encrypted, and never returned.", **_IDENTITY),
+            "nin": _field("The customer's NIN. It is encrypted, and never returned.", **_IDENTITY),
+            "bvn_given": _field("Whether you have sent a BVN."),
+            "nin_given": _field("Whether you have sent a NIN."),
+            "ipn_url": _field(
+                "The URL that receives notifications of transfers into the customer's accounts. "
+                "Without it, only your webhook endpoints receive them.",
+                **_or_empty(**ADDRESS),
+            ),
+            "created_at": _time("When the customer was created."),
+            "updated_at": _time("When the customer was last changed."),
+            "environment": _field(
+                "The environment of the customer.", enum=["sandbox", "production"]
+            ),
+        }.items()
+    },
+    **{
+        f"{schema}.{name}": description
+        for schema in ("AccountInfo", "AccountNoticeData", "AccountsRequest", "TestTransferRequest")
+        for name, description in {
+            "id": _field("The account's id.", pattern=ACCOUNT_ID_PATTERN),
+            "trx_id": _field("The same as `id`.", pattern=ACCOUNT_ID_PATTERN),
+            "account_id": _field("The account's id.", pattern=ACCOUNT_ID_PATTERN),
+            "bank_name": _field("The account's bank. Null until the account is active."),
+            "bank_code": _field("The bank's code at the provider, if it reports one."),
+            "account_number": _field("The number that the customer pays into."),
+            "account_name": _field("The account's name, which the customer's bank shows."),
+            "method_code": _field("The method that the account was requested with."),
+            "customer_reference": _field("Your reference of the customer."),
+            "created_at": _time("When the account was requested."),
+            "environment": _field(
+                "The environment of the account.", enum=["sandbox", "production"]
+            ),
+            "error_code": _field(
+                "Why the account failed: `account_details_rejected`, `account_limit_reached` or "
+                "`accounts_not_enabled`. Omitted otherwise."
+            ),
+            "error": _field("What you can do if the account failed. Omitted otherwise."),
+            "method_codes": _field("The methods to use, each of another provider."),
+            "count": _field("How many accounts to request, at different providers.", maximum=2),
+            "ipn_url": _field(
+                "The URL that receives notifications of transfers. By default, the customer's.",
+                **_or_empty(**ADDRESS),
+            ),
+            "amount": _amount("The amount to send."),
+            "payer_name": _field("The sender's name.", maxLength=100),
+        }.items()
+    },
+    "AccountList.data": _field("The accounts, oldest first."),
+    "trx_ids": _field("The payments to attach.", minItems=1, maxItems=100),
+    "attached": _field("How many of the payments were not attached before."),
+    "CustomersQuery.status": _field("Only customers with this status."),
+    "CustomersQuery.search": _field("What you know about the customer.", maxLength=200),
+    "CustomerList.data": _field("The customers, newest first."),
     # events and webhook endpoints
     "EventsQuery.since": _field(
         "List events from this time (RFC 3339) on, or after the event with this id. To continue, "
@@ -555,6 +626,18 @@ SCHEMAS: Mapping[str, str] = {
     "RefundList": "A page of refunds.",
     "DisputeAcceptanceRequest": "What you accept. Unknown fields are ignored.",
     "DisputeEvidenceRequest": "The evidence to save. Unknown fields are ignored.",
+    "CustomerRequest": "The customer to create. Unknown fields are ignored.",
+    "CustomerEditRequest": "The fields to change. Unknown fields are ignored.",
+    "CustomerInfo": "A customer.",
+    "CustomerList": "A page of customers.",
+    "AccountsRequest": "The accounts to request. Unknown fields are ignored.",
+    "AccountInfo": "A permanent account of a customer.",
+    "AccountList": "A customer's accounts.",
+    "TestTransferRequest": "The test transfer. Unknown fields are ignored.",
+    "TestTransferInfo": "The payment of the test transfer.",
+    "AttachPaymentsRequest": "The payments to attach. Unknown fields are ignored.",
+    "AttachedPayments": "The result.",
+    "TransferPayer": "Who sent a transfer into a customer's account.",
     "DisputeInfo": "A dispute.",
     "DisputeList": "A page of disputes.",
     "InvoiceInfo": "An invoice or a credit note.",

@@ -5,6 +5,8 @@ from typing import Any
 from manilla.ledger.transactions import Scenario
 from manilla.reference import examples
 from manilla.reference.openapi.fields import (
+    ACCOUNT_ID_PATTERN,
+    CUSTOMER_PATTERN,
     DISPUTE_ID_PATTERN,
     ENDPOINT_ID_PATTERN,
     INVOICE_NUMBER_PATTERN,
@@ -16,6 +18,7 @@ TAGS = {
     "Payments": "Collect money from customers through hosted checkout.",
     "Refunds": "Return payments to customers.",
     "Disputes": "Answer customers' banks that take payments back.",
+    "Customers": "Give customers account numbers of their own.",
     "Payouts": "Send bank transfers from your wallet.",
     "Prices": "Read what your transactions cost.",
     "Invoices": "Read the invoices for our fees.",
@@ -94,6 +97,22 @@ PARAMETERS = {
         "description": "The invoice's `number`, with `.pdf` or `.xml` for its file.",
         "schema": {"type": "string", "pattern": INVOICE_NUMBER_PATTERN},
         "example": examples.INVOICE_NUMBER,
+    },
+    "Reference": {
+        "name": "reference",
+        "in": "path",
+        "required": True,
+        "description": "Your reference of the customer.",
+        "schema": {"type": "string", "pattern": CUSTOMER_PATTERN},
+        "example": "pupil-17",
+    },
+    "AccountId": {
+        "name": "accountId",
+        "in": "path",
+        "required": True,
+        "description": "The account's `id`.",
+        "schema": {"type": "string", "pattern": ACCOUNT_ID_PATTERN},
+        "example": examples.ACCOUNT_ID,
     },
     "FileId": {
         "name": "fileId",

@@ -75,11 +75,17 @@ def add_account(provider: Provider, charge: Charge, order: Order) -> VirtualAcco
     return account
 
 
-def _new_account(provider: Provider, order: Order, bank: Bank) -> VirtualAccount:
+def new_number(provider: Provider) -> str:
+    """Returns an account number that no other account has."""
+    used = {each.account_number for each in provider.accounts.select()}
     while True:
         number = f"{provider.wire.account_prefix}{secrets.randbelow(10**8):08d}"
-        if number not in provider.charges.by_account:
-            break
+        if number not in provider.charges.by_account and number not in used:
+            return number
+
+
+def _new_account(provider: Provider, order: Order, bank: Bank) -> VirtualAccount:
+    number = new_number(provider)
     holder = order.account_name or f"{provider.wire.title} / {order.customer_name}"
     return VirtualAccount(number, holder, bank.code, bank.name)
 

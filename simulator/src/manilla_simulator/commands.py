@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from manilla.kit import strict_json
 from manilla.kit.money import Money, MoneyError
-from manilla_simulator import charges, disputes, refunds, transfers
+from manilla_simulator import accounts, charges, disputes, refunds, transfers
 from manilla_simulator.faults import (
     FAULTS_MAX,
     DisputeLie,
@@ -27,9 +27,11 @@ from manilla_simulator.state import (
     Charge,
     Dispute,
     DisputeStatus,
+    PermanentAccount,
     Refund,
     RefundStatus,
     Transfer,
+    TransferPayer,
     TransferStatus,
 )
 from manilla_simulator.webhooks import Webhook
@@ -224,6 +226,36 @@ def expire_charge(provider: Provider, reference: str) -> Charge:
     charge = _find_charge(provider, reference)
     charges.expire(charge)
     return charge
+
+
+class SendTransfer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A customer sends a transfer to a permanent account."""
+
+    amount: Decimal
+    payer_name: str = "Chidi Eze"
+    payer_bank: str = "Access Bank"
+    payer_account: str = "0123456789"
+
+
+def send_transfer(provider: Provider, number: str, command: SendTransfer) -> Charge:
+    account = accounts.with_number(provider, number)
+    payer = TransferPayer(
+        command.payer_name, command.payer_bank, command.payer_account, accounts.session_id()
+    )
+    return accounts.transfer(provider, account, money(command.amount), payer)
+
+
+class GiveNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    number: str
+
+
+def give_number(provider: Provider, reference: str, command: GiveNumber) -> PermanentAccount:
+    """Gives an account the number of another one, as providers do with unused numbers."""
+    account = provider.accounts.get(reference)
+    if account is None:
+        raise NotFound(f"There is no account {reference}.")
+    account.account_number = command.number
+    return account
 
 
 def open_dispute(provider: Provider, reference: str, command: OpenDispute) -> Dispute:

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from manilla.kit import strict_json
-from manilla_simulator import commands, views
+from manilla_simulator import accounts, commands, views
 from manilla_simulator.commands import Invalid, NotFound
 from manilla_simulator.provider import Provider
 from manilla_simulator.transfers import NotPossible
@@ -37,6 +37,8 @@ def add_routes(app: web.Application, world: World) -> None:
     add("POST", "charges/{reference}/pay", _pay)
     add("POST", "charges/{reference}/expire", _expire)
     add("POST", "charges/{reference}/status", _set_charge_status)
+    add("POST", "accounts/{reference}/transfer", _send_transfer)
+    add("POST", "accounts/{reference}/number", _give_number)
     add("POST", "refunds/{reference}/settle", _settle_refund)
     add("POST", "charges/{reference}/dispute", _open_dispute)
     add("POST", "disputes/{reference}/remind", _remind_of_dispute)
@@ -131,6 +133,17 @@ async def _reopen_dispute(provider: Provider, request: web.Request) -> Any:
 async def _pay(provider: Provider, request: web.Request) -> Any:
     command = await _read(request, commands.Pay)
     return views.charge(commands.pay_charge(provider, request.match_info["reference"], command))
+
+
+async def _send_transfer(provider: Provider, request: web.Request) -> Any:
+    command = await _read(request, commands.SendTransfer)
+    return views.charge(commands.send_transfer(provider, request.match_info["reference"], command))
+
+
+async def _give_number(provider: Provider, request: web.Request) -> Any:
+    command = await _read(request, commands.GiveNumber)
+    account = commands.give_number(provider, request.match_info["reference"], command)
+    return accounts.view(account)
 
 
 async def _expire(provider: Provider, request: web.Request) -> Any:

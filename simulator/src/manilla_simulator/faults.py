@@ -16,6 +16,9 @@ class CallName(StrEnum):
     TOKEN = "token"  # noqa: S105
     CHARGE = "charge"
     CHARGE_STATUS = "charge_status"
+    ACCOUNT = "account"  # creates a permanent account
+    ACCOUNT_STATUS = "account_status"
+    ACCOUNT_TRANSFERS = "account_transfers"
     RECIPIENT = "recipient"
     TRANSFER = "transfer"
     APPROVE = "approve"

@@ -17,6 +17,7 @@ from manilla_simulator.state import (
     Dispute,
     EvidenceFile,
     Movement,
+    PermanentAccount,
     Recipient,
     Refund,
     Shelf,
@@ -50,6 +51,7 @@ class Provider:
         self.account = wire.account(settings)
         self.wallet = Wallet()
         self.charges = ChargeShelf(settings.objects_max)
+        self.accounts: Shelf[PermanentAccount] = Shelf(settings.objects_max)
         self.transfers: Shelf[Transfer] = Shelf(settings.objects_max)
         self.refunds: Shelf[Refund] = Shelf(settings.objects_max)
         self.disputes: Shelf[Dispute] = Shelf(settings.objects_max)
@@ -96,7 +98,7 @@ class Provider:
         )
 
     def reset(self) -> None:
-        for shelf in (self.charges, self.transfers, self.refunds, self.disputes):
+        for shelf in (*(self.charges, self.accounts, self.transfers, self.refunds, self.disputes),):
             for item in shelf.select():
                 if item.timer is not None:
                     item.timer.cancel()

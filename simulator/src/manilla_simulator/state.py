@@ -93,6 +93,36 @@ class VirtualAccount(msgspec.Struct, frozen=True):
     bank_name: str
 
 
+class AccountStatus(StrEnum):
+    PENDING = "pending"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class PermanentAccount(msgspec.Struct, kw_only=True, eq=False):
+    """An account of one of the platform's customers, for any number of transfers."""
+
+    reference: str  # the platform's, or what else identifies the account
+    number: int
+    account_number: str
+    account_name: str
+    bank_code: str
+    bank_name: str
+    email: str
+    holder: str  # the provider's id of the customer
+    status: AccountStatus
+    created_at: datetime
+    timer: asyncio.TimerHandle | None = None
+
+
+class TransferPayer(msgspec.Struct, frozen=True):
+    name: str = "Chidi Eze"
+    bank: str = "Access Bank"
+    account_number: str = "0123456789"
+    session_id: str = ""
+
+
 class Charge(msgspec.Struct, kw_only=True):
     reference: str
     number: int  # the provider's own id
@@ -120,6 +150,9 @@ class Charge(msgspec.Struct, kw_only=True):
     reason: str = ""
     paid_at: datetime | None = None
     timer: asyncio.TimerHandle | None = None
+    # Only for a transfer into a permanent account.
+    permanent: PermanentAccount | None = None
+    payer: TransferPayer = TransferPayer()
 
     @property
     def expected(self) -> Money:
@@ -339,12 +372,12 @@ class ChargeShelf(Shelf[Charge]):
     def put(self, item: Charge) -> Charge | None:
         self.by_token[item.token] = item
         self.by_number[item.number] = item
-        for account in item.accounts:
+        for account in () if item.permanent else item.accounts:
             self.by_account[account.account_number] = item
         dropped = super().put(item)
         if dropped is not None:
             del self.by_token[dropped.token], self.by_number[dropped.number]
-            for account in dropped.accounts:
+            for account in () if dropped.permanent else dropped.accounts:
                 del self.by_account[account.account_number]
         return dropped
 

@@ -8,6 +8,7 @@ import msgspec
 
 from manilla.kit import clock
 from manilla.kit.money import Money
+from manilla_simulator import accounts
 from manilla_simulator.charges import refreshed
 from manilla_simulator.provider import Provider, Received
 from manilla_simulator.state import Charge, Dispute, Refund, Transfer
@@ -197,10 +198,15 @@ def list_webhooks(provider: Provider, reference: str | None) -> Iterator[View]:
             yield webhook(item)
 
 
+def list_accounts(provider: Provider, reference: str | None) -> Iterator[View]:
+    return map(accounts.view, provider.accounts.select(reference))
+
+
 # Maps each list's name to the function that yields its objects, newest first.
 LISTS: dict[str, Callable[[Provider, str | None], Iterator[View]]] = {
     "transfers": list_transfers,
     "charges": list_charges,
+    "accounts": list_accounts,
     "refunds": list_refunds,
     "disputes": list_disputes,
     "requests": list_requests,

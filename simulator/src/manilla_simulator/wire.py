@@ -299,6 +299,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     holds_disputes: bool = False
     # The name of a dispute's status in the provider's terms, for the dispute's history.
     dispute_word: Callable[[Dispute], str] = lambda dispute: dispute.status
+    # Returns the provider's own reference of a transfer into a permanent account.
+    transfer_reference: Callable[[int], str] = str
     return_query: Callable[
         [Charge, bool], dict[str, str]
     ]  # Takes the charge, and whether the customer canceled it.

@@ -183,7 +183,7 @@ def test_the_declared_settings_and_capabilities() -> None:
     kind = KINDS["kora"]
     names = [field.name for field in kind.fields]
     assert names == [
-        *("public_key", "secret_key", "encryption_key", "sandbox"),
+        *("public_key", "secret_key", "encryption_key", "account_bank_code", "sandbox"),
         *("pay_in_enabled", "pay_out_enabled", "base_url"),
     ]
     assert [field.name for field in kind.fields if field.is_required] == ["secret_key"]

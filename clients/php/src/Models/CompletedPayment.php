@@ -47,6 +47,12 @@ final class CompletedPayment
          * unit.
          */
         public readonly ?string $amount_received,
+        /** Your reference of the customer. Omitted if there is none. */
+        public readonly ?string $customer_reference,
+        /** The customer's account that received the transfer. Omitted for other payments. */
+        public readonly ?string $account_id,
+        /** @var array<string, string> Who sent the transfer. Omitted for other payments. */
+        public readonly array $payer,
     ) {
     }
 
@@ -66,6 +72,9 @@ final class CompletedPayment
             created_at: $document->time('created_at'),
             updated_at: $document->time('updated_at'),
             amount_received: $document->amountOrNull('amount_received'),
+            customer_reference: $document->stringOrNull('customer_reference'),
+            account_id: $document->stringOrNull('account_id'),
+            payer: $document->map('payer'),
         );
     }
 }

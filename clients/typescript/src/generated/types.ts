@@ -12,6 +12,65 @@ export interface AcceptedResend {
   status: Open<"accepted">;
 }
 
+/** A permanent account of a customer. */
+export interface AccountInfo {
+  /** The account's id. */
+  id: string;
+  /** `pending` until the provider has created the account, `active`, `failed` or `closed`. */
+  status: Open<"pending" | "active" | "failed" | "closed">;
+  /** The account's bank. Null until the account is active. */
+  bank_name: string | null;
+  /** The bank's code at the provider, if it reports one. */
+  bank_code: string | null;
+  /** The number that the customer pays into. */
+  account_number: string | null;
+  /** The account's name, which the customer's bank shows. */
+  account_name: string | null;
+  /** An ISO 4217 code. */
+  currency: string;
+  /** The method that the account was requested with. */
+  method_code: string;
+  /** Your reference of the customer. */
+  customer_reference: string;
+  /** When the account was requested. ISO 8601, UTC, with microseconds. */
+  created_at: string;
+  /**
+   * Why the account failed: `account_details_rejected`, `account_limit_reached` or
+   * `accounts_not_enabled`. Omitted otherwise.
+   */
+  error_code?: string;
+  /** What you can do if the account failed. Omitted otherwise. */
+  error?: string;
+}
+
+/** A customer's accounts. */
+export interface AccountList {
+  /** The accounts, oldest first. */
+  data: (AccountInfo)[];
+}
+
+/** The accounts to request. Unknown fields are ignored. */
+export interface AccountsRequest {
+  /** The methods to use, each of another provider. */
+  method_codes?: readonly (string)[] | null;
+  /** How many accounts to request, at different providers. */
+  count?: number;
+  /** The URL that receives notifications of transfers. By default, the customer's. */
+  ipn_url?: string | null;
+}
+
+/** The payments to attach. Unknown fields are ignored. */
+export interface AttachPaymentsRequest {
+  /** The payments to attach. */
+  trx_ids: readonly (string)[];
+}
+
+/** The result. */
+export interface AttachedPayments {
+  /** How many of the payments were not attached before. */
+  attached: number;
+}
+
 /** The balances of your wallets. */
 export interface Balance {
   /** The environment of the wallets. */
@@ -133,6 +192,88 @@ export interface Customer {
   name: string | null;
   /** The customer's email address, as sent. */
   email: string | null;
+}
+
+/** The fields to change. Unknown fields are ignored. */
+export interface CustomerEditRequest {
+  /** The customer's name, as the bank has it. */
+  name?: string | null;
+  /** The customer's email address. */
+  email?: string | null;
+  /** The customer's phone number. */
+  phone?: string | null;
+  /** The customer's BVN. It is encrypted, and never returned. */
+  bvn?: string | null;
+  /** The customer's NIN. It is encrypted, and never returned. */
+  nin?: string | null;
+  /**
+   * The URL that receives notifications of transfers into the customer's accounts. Without it, only
+   * your webhook endpoints receive them.
+   */
+  ipn_url?: string | null;
+}
+
+/** A customer. */
+export interface CustomerInfo {
+  /** Your reference of the customer. */
+  reference: string;
+  /** The customer's id. */
+  id: string;
+  /** The customer's name, as the bank has it. */
+  name: string;
+  /** The customer's email address. */
+  email: string | null;
+  /** The customer's phone number. */
+  phone: string | null;
+  /** Whether you have sent a BVN. */
+  bvn_given: boolean;
+  /** Whether you have sent a NIN. */
+  nin_given: boolean;
+  /**
+   * The URL that receives notifications of transfers into the customer's accounts. Without it, only
+   * your webhook endpoints receive them.
+   */
+  ipn_url: string | null;
+  /** The customer's status. */
+  status: Open<"active" | "disabled">;
+  /** When the customer was created. ISO 8601, UTC, with microseconds. */
+  created_at: string;
+  /** When the customer was last changed. ISO 8601, UTC, with microseconds. */
+  updated_at: string;
+  /** The environment of the customer. */
+  environment: Open<"sandbox" | "production">;
+}
+
+/** A page of customers. */
+export interface CustomerList {
+  /** The customers, newest first. */
+  data: (CustomerInfo)[];
+  /**
+   * The `cursor` of the next page, or null on the last page. A page can have fewer items than
+   * `limit`, or no items, although there is a next page.
+   */
+  next_cursor: string | null;
+}
+
+/** The customer to create. Unknown fields are ignored. */
+export interface CustomerRequest {
+  /** Your reference of the customer. */
+  reference: string;
+  /** The customer's name, as the bank has it. */
+  name: string;
+  /** The customer's email address. */
+  email?: string | null;
+  /** The customer's phone number. */
+  phone?: string | null;
+  /** The customer's BVN. It is encrypted, and never returned. */
+  bvn?: string | null;
+  /** The customer's NIN. It is encrypted, and never returned. */
+  nin?: string | null;
+  /**
+   * The URL that receives notifications of transfers into the customer's accounts. Without it, only
+   * your webhook endpoints receive them.
+   */
+  ipn_url?: string | null;
 }
 
 /** The webhook endpoint that was deleted. */
@@ -311,7 +452,7 @@ export interface EventItem {
   /** The event's id: the `webhook-id` of its notification. */
   id: string;
   /** The event's type. */
-  type: Open<"payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened">;
+  type: Open<"payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "account.active" | "account.failed" | "account.closed">;
   /** The transaction's id. For a refund, the payment's id. */
   trx_id: string;
   /** Your reference for the transaction. */
@@ -734,6 +875,12 @@ export interface PaymentNoticeData {
    * minor unit.
    */
   amount_received?: Amount;
+  /** Your reference of the customer. Omitted if there is none. */
+  customer_reference?: string;
+  /** The customer's account that received the transfer. Omitted for other payments. */
+  account_id?: string;
+  /** Who sent the transfer. Omitted for other payments. */
+  payer?: TransferPayer | null;
 }
 
 /** A new payment. Unknown fields are ignored. */
@@ -950,7 +1097,7 @@ export interface PriceInForce {
   /** The type of transaction. */
   direction: Open<"payment" | "payout" | "settlement" | "dispute">;
   /** How the customer pays, or null for any way. */
-  way: Open<"card" | "bank_transfer" | "ussd" | "hosted"> | null;
+  way: Open<"card" | "bank_transfer" | "ussd" | "hosted" | "account"> | null;
   /** The method, or null for any method. */
   method_code: string | null;
   /** The percentage of the amount. */
@@ -1074,6 +1221,12 @@ export interface RefundNoticeData {
    * minor unit.
    */
   amount_received?: Amount;
+  /** Your reference of the customer. Omitted if there is none. */
+  customer_reference?: string;
+  /** The customer's account that received the transfer. Omitted for other payments. */
+  account_id?: string;
+  /** Who sent the transfer. Omitted for other payments. */
+  payer?: TransferPayer | null;
   /** The amount refunded to the customer. In major units, exact to the currency's minor unit. */
   refund_amount: Amount;
   /** The refund's transaction id. */
@@ -1201,6 +1354,34 @@ export interface TaxOfTransaction {
   collected_by: Open<"us" | "provider">;
 }
 
+/** The payment of the test transfer. */
+export interface TestTransferInfo {
+  /** The transaction's id. */
+  trx_id: string;
+}
+
+/** The test transfer. Unknown fields are ignored. */
+export interface TestTransferRequest {
+  /** The account's id. */
+  account_id: string;
+  /** The amount to send. In major units, exact to the currency's minor unit. */
+  amount: AmountInput;
+  /** The sender's name. */
+  payer_name?: string;
+}
+
+/** Who sent a transfer into a customer's account. */
+export interface TransferPayer {
+  /** The name of the sender's account. */
+  name: string | null;
+  /** The sender's bank. */
+  bank: string | null;
+  /** The sender's account number. */
+  account_number: string | null;
+  /** The id of the transfer between the banks (NIP). */
+  session_id: string | null;
+}
+
 /** A pending or failed payout. */
 export interface UndeliveredPayout {
   /** `pending`: not final yet; `failed`: the amount was returned to the wallet. */
@@ -1275,6 +1456,12 @@ export interface VerifiedPayment {
    * minor unit.
    */
   amount_received?: Amount;
+  /** Your reference of the customer. Omitted if there is none. */
+  customer_reference?: string;
+  /** The customer's account that received the transfer. Omitted for other payments. */
+  account_id?: string;
+  /** Who sent the transfer. Omitted for other payments. */
+  payer?: TransferPayer | null;
 }
 
 /** A refund. */
@@ -1342,7 +1529,7 @@ export interface WebhookEndpointChangeRequest {
   /** The URL of your server that receives events. */
   url?: string | null;
   /** The event types to receive: single types, a group (`payment.*`), or all (`*`). */
-  events?: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened")[] | null;
+  events?: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "account.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "account.active" | "account.failed" | "account.closed")[] | null;
   /** A note for you, on one line. */
   description?: string | null;
   /** `disabled` stops deliveries, and `enabled` starts them again. */
@@ -1388,7 +1575,7 @@ export interface WebhookEndpointRequest {
   /** The URL of your server that receives events. */
   url: string;
   /** The event types to receive: single types, a group (`payment.*`), or all (`*`). */
-  events: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened")[];
+  events: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "account.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "account.active" | "account.failed" | "account.closed")[];
   /** A note for you, on one line. */
   description?: string | null;
 }
@@ -1513,6 +1700,29 @@ export interface ListDisputesQuery {
   respond_before?: TimeInput | null;
 }
 
+export interface ListCustomersQuery {
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
+  limit?: number | null;
+  /**
+   * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
+   */
+  cursor?: string | null;
+  /**
+   * Only items created at this time or later. It must not be after `to`. RFC 3339 with any offset,
+   * such as `2026-01-31T12:00:00+01:00`.
+   */
+  from?: TimeInput | null;
+  /**
+   * Only items created before this time. RFC 3339 with any offset, such as
+   * `2026-01-31T12:00:00+01:00`.
+   */
+  to?: TimeInput | null;
+  /** Only customers with this status. */
+  status?: "active" | "disabled" | null | null;
+  /** What you know about the customer. */
+  search?: string | null;
+}
+
 export interface ListBalanceTransactionsQuery {
   /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
@@ -1610,7 +1820,7 @@ export interface EventsQuery {
    */
   since?: string | null;
   /** Only events of this type. */
-  type?: "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | null;
+  type?: "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "account.active" | "account.failed" | "account.closed" | null;
   /** If there are no events, wait up to this many seconds, at most 30. Defaults to 0. */
   wait?: number | null;
 }
@@ -1725,6 +1935,61 @@ export interface Operations {
     request: undefined;
     query: undefined;
     response: DeletedFile;
+  };
+  createCustomer: {
+    request: CustomerRequest;
+    query: undefined;
+    response: CustomerInfo;
+  };
+  listCustomers: {
+    request: undefined;
+    query: ListCustomersQuery;
+    response: CustomerList;
+  };
+  updateCustomer: {
+    request: CustomerEditRequest;
+    query: undefined;
+    response: CustomerInfo;
+  };
+  getCustomer: {
+    request: undefined;
+    query: undefined;
+    response: CustomerInfo;
+  };
+  disableCustomer: {
+    request: undefined;
+    query: undefined;
+    response: CustomerInfo;
+  };
+  enableCustomer: {
+    request: undefined;
+    query: undefined;
+    response: CustomerInfo;
+  };
+  requestAccounts: {
+    request: AccountsRequest;
+    query: undefined;
+    response: AccountList;
+  };
+  listAccounts: {
+    request: undefined;
+    query: undefined;
+    response: AccountList;
+  };
+  closeAccount: {
+    request: undefined;
+    query: undefined;
+    response: AccountInfo;
+  };
+  testTransfer: {
+    request: TestTransferRequest;
+    query: undefined;
+    response: TestTransferInfo;
+  };
+  attachPayments: {
+    request: AttachPaymentsRequest;
+    query: undefined;
+    response: AttachedPayments;
   };
   getBalance: {
     request: undefined;

@@ -19,7 +19,9 @@ KIND = ProviderKind(
     ),
     # Flutterwave does not document whether it rejects a second transfer with the same reference.
     # Its refunds do not have our reference, so a refund that is sent again could be paid twice.
-    capabilities=Capabilities(resend_transfer=False, resend_refund=False, refund_status=True),
+    capabilities=Capabilities(
+        resend_transfer=False, resend_refund=False, refund_status=True, permanent_accounts=True
+    ),
     test_key_prefixes={"secret_key": "FLWSECK_TEST-"},
     checks=CHECKS,
     samples=SAMPLES,

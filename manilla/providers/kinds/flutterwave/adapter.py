@@ -6,6 +6,7 @@ from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.flutterwave import answers, refunds
+from manilla.providers.kinds.flutterwave.accounts import FlutterwaveAccounts, subject_of
 from manilla.providers.kinds.flutterwave.disputes import FlutterwaveChargebacks
 from manilla.providers.port import Answer, Done, Unknown
 from manilla.providers.reading import Malformed
@@ -29,6 +30,7 @@ class Flutterwave(BaseAdapter):
         headers = {"Authorization": f"Bearer {current.value('secret_key')}"}
         super().__init__(context, headers, read_word)
         self.disputes = FlutterwaveChargebacks(self._pay_in)
+        self.accounts = FlutterwaveAccounts(self._pay_in)
         self._secret_hash = current.value("secret_hash").encode()
         self._is_sandbox = current.is_sandbox
         self._suffix = current.value("test_reference_suffix").removeprefix(SUFFIX)
@@ -81,10 +83,12 @@ class Flutterwave(BaseAdapter):
         Flutterwave's refunds have no field for our reference, so the comment contains it for manual
         searches.
         """
-        charge = await self.charge_state(order.charge_reference)
-        if not isinstance(charge, Done):
-            return charge
-        transaction = charge.value.provider_reference
+        transaction: str | None = order.charge_reference
+        if not order.charge_reference.isdecimal():  # otherwise it is Flutterwave's own id
+            charge = await self.charge_state(order.charge_reference)
+            if not isinstance(charge, Done):
+                return charge
+            transaction = charge.value.provider_reference
         if transaction is None:
             return Unknown("the provider does not know the charge")
         comment = f"{order.reference} {order.reason}".strip()
@@ -173,9 +177,9 @@ class Flutterwave(BaseAdapter):
         event, data = reading.text(document, "event"), reading.field(document, "data")
         claim, status = reading.read_claim(data), reading.optional_text(data, "status")
         if event == "charge.completed":
-            reference = reading.text(data, "tx_ref")
+            kind, reference = subject_of(data)
             charge = answers.CHARGE_STATUSES.get(status)
-            return port.WebhookEvent(port.WebhookSubject.CHARGE, reference, claim, charge)
+            return port.WebhookEvent(kind, reference, claim, charge)
         if event == "transfer.completed":
             reference = self._trx_id(reading.text(data, "reference"))
             transfer = answers.TRANSFER_STATUSES.get(status)

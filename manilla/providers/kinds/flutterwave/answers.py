@@ -62,12 +62,12 @@ SEVERAL = (
 )
 
 
-def _says_charge_is_unknown(reply: Reply) -> bool:
+def says_charge_is_unknown(reply: Reply) -> bool:
     is_unknown = any(words in reply.message.lower() for words in UNKNOWN_CHARGE)
     return reply.status in (400, 404) and not reply.is_success and is_unknown
 
 
-find_charge = replies.found_or(replies.NO_CHARGE, _says_charge_is_unknown)
+find_charge = replies.found_or(replies.NO_CHARGE, says_charge_is_unknown)
 
 
 def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:

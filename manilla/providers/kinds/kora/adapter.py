@@ -8,6 +8,7 @@ from manilla.kit.money import Money
 from manilla.providers import port, reading
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.kora import answers, statement, webhooks
+from manilla.providers.kinds.kora.accounts import SANDBOX_BANK, KoraAccounts
 from manilla.providers.kinds.kora.disputes import KoraChargebacks
 from manilla.providers.port import Answer, Unknown
 from manilla.providers.wire import Wire
@@ -31,6 +32,8 @@ class Kora(BaseAdapter):
         _, self._statements = context.wires(_authorization(secret_key), statement.read_envelope)
         self._secret_key = secret_key.encode()
         self.disputes = KoraChargebacks(self._pay_in)
+        bank_code = SANDBOX_BANK if current.is_sandbox else current.value("account_bank_code")
+        self.accounts = KoraAccounts(self._pay_in, bank_code)
 
     async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         body = {**_charge(order), "redirect_url": order.redirect_url}

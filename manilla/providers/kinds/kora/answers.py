@@ -126,7 +126,7 @@ def _may_exist(reply: Reply) -> Unknown | None:
     return None
 
 
-def _says_missing(*subjects: str) -> Callable[[Reply], bool]:
+def says_missing(*subjects: str) -> Callable[[Reply], bool]:
     """Returns a function that returns True if Kora reports an unknown reference.
 
     The HTTP status of this response is not documented, so both 400 and 404 are accepted.
@@ -140,9 +140,9 @@ def _says_missing(*subjects: str) -> Callable[[Reply], bool]:
     return is_missing
 
 
-find_charge = replies.found_or(replies.NO_CHARGE, _says_missing("charge", "transaction"))
-find_refund = replies.found_or(replies.NO_REFUND, _says_missing("refund", "transaction"))
-find_transfer = replies.found_or(replies.NO_TRANSFER, _says_missing("transaction"))
+find_charge = replies.found_or(replies.NO_CHARGE, says_missing("charge", "transaction"))
+find_refund = replies.found_or(replies.NO_REFUND, says_missing("refund", "transaction"))
+find_transfer = replies.found_or(replies.NO_TRANSFER, says_missing("transaction"))
 
 
 def checkout(data: Any, order: port.ChargeOrder) -> port.HostedCheckout:

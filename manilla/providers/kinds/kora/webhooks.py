@@ -12,6 +12,7 @@ import structlog
 from manilla.ledger import trx_ids
 from manilla.providers import port, reading
 from manilla.providers.checks import references
+from manilla.providers.kinds.kora import accounts
 from manilla.providers.reading import Malformed
 
 log = structlog.get_logger(__name__)
@@ -53,6 +54,8 @@ def _event(document: Any) -> port.WebhookEvent:
         raise Malformed("the event is not in the contract")
     kind, status = EVENTS[event]
     is_charge = kind is port.WebhookSubject.CHARGE
+    if is_charge and accounts.is_transfer(data):
+        kind, is_charge = port.WebhookSubject.ACCOUNT_TRANSFER, False
     reference = _charge_reference(data) if is_charge else reading.text(data, "reference")
     word = event.rpartition(".")[2]
     claims_status = status if data.get("status") in (None, word) else None

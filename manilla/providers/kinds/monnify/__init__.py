@@ -24,6 +24,7 @@ KIND = ProviderKind(
         refund_status=True,
         resend_refund=False,
         statements=frozenset((LineKind.TRANSFER, LineKind.FEE)),
+        permanent_accounts=True,
     ),
     refund_note="This payment's provider cannot refund a card payment. If the customer paid by "
     "card, the refund is rejected, and its amount returns to the wallet.",

@@ -9,6 +9,7 @@ from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
 from manilla.providers.kind import AdapterContext
 from manilla.providers.kinds.monnify import answers, errors, statement, webhooks
+from manilla.providers.kinds.monnify.accounts import MonnifyAccounts
 from manilla.providers.kinds.monnify.tokens import Tokens, TokenWire
 from manilla.providers.port import Answer, Done, RefusalCode, Refused, Unknown
 
@@ -30,9 +31,13 @@ NAIRA_ONLY = Unknown("Monnify's wallet is in naira", can_pass=False)
 AMOUNT_MIN = Money(answers.CURRENCY, 20_00)
 TOO_LITTLE = f"Monnify accepts amounts of at least {AMOUNT_MIN}."
 
+# The beginning of Monnify's reference of a transfer into a customer's account.
+OWN_REFERENCE = "MNFY|"
+
 
 class Monnify:
     disputes: port.DisputeDesk | None = None
+    accounts: port.AccountDesk | None = None
 
     def __init__(self, context: AdapterContext) -> None:
         current = context.credentials
@@ -46,6 +51,7 @@ class Monnify:
         self._contract_code = current.value("contract_code")
         self._source_account_number = current.value("source_account_number")
         self._is_sandbox = current.is_sandbox
+        self.accounts = MonnifyAccounts(self._pay_in, self._contract_code)
 
     async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         return await self._initialize(order, _methods(order.channel), answers.checkout)
@@ -99,13 +105,16 @@ class Monnify:
 
     async def refund(self, order: port.RefundOrder) -> Answer[port.RefundState]:
         """Refunds a transaction by Monnify's own reference, which is looked up first."""
-        charge = await self.charge_state(order.charge_reference)
-        if not isinstance(charge, Done):
-            return charge
-        if charge.value.provider_reference is None:
-            return Unknown("the provider does not know the charge")
+        transaction = order.charge_reference
+        if not transaction.startswith(OWN_REFERENCE):
+            charge = await self.charge_state(order.charge_reference)
+            if not isinstance(charge, Done):
+                return charge
+            if charge.value.provider_reference is None:
+                return Unknown("the provider does not know the charge")
+            transaction = charge.value.provider_reference
         body = {
-            "transactionReference": charge.value.provider_reference,
+            "transactionReference": transaction,
             "refundAmount": order.amount.amount,
             "refundReference": order.reference,
             "refundReason": order.reason[:REASON_LENGTH_MAX] or CUSTOMER_NOTE,

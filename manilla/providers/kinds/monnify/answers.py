@@ -154,12 +154,12 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
     return port.ChargeState(
         status=status,
         paid=paid,
-        fee=None if paid is None else _kept(data, paid),
+        fee=None if paid is None else fee_of(data, paid),
         provider_reference=reading.optional_text(data, "transactionReference") or None,
     )
 
 
-def _kept(data: Any, paid: Money) -> Money | None:
+def fee_of(data: Any, paid: Money) -> Money | None:
     """Returns the fee that Monnify deducts from the settlement."""
     settled = optional_amount(data, "settlementAmount", paid.currency)
     return None if settled is None or settled > paid else paid - settled

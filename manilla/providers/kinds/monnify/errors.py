@@ -93,7 +93,7 @@ def decide_lookup(reply: Reply, read: Read[Value]) -> Answer[Value]:
     return Refused(code, reply.message or "No reason was given.")
 
 
-def _is_missing(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
+def is_missing(reply: Reply, statuses: tuple[int, ...] = (404,)) -> bool:
     """Returns True if Monnify itself reports that it does not know the reference."""
     message = reply.message.lower()
     return (
@@ -109,10 +109,10 @@ def _has_code(reply: Reply, code: str) -> bool:
     return not reply.is_success and code_of(reply) == code
 
 
-find_charge = replies.found_or(replies.NO_CHARGE, lambda reply: _is_missing(reply, (400, 404)))
+find_charge = replies.found_or(replies.NO_CHARGE, lambda reply: is_missing(reply, (400, 404)))
 find_refund = replies.found_or(
-    replies.NO_REFUND, lambda reply: _has_code(reply, UNKNOWN_REFUND) or _is_missing(reply)
+    replies.NO_REFUND, lambda reply: _has_code(reply, UNKNOWN_REFUND) or is_missing(reply)
 )
 find_transfer = replies.found_or(
-    replies.NO_TRANSFER, lambda reply: _has_code(reply, UNKNOWN_TRANSFER) or _is_missing(reply)
+    replies.NO_TRANSFER, lambda reply: _has_code(reply, UNKNOWN_TRANSFER) or is_missing(reply)
 )

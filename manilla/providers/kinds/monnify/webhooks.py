@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from manilla.providers import port, reading
+from manilla.providers.kinds.monnify import accounts
 from manilla.providers.reading import Malformed
 
 SIGNATURE = b"monnify-signature"
@@ -54,7 +55,11 @@ def _event(document: Any) -> port.WebhookEvent:
     if event is None:
         raise Malformed("the event is not in the contract")
     data = reading.field(document, "eventData")
-    reference = reading.text(data, event.reference)
+    kind, name = event.kind, event.reference
+    if accounts.is_transfer(data):
+        # Monnify reports a reference of its own as `paymentReference`, too.
+        kind, name = port.WebhookSubject.ACCOUNT_TRANSFER, "transactionReference"
+    reference = reading.text(data, name)
     claim = None
     if event.amount is not None:
         claim = reading.read_claim(
@@ -62,4 +67,4 @@ def _event(document: Any) -> port.WebhookEvent:
         )
     is_transfer = event.kind is port.WebhookSubject.TRANSFER
     session_id = reading.optional_text(data, "sessionId") if is_transfer else ""
-    return port.WebhookEvent(event.kind, reference, claim, event.status, session_id or None)
+    return port.WebhookEvent(kind, reference, claim, event.status, session_id or None)

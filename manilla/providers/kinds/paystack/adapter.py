@@ -7,6 +7,7 @@ from manilla.kit.money import Money
 from manilla.providers import port, replies
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.paystack import answers, statement, webhooks
+from manilla.providers.kinds.paystack.accounts import PaystackAccounts
 from manilla.providers.kinds.paystack.disputes import PaystackDisputes
 from manilla.providers.kinds.paystack.recipients import Recipients
 from manilla.providers.kinds.paystack.refunds import Refunds
@@ -21,6 +22,7 @@ ACCOUNT_VALID_FOR = timedelta(minutes=30)
 BANKS_PER_PAGE = 100
 BANK_PAGES_MAX = 20
 NARRATION_LENGTH_MAX = 100
+TEST_BANK = "test-bank"
 NAIRA_ONLY = Refused(
     port.RefusalCode.PAYMENT_DECLINED, "Paystack opens one-time accounts only for naira."
 )
@@ -34,6 +36,9 @@ class Paystack(BaseAdapter):
         self._recipients = Recipients(self._pay_out)
         self._refunds = Refunds(self._pay_in, self.charge_state)
         self.disputes = PaystackDisputes(self._pay_in)
+        is_test = context.credentials.is_sandbox
+        bank = TEST_BANK if is_test else context.credentials.value("account_bank")
+        self.accounts = PaystackAccounts(self._pay_in, bank)
 
     async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         body = {

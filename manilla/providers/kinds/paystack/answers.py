@@ -112,7 +112,7 @@ def is_recipient_invalid(answer: Answer[port.Sent]) -> bool:
     return isinstance(answer, Refused) and INVALID_RECIPIENT in answer.guidance.lower()
 
 
-def _says_charge_is_unknown(reply: Reply) -> bool:
+def says_charge_is_unknown(reply: Reply) -> bool:
     """Returns True if Paystack does not know the charge.
 
     Paystack documents 404, but its error list has 400 "Transaction reference not found".
@@ -127,7 +127,7 @@ def _says_transfer_is_unknown(reply: Reply) -> bool:
     return replies.is_not_found(reply) and "transfer" in reply.message.lower()
 
 
-find_charge = replies.found_or(replies.NO_CHARGE, _says_charge_is_unknown)
+find_charge = replies.found_or(replies.NO_CHARGE, says_charge_is_unknown)
 find_transfer = replies.found_or(replies.NO_TRANSFER, _says_transfer_is_unknown)
 
 

@@ -5,8 +5,8 @@ Paystack has no separate webhook secret.
 
 from typing import Any
 
-from manilla.providers import port, reading
-from manilla.providers.kinds.paystack import answers
+from manilla.providers import account_replies, port, reading
+from manilla.providers.kinds.paystack import accounts, answers
 from manilla.providers.reading import Malformed
 
 SIGNATURE = b"x-paystack-signature"
@@ -19,6 +19,10 @@ TRANSFER_EVENTS = {
 REFUND_EVENTS = frozenset(
     f"refund.{word}" for word in ("pending", "processing", "processed", "failed", "needs-attention")
 )
+ACCOUNT_EVENTS = {
+    "dedicatedaccount.assign.success": port.ReportedAccountStatus.ACTIVE,
+    "dedicatedaccount.assign.failed": port.ReportedAccountStatus.FAILED,
+}
 # These events identify the dispute, whose state is queried.
 DISPUTE_EVENTS = frozenset(f"charge.dispute.{word}" for word in ("create", "remind", "resolve"))
 
@@ -31,8 +35,19 @@ def read(headers: port.Headers, raw: bytes, secret_key: bytes) -> port.Webhook:
 
 def _event(document: Any) -> port.WebhookEvent:
     event, data = reading.text(document, "event"), reading.field(document, "data")
+    if event in ACCOUNT_EVENTS:
+        account_id = account_replies.our_id(reading.text(reading.field(data, "customer"), "email"))
+        status = ACCOUNT_EVENTS[event]
+        return port.WebhookEvent(port.WebhookSubject.ACCOUNT, account_id, claims_status=status)
     if event == "charge.success":
         reference = reading.text(data, "reference")
+        if accounts.is_transfer(data):
+            return port.WebhookEvent(
+                port.WebhookSubject.ACCOUNT_TRANSFER,
+                reference,
+                _charge_claim(data),
+                port.ReportedChargeStatus.PAID,
+            )
         return port.WebhookEvent(
             port.WebhookSubject.CHARGE,
             reference,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from manilla_simulator import banks, fees
-from manilla_simulator.dialects.flutterwave import chargebacks, payments, payouts, refunds
+from manilla_simulator.dialects.flutterwave import accounts, chargebacks, payments, payouts, refunds
 from manilla_simulator.dialects.flutterwave.common import DENIALS, account_of
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
@@ -43,7 +43,7 @@ def return_query(charge: Charge, canceled: bool) -> dict[str, str]:
 CALLS = (
     Call(CallName.CHARGE, "POST", "/v3/payments", payments.open_link),
     Call(CallName.CHARGE, "POST", "/v3/charges", payments.charge_by_transfer),
-    Call(CallName.CHARGE, "POST", "/v3/virtual-account-numbers", payments.create_account),
+    Call(CallName.ACCOUNT, "POST", "/v3/virtual-account-numbers", accounts.create),
     Call(
         CallName.CHARGE_STATUS,
         "GET",
@@ -51,6 +51,9 @@ CALLS = (
         payments.verify_by_reference,
     ),
     Call(CallName.CHARGE_STATUS, "GET", "/v3/transactions/{id}/verify", payments.verify),
+    Call(CallName.ACCOUNT_STATUS, "GET", "/v3/virtual-account-numbers/{order_ref}", accounts.fetch),
+    Call(CallName.ACCOUNT, "POST", "/v3/virtual-account-numbers/{order_ref}", accounts.deactivate),
+    Call(CallName.ACCOUNT_TRANSFERS, "GET", "/v3/transactions", accounts.list_transactions),
     Call(CallName.REFUND, "POST", "/v3/transactions/{id}/refund", refunds.start),
     Call(CallName.REFUND_STATUS, "GET", "/v3/refunds/{id}", refunds.get),
     Call(CallName.REFUND_STATUS, "GET", "/v3/refunds", refunds.list_refunds),

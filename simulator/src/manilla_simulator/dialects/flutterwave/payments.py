@@ -91,14 +91,7 @@ def _expiry(fields: Fields) -> datetime | None:
     return now() + timedelta(seconds=seconds)
 
 
-def create_account(provider: Provider, ask: Ask) -> Answer:
-    fields = ask.fields.only(
-        *("email", "is_permanent", "bvn", "tx_ref", "amount", "narration", "duration"),
-        *("frequency", "phonenumber", "firstname", "lastname", "currency"),
-    )
-    if fields.flag("is_permanent", default=False):
-        fields.digits("bvn", 11)
-        raise Refused(NO_STATIC_ACCOUNTS)
+def open_one_time_account(provider: Provider, fields: Fields) -> Answer:
     charge = charges.open_charge(provider, _account_order(fields))
     account = charge.accounts[0]
     data = {
@@ -162,7 +155,7 @@ def charge_data(charge: Charge) -> dict[str, Any]:
     paid = charge.status is ChargeStatus.SUCCESS
     return {
         "id": charge.number,
-        "tx_ref": charge.reference,
+        "tx_ref": charge.permanent.holder if charge.permanent else charge.reference,
         "flw_ref": own_reference(charge),
         "device_fingerprint": "N/A",
         "amount": (charge.amount_paid if paid else charge.amount).amount,
@@ -179,6 +172,7 @@ def charge_data(charge: Charge) -> dict[str, Any]:
         "created_at": iso_milliseconds(charge.created_at),
         "account_id": ACCOUNT_ID,
         "amount_settled": charge.credited.amount,
+        **_meta(charge),
         "customer": {
             "id": charge.number + 500_000_000,
             "name": charge.customer_name,
@@ -187,6 +181,18 @@ def charge_data(charge: Charge) -> dict[str, Any]:
             "created_at": iso_milliseconds(charge.created_at),
         },
     }
+
+
+def _meta(charge: Charge) -> dict[str, Any]:
+    """Returns who sent the transfer into a permanent account."""
+    if charge.permanent is None:
+        return {}
+    sender = {
+        "originatorname": charge.payer.name,
+        "bankname": charge.payer.bank,
+        "originatoraccountnumber": charge.payer.account_number,
+    }
+    return {"meta": sender}
 
 
 def _response(charge: Charge) -> str:

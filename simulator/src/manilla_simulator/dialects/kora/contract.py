@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manilla_simulator import banks, fees
-from manilla_simulator.dialects.kora import chargebacks, payments, payouts, refunds
+from manilla_simulator.dialects.kora import accounts, chargebacks, payments, payouts, refunds
 from manilla_simulator.dialects.kora.common import DENIALS, account_of, listing, plain_time
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
@@ -108,6 +108,19 @@ WIRE = Wire(
             f"{_ROOT}/virtual-bank-account/sandbox/credit",
             payments.credit_account,
         ),
+        Call(CallName.ACCOUNT, "POST", f"{_ROOT}/virtual-bank-account", accounts.create),
+        Call(
+            CallName.ACCOUNT_TRANSFERS,
+            "GET",
+            f"{_ROOT}/virtual-bank-account/transactions",
+            accounts.list_transfers,
+        ),
+        Call(
+            CallName.ACCOUNT_STATUS,
+            "GET",
+            f"{_ROOT}/virtual-bank-account/{{account_reference}}",
+            accounts.fetch,
+        ),
         Call(CallName.BANKS, "GET", f"{_ROOT}/misc/banks", payouts.list_banks),
         Call(CallName.RESOLVE, "POST", f"{_ROOT}/misc/banks/resolve", payouts.resolve),
         Call(CallName.BALANCE, "GET", f"{_ROOT}/balances", balances),
@@ -136,6 +149,7 @@ WIRE = Wire(
     transfer_notice=payouts.transfer_notice,
     refund_notice=refunds.refund_notice,
     dispute_reference=lambda number: f"KPY-CHB-{number}",
+    transfer_reference=lambda number: f"KPY-PAY-{number}",
     return_query=lambda charge, _canceled: {"reference": charge.reference},
     charge_words=payments.STATUS_WORDS,
     transfer_words=payouts.STATUS_WORDS,

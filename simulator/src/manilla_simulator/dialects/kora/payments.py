@@ -6,6 +6,7 @@ from typing import Any
 from manilla.kit import clock
 from manilla.kit.money import Money
 from manilla_simulator import banks, charges, fees
+from manilla_simulator.dialects.kora import accounts
 from manilla_simulator.dialects.kora.common import (
     DENIALS,
     account_of,
@@ -131,6 +132,7 @@ def query(provider: Provider, ask: Ask) -> Answer:
         "payment_method": method_of(charge),
         "message": _message(charge),
         "customer": {"name": charge.customer_name, "email": charge.customer_email},
+        **accounts.details(charge),
     }
     return Answer(data, "Charge retrieved successfully")
 
@@ -204,6 +206,7 @@ def charge_notice(provider: Provider, charge: Charge) -> Notice:
         "status": "success" if paid else "failed",
         "payment_method": method_of(charge),
         "transaction_status": _transaction_status(charge) if paid else "failed",
+        **accounts.details(charge),
     }
     return Notice(event, charge.reference, {"event": event, "data": data}, charge.notification_url)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from manilla_simulator import banks, fees
-from manilla_simulator.dialects.monnify import payments, payouts, refunds
+from manilla_simulator.dialects.monnify import accounts, payments, payouts, refunds
 from manilla_simulator.dialects.monnify.common import DENIALS, account_of
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
@@ -68,6 +68,7 @@ def webhook_secret(account: Any) -> str | None:
 
 _V1, _V2 = "/api/v1", "/api/v2"
 _MERCHANT, _SINGLE = f"{_V1}/merchant", f"{_V2}/disbursements/single"
+_RESERVED = "{}/bank-transfer/reserved-accounts"
 WIRE = Wire(
     key="monnify",
     name="monnify",
@@ -98,6 +99,25 @@ WIRE = Wire(
             payments.status,
         ),
         Call(CallName.CHARGE_STATUS, "GET", f"{_V2}/merchant/transactions/query", payments.query),
+        Call(CallName.ACCOUNT, "POST", _RESERVED.format(_V2), accounts.reserve),
+        Call(
+            CallName.ACCOUNT_TRANSFERS,
+            "GET",
+            f"{_RESERVED.format(_V1)}/transactions",
+            accounts.list_transfers,
+        ),
+        Call(
+            CallName.ACCOUNT,
+            "DELETE",
+            f"{_RESERVED.format(_V1)}/reference/{{accountReference}}",
+            accounts.deallocate,
+        ),
+        Call(
+            CallName.ACCOUNT_STATUS,
+            "GET",
+            f"{_RESERVED.format(_V2)}/{{accountReference}}",
+            accounts.fetch,
+        ),
         Call(CallName.BANKS, "GET", f"{_V1}/banks", payouts.list_banks),
         Call(
             CallName.RESOLVE,

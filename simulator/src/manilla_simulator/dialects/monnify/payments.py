@@ -122,7 +122,7 @@ def _find(provider: Provider, charge: Charge | None) -> Charge:
 
 def status(provider: Provider, ask: Ask) -> Answer:
     charge = by_own_reference(provider, ask.parameters["transactionReference"])
-    return Answer(_transaction(_find(provider, charge)), "success")
+    return Answer(transaction(_find(provider, charge)), "success")
 
 
 def query(provider: Provider, ask: Ask) -> Answer:
@@ -131,15 +131,15 @@ def query(provider: Provider, ask: Ask) -> Answer:
     if not ours and not own:
         raise invalid("transactionReference or paymentReference is required", "paymentReference")
     charge = provider.charges.get(ours) if ours else by_own_reference(provider, own or "")
-    return Answer(_transaction(_find(provider, charge)), "success")
+    return Answer(transaction(_find(provider, charge)), "success")
 
 
-def _transaction(charge: Charge) -> dict[str, Any]:
+def transaction(charge: Charge) -> dict[str, Any]:
     """Returns the response to a status query. Amounts are strings here, but numbers in webhooks."""
     paid = charge.status is ChargeStatus.SUCCESS
     return {
         "transactionReference": own_reference(charge),
-        "paymentReference": charge.reference,
+        "paymentReference": own_reference(charge) if charge.permanent else charge.reference,
         "amountPaid": str(charge.amount_paid.amount),
         "totalPayable": str(charge.expected.amount),
         "settlementAmount": str(charge.credited.amount) if paid else None,
@@ -148,10 +148,10 @@ def _transaction(charge: Charge) -> dict[str, Any]:
         "paymentDescription": charge.title,
         "currency": CURRENCY,
         "paymentMethod": _method(charge),
-        "product": {"type": "API_NOTIFICATION", "reference": charge.reference},
+        "product": _product(charge),
         "cardDetails": None,
         "accountDetails": None,
-        "accountPayments": [],
+        "accountPayments": [_sender(charge)] if charge.permanent else [],
         "customer": {"email": charge.customer_email, "name": charge.customer_name},
         "metaData": {},
     }
@@ -179,9 +179,9 @@ def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
         return None
     by_transfer = bool(charge.accounts)
     data = {
-        "product": {"reference": charge.reference, "type": "API_NOTIFICATION"},
+        "product": _product(charge),
         "transactionReference": own_reference(charge),
-        "paymentReference": charge.reference,
+        "paymentReference": own_reference(charge) if charge.permanent else charge.reference,
         "paidOn": local_time(charge.paid_at) if by_transfer else clock_time(charge.paid_at),
         "paymentDescription": charge.title,
         "metaData": {},
@@ -200,7 +200,26 @@ def charge_notice(_provider: Provider, charge: Charge) -> Notice | None:
     return Notice(event, charge.reference, {"eventType": event, "eventData": data})
 
 
+def _product(charge: Charge) -> dict[str, str]:
+    """A transfer into a reserved account has our reference only here."""
+    if charge.permanent is None:
+        return {"type": "API_NOTIFICATION", "reference": charge.reference}
+    return {"type": "RESERVED_ACCOUNT", "reference": charge.permanent.reference}
+
+
+def _sender(charge: Charge) -> dict[str, Any]:
+    return {
+        "bankCode": "058",
+        "amountPaid": str(charge.amount_paid.amount),
+        "accountName": charge.payer.name,
+        "sessionId": charge.payer.session_id,
+        "accountNumber": charge.payer.account_number,
+    }
+
+
 def _source(charge: Charge, amount: Money) -> dict[str, Any]:
+    if charge.permanent is not None:
+        return _sender(charge)
     number = charge.accounts[0].account_number
     return {
         "bankCode": "058",

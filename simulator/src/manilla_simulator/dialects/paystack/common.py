@@ -112,12 +112,13 @@ def page_of(ask: Ask, items: Sequence[T], overlap: int = 0) -> tuple[Sequence[T]
 
 
 def customer(charge: Charge) -> dict[str, Any]:
+    account = charge.permanent
     return {
-        "id": charge.number + 500_000_000,
+        "id": account.number if account else charge.number + 500_000_000,
         "first_name": None,
         "last_name": None,
         "email": charge.customer_email,
-        "customer_code": f"CUS_{charge.number:x}",
+        "customer_code": account.holder if account else f"CUS_{charge.number:x}",
         "phone": None,
         "metadata": None,
         "risk_action": "default",

@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from manilla_simulator import banks, fees
-from manilla_simulator.dialects.paystack import disputes, payments, payouts, refunds, statement
+from manilla_simulator.dialects.paystack import (
+    accounts,
+    disputes,
+    payments,
+    payouts,
+    refunds,
+    statement,
+)
 from manilla_simulator.dialects.paystack.common import (
     DENIALS,
     NEXT_STEPS,
@@ -67,6 +74,11 @@ WIRE = Wire(
         Call(CallName.CHARGE, "POST", "/transaction/initialize", payments.initialize),
         Call(CallName.CHARGE, "POST", "/charge", payments.charge_by_transfer),
         Call(CallName.CHARGE_STATUS, "GET", "/transaction/verify/{reference}", payments.verify),
+        Call(CallName.ACCOUNT, "POST", "/dedicated_account/assign", accounts.assign),
+        Call(CallName.ACCOUNT_STATUS, "GET", "/customer/{email}", accounts.fetch_customer),
+        Call(CallName.ACCOUNT, "DELETE", "/dedicated_account/{id}", accounts.deactivate),
+        Call(CallName.ACCOUNT_TRANSFERS, "GET", "/transaction", accounts.list_transactions),
+        Call(CallName.CHARGE_STATUS, "GET", "/transaction/{id}", accounts.fetch_transaction),
         Call(CallName.BANKS, "GET", "/bank", payouts.list_banks),
         Call(CallName.RESOLVE, "GET", "/bank/resolve", payouts.resolve),
         Call(CallName.RECIPIENT, "POST", "/transferrecipient", payouts.create_recipient),
@@ -109,6 +121,7 @@ WIRE = Wire(
     refund_notice=refunds.refund_notice,
     dispute_notice=disputes.dispute_notice,
     dispute_word=disputes.word_of,
+    transfer_reference=lambda number: f"T{number:015d}",
     return_query=lambda charge, _canceled: {
         "trxref": charge.reference,
         "reference": charge.reference,

@@ -142,6 +142,18 @@ def charge_data(provider: Provider, charge: Charge) -> dict[str, Any]:
     paid = charge.status is ChargeStatus.SUCCESS
     created_at, paid_at = iso_milliseconds(charge.created_at), optional_iso(charge.paid_at)
     channel = "bank_transfer" if charge.accounts else "card"
+    authorization: dict[str, Any] = {"channel": channel, "country_code": "NG"}
+    if charge.permanent is not None:
+        # The charge has a reference of Paystack's. Only account and customer identify who paid.
+        channel = authorization["channel"] = "dedicated_nuban"
+        authorization |= {
+            "sender_name": charge.payer.name,
+            "sender_bank": charge.payer.bank,
+            "sender_bank_account_number": charge.payer.account_number,
+            "narration": "School fees",
+            "receiver_bank": charge.permanent.bank_name,
+            "receiver_bank_account_number": charge.accounts[0].account_number,
+        }
     return {
         "id": charge.number,
         "domain": domain(provider),
@@ -160,7 +172,7 @@ def charge_data(provider: Provider, charge: Charge) -> dict[str, Any]:
         "log": None,
         "fees": charge.fee.minor if paid else None,
         "fees_split": None,
-        "authorization": {"channel": channel, "country_code": "NG"} if paid else {},
+        "authorization": authorization if paid else {},
         "customer": customer(charge),
         "plan": None,
         "split": {},

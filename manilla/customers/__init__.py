@@ -1,0 +1,1 @@
+"""Customers of merchants, and the permanent account numbers to which they transfer money."""
