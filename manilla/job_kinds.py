@@ -7,6 +7,8 @@ class JobKind(StrEnum):
     CHARGE = "charge"  # query a charge's status
     EXPIRE_PAYMENT = "payment.expire"
     SANDBOX_PAYMENT = "payment.sandbox"
+    SAVED_WAY = "saved_way"  # query a mandate, or delete a revoked way at its provider
+    WAY_CHARGE = "way.charge"  # send a charge of a saved way, and end it
     TRANSFER = "transfer"  # send a payout, or query its status
     SANDBOX_PAYOUT = "payout.sandbox"
     LARGE_PAYOUT = "payout.large"  # queue emails about a large payout

@@ -44,6 +44,9 @@ from manilla.providers.inbox import WebhookInbox
 from manilla.providers.rails import Rails
 from manilla.routing.deliveries import Deliveries
 from manilla.routing.router import Router
+from manilla.saved_ways.charging import WayCharges
+from manilla.saved_ways.mandates import MandateService
+from manilla.saved_ways.saving import CardSaving
 from manilla.settlements.settling import Settling
 
 
@@ -74,6 +77,9 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     router: Router
     previews: PayoutPreviews
     payments: pay_in.PaymentInitiation
+    cards: CardSaving
+    way_charges: WayCharges
+    mandates: MandateService
     payouts: pay_out.PayoutInitiation
     cells: CellDirectory
     cell_client: CellClient

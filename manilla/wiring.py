@@ -47,6 +47,9 @@ from manilla.providers.rails import Rails, open_client
 from manilla.routing.deliveries import Deliveries
 from manilla.routing.funds import ProviderFunds
 from manilla.routing.router import Router
+from manilla.saved_ways.charging import WayCharges
+from manilla.saved_ways.mandates import MandateService
+from manilla.saved_ways.saving import CardSaving
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.sql import epochs, migrate
@@ -127,7 +130,9 @@ def build(
     methods = Catalogue(db, watch, rails)
     prices = CachedPrices(db, watch)
     links = CheckoutLinks(keyring, settings.base_url)
-    charges = ChargeService(db, keyring, platform, rails, links, settings.base_url)
+    cards = CardSaving(db, keyring, platform, settings.base_url)
+    charges = ChargeService(db, keyring, platform, rails, links, settings.base_url, cards)
+    payments = pay_in.PaymentInitiation(db, platform, methods, prices, rails, links)
     registry = BankRegistry(db, watch)
     banks = Banks(db, rails, methods, registry)
     resolver = AccountResolver(rails, banks)
@@ -165,14 +170,20 @@ def build(
         previews=PayoutPreviews(
             db, platform, methods, prices, rails, banks, resolver, router, deliveries
         ),
-        payments=pay_in.PaymentInitiation(db, platform, methods, prices, rails, links),
+        payments=payments,
+        cards=cards,
+        way_charges=WayCharges(
+            *(db, keyring, platform, methods, rails, payments, charges, links, directory)
+        ),
+        mandates=MandateService(db, keyring, methods, rails, registry),
         payouts=pay_out.PayoutInitiation(
             db, platform, methods, prices, rails, resolver, funds, router
         ),
         cells=CellDirectory(db, watch),
         cell_client=CellClient(db, keyring, client),
         letters=LetterWriter(
-            keyring, lambda: platform.now.site_name, settings.base_url, settings.mail_from
+            *(keyring, lambda: platform.now.site_name, settings.base_url, settings.mail_from),
+            way_url=lambda trx_id, expires_at: links.url(trx_id, expires_at, "/way"),
         ),
         mail_transport=mail_transport(settings),
         base_url=settings.base_url,

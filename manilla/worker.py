@@ -159,6 +159,8 @@ def job_handlers(services: Services) -> dict[str, Work]:
         **AccountTasks(
             services.db, services.keyring, services.rails, services.receiving
         ).job_handlers(),
+        **services.way_charges.job_handlers(),
+        **services.mandates.job_handlers(),
         **PayoutTasks(
             services.db,
             services.platform,

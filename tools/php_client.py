@@ -40,6 +40,9 @@ RESPONSES = {
     "SiteEnvironments": "Environments",
     "SiteFeatures": "Features",
     "VerifiedPayment": "CompletedPayment",
+    "WayChargeInfo": "ChargedWay",
+    "WayInfo": "SavedWay",
+    "WayList": "SavedWays",
     "WebhookEndpointItem": "WebhookEndpoint",
     "WithdrawalMethod": "PayoutMethod",
 }
@@ -48,6 +51,8 @@ ORDERS = {
     "PayoutRequest": "PayoutOrder",
     "RefundRequest": "RefundOrder",
     "DisputeEvidenceRequest": "DisputeEvidence",
+    "MandateRequest": "MandateOrder",
+    "WayChargeRequest": "WayCharge",
     "PaymentLinkRequest": "PaymentLinkOrder",
     "PaymentLinkEditRequest": "PaymentLinkChange",
     "WebhookEndpointRequest": "EndpointOrder",
@@ -187,6 +192,9 @@ class Field:
         if "$ref" in part:
             self.php = class_of(part)
             self.reader = f"{self.php}::read($document->object('{name}'))"
+        elif refs := [each for each in part.get("anyOf", ()) if "$ref" in each]:
+            self.php = "?" + class_of(refs[0])
+            self.reader = f"$document->objectOrNull('{name}', {class_of(refs[0])}::read(...))"
         elif kind == "array":
             self._read_list(part["items"], is_required=is_required)
         elif kind == "object":

@@ -40,7 +40,7 @@ OWNERS = {table.name: table.owner for table in TABLES}
 SHARED = {
     "archive_month": TableUse("invoices"),
     "audit": TableUse("approvals people"),
-    "charge": TableUse("customers disputes margin providers reconciliation"),
+    "charge": TableUse("customers disputes margin providers reconciliation saved_ways"),
     "credential": TableUse("cli"),
     "customer_account": TableUse("providers"),
     "deleted_notifications": TableUse("payments payouts"),
@@ -52,14 +52,17 @@ SHARED = {
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
-        "customers disputes instance_metrics payments payouts reconciliation routing transfers",
+        "customers disputes instance_metrics payments payouts reconciliation routing saved_ways"
+        " transfers",
         writers="providers cells",
     ),
     "membership": TableUse("mail", writers="cells"),
     "merchant": TableUse("console invoices mail people settlements"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
-    "payment": TableUse("approvals customers disputes margin notify prices reconciliation"),
+    "payment": TableUse(
+        "approvals customers disputes margin notify prices reconciliation saved_ways"
+    ),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
     "payout": TableUse(

@@ -265,6 +265,8 @@ def _shape(schema: Schema, constant: Sequence[str] | None) -> str:  # noqa: PLR0
     nullable = "|null" if len(kinds) < len(_kinds(schema)) else ""
     if "oneOf" in schema:
         return "|".join(_name(part) for part in schema["oneOf"])
+    if refs := [part for part in schema.get("anyOf", ()) if "$ref" in part]:
+        return "|".join(map(_name, refs)) + nullable
     if len(kinds) != 1 or kinds == ["object"]:
         return "any"
     if kinds == ["array"]:

@@ -21,6 +21,9 @@ from manilla.api.fields import (
 from manilla.api.lists import TransactionPages, TransactionQuery, items
 from manilla.api.refusals import InvalidAmount
 from manilla.api.request import read_repeat_key, read_scenario
+from manilla.customers import store as customers
+from manilla.customers.customer import CustomerDisabled, CustomerNotFound
+from manilla.kit.errors import Refusal
 from manilla.kit.money import MoneyError
 from manilla.kit.texts import Line
 from manilla.ledger.transactions import (
@@ -79,6 +82,7 @@ class PaymentFields(Struct, frozen=True, kw_only=True):
 class PaymentRequest(PaymentFields, frozen=True, kw_only=True):
     success_redirect: WebAddress
     cancel_redirect: WebAddress
+    save_for: Reference | None = None  # the customer whose card checkout offers to save
 
 
 class LegacyPaymentRequest(PaymentFields, frozen=True, kw_only=True):
@@ -107,7 +111,10 @@ def endpoints(services: Services) -> list[Endpoint]:
     )
 
     async def initiate_payment(call: Call) -> Any:
-        return await initiation.initiate(call.caller, _order(call, INITIATE), call.ticket)
+        order = _order(call, INITIATE)
+        if call.body.save_for is not None:
+            order = await _saving(services, call, order)
+        return await initiation.initiate(call.caller, order, call.ticket)
 
     async def initiate_legacy(call: Call) -> Any:
         order = _order(call, INITIATE_LEGACY)
@@ -131,7 +138,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             answers=(PaymentSession,),
             use_case=initiate_payment,
             body=PaymentRequest,
-            refusals=REFUSALS,
+            refusals=(*REFUSALS, CustomerNotFound, CustomerDisabled),
             counts=True,
             is_repeatable=True,
             creates_transaction=True,
@@ -177,7 +184,7 @@ def endpoints(services: Services) -> list[Endpoint]:
 
 INITIATE, INITIATE_LEGACY = "/api/v1/initiate-payment", "/api/initiate-payment"
 LIST = "/api/v1/payments"
-REFUSALS = (
+REFUSALS: tuple[type[Refusal], ...] = (
     InvalidAmount,
     CurrencyNotEnabled,
     initiate.PaymentLimitExceeded,
@@ -189,10 +196,25 @@ REFUSALS = (
 
 def _order(call: Call, endpoint: str) -> PaymentOrder:
     body = msgspec.structs.asdict(call.body)
+    body.pop("save_for", None)
     body["allow_payment_methods"] = read_keywords(call.body.allow_payment_methods)
     return PaymentOrder(
         **body,
         is_legacy=endpoint == INITIATE_LEGACY,
         scenario=read_scenario(call),
         repeat_key=read_repeat_key(call.headers, endpoint, call.raw_body),
+    )
+
+
+async def _saving(services: Services, call: Call, order: PaymentOrder) -> PaymentOrder:
+    """Returns the order of a payment on whose checkout the customer can save a card."""
+    customer = await customers.of_tenant(services.db, call.tenant, call.body.save_for)
+    if customer.disabled_at is not None:
+        raise CustomerDisabled
+    return msgspec.structs.replace(
+        order,
+        customer_reference=customer.reference,
+        saves_way=True,
+        customer_name=order.customer_name or customer.name,
+        customer_email=order.customer_email or customer.email,
     )

@@ -11,6 +11,7 @@ from manilla.api import (
     payouts,
     prices,
     refunds,
+    saved_ways,
     webhook_endpoints,
 )
 from manilla.api.endpoint import Call, Endpoint
@@ -37,6 +38,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         *refunds.endpoints(services),
         *disputes.endpoints(services),
         *customers.endpoints(services),
+        *saved_ways.endpoints(services),
         *balances.endpoints(services),
         *invoices.endpoints(services),
         *payouts.endpoints(services),

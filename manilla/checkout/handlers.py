@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Awaitable
 
+from manilla.checkout import saved_way
 from manilla.checkout.page import (
     LEFT,
     CheckoutPage,
@@ -42,7 +43,7 @@ async def show_methods(request: CheckoutRequest) -> PageResponse:
 async def choose(request: CheckoutRequest) -> PageResponse:
     chosen, seen = await request.field("method"), await request.field("seen")
     number = int(seen) if seen.isascii() and seen.isdigit() and len(seen) < SEEN_DIGITS_MAX else 0
-    action = request.services.checkout.choose(request.trx_id, chosen, number)
+    action = saved_way.choose(request, chosen, number)
     # The mark tells the page that it is in a window which checkout in a frame has opened.
     mark = {"window": "1"} if await request.field("window") else {}
     return await _after(request, action, "pay", **mark)

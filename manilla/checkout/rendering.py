@@ -18,6 +18,7 @@ from manilla.payments.checkout import CheckoutView, SandboxOutcome
 from manilla.payments.link import way_back
 from manilla.payments.payment import PaymentStatus
 from manilla.providers.port import Channel
+from manilla.saved_ways.saving import consent_text
 from manilla.services import Services
 from manilla.web import static_files
 from manilla.web.receipts.receipt import Receipt
@@ -63,6 +64,7 @@ def show_page(
         completes_in=_seconds_until(view.completes_at) if view.completes_at else None,
         back=way_back(view.payment),
         alert=alert,
+        consent=_consent(request, view),
         version_shown=None if is_final else page.version_of(view),
         is_sent=is_sent,
         is_left=alert == page.LEFT,
@@ -76,6 +78,12 @@ def show_receipt_page(
     request: CheckoutRequest, view: CheckoutView, receipt: Receipt
 ) -> PageResponse:
     return _respond(request, "receipt.html", 200, view, receipt=receipt)
+
+
+def show(
+    request: CheckoutRequest, template: str, view: CheckoutView, **values: Any
+) -> PageResponse:
+    return _respond(request, template, 200, view, **values)
 
 
 def show_sandbox_provider(request: CheckoutRequest, view: CheckoutView) -> PageResponse:
@@ -171,6 +179,16 @@ def _templates() -> jinja2.Environment:
         accent_url=accent.url,
     )
     return templates
+
+
+def _consent(request: CheckoutRequest, view: CheckoutView) -> str | None:
+    """Returns what the customer can approve, or None if no card can be saved."""
+    if not view.payment.saves_way:
+        return None
+    rails = request.services.rails
+    adapters = (rails.adapter(offer.method.provider or "") for offer in view.offers)
+    can_save = view.payment.is_sandbox or any(each and each.cards for each in adapters)
+    return consent_text(display.name(view.merchant_name)) if can_save else None
 
 
 def _end(request: CheckoutRequest, shown: CheckoutPage, view: CheckoutView) -> datetime:

@@ -8,7 +8,7 @@ import structlog
 
 from manilla.cells.directory import MerchantMoves
 from manilla.cells.fence_trigger import refused_when_fenced
-from manilla.checkout import accent, brand, handlers, payment_link, receipts, rendering
+from manilla.checkout import accent, brand, handlers, payment_link, receipts, rendering, saved_way
 from manilla.checkout.page import CheckoutPage, page_of
 from manilla.checkout.rendering import STATIC, STATIC_PATH
 from manilla.checkout.request import NO_STORE, CheckoutRequest, UnreadableForm
@@ -45,6 +45,8 @@ ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
     ("GET", "/receipt", receipts.show),
     ("GET", "/receipt.pdf", receipts.send_pdf),
     ("POST", "/receipt", receipts.send_email),
+    ("GET", "/way", saved_way.show),
+    ("POST", "/way", saved_way.revoke),
     ("POST", "/choose", handlers.choose),
     ("POST", "/sent", handlers.report_sent),
     ("POST", "/cancel", handlers.cancel),
@@ -56,8 +58,12 @@ ROUTES: list[tuple[Literal["GET", "POST"], str, Handler]] = [
 ]
 
 
-# Receipts stay available after the payment's link has expired.
-LASTING: tuple[Handler, ...] = (receipts.show, receipts.send_pdf)
+# Receipts stay available after the payment's link has expired. So does the page in each receipt on
+# which customers revoke a saved way to pay.
+LASTING: tuple[Handler, ...] = (
+    *(receipts.show, receipts.send_pdf),
+    *(saved_way.show, saved_way.revoke),
+)
 
 
 def build(services: Services) -> list[UrlHandler]:

@@ -18,6 +18,7 @@ from manilla.notify.endpoints import signing_keys
 from manilla.people import second_factor
 from manilla.platform import master_key
 from manilla.providers import credentials as providers
+from manilla.saved_ways import way
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -33,6 +34,7 @@ PLACES = (
     documents.SEALED,
     evidence.SEALED,
     *customer.SEALED,
+    way.SEALED,
     signing_keys.SEALED,
     registry.SEALED,
 )

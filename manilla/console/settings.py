@@ -43,6 +43,8 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "checkout_choice",
             "customer_email_fallback",
             "sandbox_complete_seconds",
+            "way_declines_max",
+            "way_declines_days",
         ),
     ),
     ("Payouts", ("withdrawals_enabled", "payouts_held", DAYS, "kyc_required", "phone_required")),

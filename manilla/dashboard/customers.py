@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.customers import account_store, accounts, erasure, service, store
+from manilla.customers import account_store, accounts, service, store
 from manilla.customers.account import AccountNotFound, AccountStatus
 from manilla.customers.customer import (
     IDENTITY_DIGITS,
@@ -24,6 +24,9 @@ from manilla.kit.fields import Fields
 from manilla.kit.texts import is_email, is_line
 from manilla.payments import listing as payments
 from manilla.payments.listing import PaymentFilter
+from manilla.saved_ways import personal, revoking
+from manilla.saved_ways import store as saved_ways
+from manilla.saved_ways.way import OPEN, WayNotFound
 from manilla.web import lists, qr_code
 from manilla.web.exports import attachment
 from manilla.web.forms import BadForm, Form
@@ -82,6 +85,8 @@ async def show(request: PageRequest) -> PageResponse:
         codes={number: qr_code.data_uri(number) for number in numbers if number},
         methods=[(each.code, each.name) for each in offered if each.code not in used],
         payments=page.rows,
+        ways=await saved_ways.ways_of(request.db, request.tenant, customer.reference),
+        open_ways=OPEN,
     )
 
 
@@ -107,6 +112,15 @@ async def close_account(request: PageRequest) -> PageResponse:
     except AccountNotFound:
         raise PageNotFound from None
     return request.redirect(_path(customer), done="Account closed.")
+
+
+async def revoke_way(request: PageRequest) -> PageResponse:
+    customer, way_id = await _find(request), request.parameter("way")
+    try:
+        await revoking.revoke(request.db, request.tenant, customer.reference, way_id)
+    except WayNotFound:
+        raise PageNotFound from None
+    return request.redirect(_path(customer), done="Saved way to pay revoked.")
 
 
 async def send_test_transfer(request: PageRequest) -> PageResponse:
@@ -148,7 +162,7 @@ async def _switch(request: PageRequest, *, is_disabled: bool) -> PageResponse:
 async def export(request: PageRequest) -> PageResponse:
     """Sends everything that is stored about the customer, as a JSON file."""
     customer = await _find(request)
-    found = await erasure.export(request.db, request.tenant, customer.reference)
+    found = await personal.export(request.db, request.tenant, customer.reference)
     # Escaped, so that a program that shows the file as a page runs no script.
     content = msgspec.json.format(msgspec.json.encode(found)).replace(b"<", rb"\u003c")
     return attachment(f"customer-{customer.reference}.json", "application/json", content)
@@ -156,7 +170,7 @@ async def export(request: PageRequest) -> PageResponse:
 
 async def erase(request: PageRequest) -> PageResponse:
     customer = await _find(request)
-    await erasure.erase(request.db, request.tenant, customer.reference)
+    await personal.erase(request.db, request.tenant, customer.reference)
     return request.redirect(_path(customer), done="Personal data erased.")
 
 

@@ -235,6 +235,7 @@ ROUTES = [
     Route("POST", CUSTOMER + "/erase", customers.erase, MOVE_MONEY),
     Route("POST", CUSTOMER + "/accounts", customers.request_account, MOVE_MONEY),
     Route("POST", CUSTOMER + "/accounts/{account:str}/close", customers.close_account, MOVE_MONEY),
+    Route("POST", CUSTOMER + "/ways/{way:str}/revoke", customers.revoke_way, MOVE_MONEY),
     Route("POST", CUSTOMER + "/test-transfer", customers.send_test_transfer, MOVE_MONEY),
     Route("GET", LINKS, payment_links.show_all, VIEW),
     Route("GET", LINKS + "/new", payment_links.show_new, MOVE_MONEY),

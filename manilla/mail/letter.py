@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP, SMTPUTF8
@@ -40,8 +41,14 @@ class LetterWriter:
     """Renders emails with the name, URL and sender address of this installation."""
 
     def __init__(
-        self, keyring: Keyring, site_name: Callable[[], str], base_url: str, sender: Sender
+        self,
+        keyring: Keyring,
+        site_name: Callable[[], str],
+        base_url: str,
+        sender: Sender,
+        way_url: Callable[[str, datetime], str] | None = None,
     ) -> None:
+        self._way_url = way_url
         self._keyring = keyring
         self._site_name = site_name
         self._base_url = base_url
@@ -90,6 +97,7 @@ class LetterWriter:
             "rule": RULES[MailKind(first.kind)],
             "site_name": self._site_name(),
             "base_url": self._base_url,
+            "way_url": self._link_to_way(facts[0]),
         }
         name = f"{first.kind}.jinja"
         subject = _render(self._text, name, "subject.jinja", values)
@@ -100,6 +108,13 @@ class LetterWriter:
             link=link,
             unsubscribe_url=unsubscribe_url,
         )
+
+    def _link_to_way(self, facts: Mapping[str, str]) -> str:
+        """Returns the link with which a customer revokes the saved way of a paid payment."""
+        expires_at = facts.get("way")
+        if not expires_at or self._way_url is None:
+            return ""
+        return self._way_url(facts["trx_id"], datetime.fromisoformat(expires_at))
 
     def _path(self, mail: Mail) -> str:
         if mail.sealed is None:

@@ -6,6 +6,7 @@ A charge is saved before it is sent, and its status is queried until it is final
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from manilla.kit import crash, deadline, jobs, time_limits, tracing
 from manilla.kit.batch import SharedWrite
@@ -38,11 +39,13 @@ from manilla.providers.port import (
     Done,
     HostedCheckout,
     Refused,
+    ReusableCard,
     Unknown,
     VirtualAccount,
     WebhookSubject,
 )
 from manilla.providers.rails import Rails
+from manilla.providers.replies import NO_CHARGE
 
 TRIES_MAX = 20
 DESCRIPTION_LENGTH_MAX = 200
@@ -55,6 +58,14 @@ SAVE_PAUSE_SECONDS = 0.2
 CUSTOMER_SENT = "customer_sent"
 
 CreatedCharge = Answer[HostedCheckout] | Answer[VirtualAccount]
+
+
+class CardKeeper(Protocol):
+    """Saves cards whose customers approved this, so that the merchant can charge them again."""
+
+    async def keep(self, charge: Charge, card: ReusableCard) -> None: ...
+
+    async def keep_in_sandbox(self, payment: Payment) -> None: ...
 
 
 class PaymentClosed(Refusal):
@@ -88,8 +99,10 @@ class ChargeService:
         rails: Rails,
         links: CheckoutLinks,
         base_url: str,
+        cards: CardKeeper,
     ) -> None:
         self._db = db
+        self._cards = cards
         self._credited = CreditedPayments(db)
         self._first_charges = FirstCharges(db)
         self._set_checkout_url = SharedWrite(db, store.SET_CHECKOUT_URL)
@@ -137,9 +150,9 @@ class ChargeService:
             return charge
         if method.flow is Flow.HOSTED:
             url = self._links.url(payment.trx_id, payment.expires_at, SANDBOX_PAGE)
-            await self._save_checkout_url(charge, url)
+            await self.save_checkout_url(charge, url)
         else:
-            name = _short(caller.name) or NO_NAME
+            name = short(caller.name) or NO_NAME
             account = VirtualAccount(SANDBOX_BANK, SANDBOX_ACCOUNT, name, charge.amount, None)
             await store.set_account(self._db, charge, account)
         return charge
@@ -229,7 +242,7 @@ class ChargeService:
                 why, facts = wish.explain(number), wish.choice.facts(number)
                 await _note(connection, current, GATEWAY_CHOSEN, why, facts)
             new = _new_charge(current, method, wish, len(earlier) + 1)
-            await _insert(connection, new)
+            await insert(connection, new)
             crash.point("before_charge_commit")
         return new, True
 
@@ -244,11 +257,11 @@ class ChargeService:
         order = ChargeOrder(
             reference=charge.reference,
             amount=charge.amount,
-            description=_short(payment.description) or f"Payment to {caller.name}",
-            customer_name=_short(payment.customer_name) or NO_NAME,
+            description=short(payment.description) or f"Payment to {caller.name}",
+            customer_name=short(payment.customer_name) or NO_NAME,
             customer_email=payment.customer_email
             or self._platform.now.customer_email(self._base_url),
-            merchant_name=_short(caller.name) or NO_NAME,
+            merchant_name=short(caller.name) or NO_NAME,
             redirect_url=self._links.url(payment.trx_id, payment.expires_at, "/return"),
             notification_url=f"{self._base_url}/webhooks/{charge.provider}",
             channel=charge.channel,
@@ -269,7 +282,7 @@ class ChargeService:
         """Saves the charge's checkout URL or account, or returns the error for the customer."""
         match answer:
             case Done(HostedCheckout(checkout_url)):
-                return await self._save_checkout_url(charge, checkout_url)
+                return await self.save_checkout_url(charge, checkout_url)
             case Done(VirtualAccount() as account) if account.amount == charge.amount:
                 return await store.set_account(self._db, charge, account)
             case Done(VirtualAccount() as account):
@@ -282,7 +295,7 @@ class ChargeService:
         await self._abandon(charge, status, reason)
         return GatewayRefused() if status is ChargeStatus.FAILED else GatewayUnavailable()
 
-    async def _save_checkout_url(self, charge: Charge, url: str) -> Charge | None:
+    async def save_checkout_url(self, charge: Charge, url: str) -> Charge | None:
         """Returns the open charge, or None if the charge is no longer being created."""
         records = await self._set_checkout_url.records(charge.merchant_id, charge.reference, url)
         return struct_of(Charge, records[0][1:]) if records else None
@@ -300,14 +313,30 @@ class ChargeService:
 
         Returns the provider's answer, and whether the payment was credited.
         """
-        provider = charge.provider
-        answer = await self._rails.state(WebhookSubject.CHARGE, provider, charge.reference)
+        answer = await self._state(charge)
         if not isinstance(answer, Done):
             return answer, False
+        if charge.way_id is not None and answer.value.card is not None:
+            # Before the credit, so that the notification of the payment contains the saved way.
+            await self._cards.keep(charge, answer.value.card)
         is_credited = await self._credited.credit(charge, answer.value)
         if not is_credited:
             await states.conclude(self._db, charge, answer.value)
         return answer, is_credited
+
+    async def _state(self, charge: Charge) -> Answer[ChargeState]:
+        """Queries the charge, or the debit of a mandate, which some providers query otherwise."""
+        about = charge.provider, charge.reference
+        answer = await self._rails.state(WebhookSubject.CHARGE, *about)
+        if charge.way_id is None or answer != Done(NO_CHARGE):
+            return answer
+        adapter = self._rails.adapter(charge.provider)
+        mandates = None if adapter is None else adapter.mandates
+        return answer if mandates is None else await mandates.debit_state(charge.reference)
+
+    async def keep_card_in_sandbox(self, payment: Payment) -> None:
+        if payment.saves_way:
+            await self._cards.keep_in_sandbox(payment)
 
     async def note_sent(self, payment: Payment) -> None:
         """Records in the timeline that the customer has sent the money, once for each charge."""
@@ -401,7 +430,7 @@ def _new_charge(payment: Payment, method: Method, wish: CustomerWish, number: in
     )
 
 
-async def _insert(connection: Connection, new: Charge) -> None:
+async def insert(connection: Connection, new: Charge) -> None:
     await store.insert_charge(connection, new)
     if new.provider != SANDBOX:
         await jobs.put(
@@ -409,7 +438,7 @@ async def _insert(connection: Connection, new: Charge) -> None:
         )
 
 
-def _short(text: str | None) -> str:
+def short(text: str | None) -> str:
     """Shortens a text and removes control characters, for providers with strict limits."""
     shown = "".join(character if character.isprintable() else " " for character in text or "")
     return " ".join(shown.split())[:DESCRIPTION_LENGTH_MAX]

@@ -177,6 +177,8 @@ class Checkout:
         """
         payment, tries = await self._find_with_charges(trx_id)
         _check_open(payment)
+        if payment.charges_way:
+            raise MethodNotOffered
         caller = await self._directory.of(payment.environment, payment.merchant_id)
         offers = self._offers(caller, payment)
         entry = find(offers, chosen)
@@ -277,6 +279,8 @@ class Checkout:
             await self._wait_in_sandbox(payment)
             return
         event, error_code = OUTCOMES[outcome]
+        if event is PaymentEvent.PAID:
+            await self._charges.keep_card_in_sandbox(payment)
         if event is PaymentEvent.DECLINED:
             assert error_code is not None
             key = payment.merchant_id, trx_id

@@ -86,6 +86,21 @@ class Customer(msgspec.Struct, frozen=True):
     email: str | None
 
 
+class PaymentWay(msgspec.Struct, frozen=True):
+    """The saved way to pay that the payment saved or charged."""
+
+    id: str
+    kind: str
+    label: str
+    expires: str | None
+
+
+SavedWayField = Annotated[
+    PaymentWay | None,
+    api_field("The way to pay that the payment saved or charged. Otherwise the field is omitted."),
+]
+
+
 class VerifiedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
     """A successful payment. It has `amount_received` if the customer paid a wrong amount."""
 
@@ -104,6 +119,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
     customer_reference: CustomerReference = None
     account_id: AccountId = None
     payer: PayerField = None
+    saved_way: SavedWayField = None
 
 
 class UnfinishedPayment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -167,6 +183,7 @@ class ReportedPayment(msgspec.Struct, frozen=True, gc=False):
     customer_reference: str | None
     account_id: str | None
     payer: str | None
+    saved_way: str | None
 
 
 COLUMNS = columns(
@@ -177,7 +194,7 @@ COLUMNS = columns(
         f"status = '{_SUCCESS}'",
         *("amount_minor", "commission_minor", "customer_tax_minor", "price", "commission_bearer"),
         *("commission_trx_id", "customer_name", "customer_email", "description"),
-        *("customer_reference", "account_id", "payer"),
+        *("customer_reference", "account_id", "payer", "saved_way"),
         updated_at="updated_at::text",
     ),
 )
@@ -232,7 +249,14 @@ def _of_transfer(payment: Payment | ReportedPayment) -> dict[str, Any]:
         "customer_reference": payment.customer_reference,
         "account_id": payment.account_id,
         "payer": None if payer is None else msgspec.json.decode(payer, type=TransferPayer),
+        "saved_way": way_of(payment),
     }
+
+
+def way_of(payment: Payment | ReportedPayment) -> PaymentWay | None:
+    """Returns the saved way that the payment saved or charged, as it was then."""
+    given = payment.saved_way
+    return None if given is None else msgspec.json.decode(given, type=PaymentWay)
 
 
 def _unfinished(
@@ -294,6 +318,7 @@ class PaymentNoticeData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     customer_reference: CustomerReference = None
     account_id: AccountId = None
     payer: PayerField = None
+    saved_way: SavedWayField = None
 
 
 class RefundNoticeData(PaymentNoticeData, frozen=True, kw_only=True, omit_defaults=True):

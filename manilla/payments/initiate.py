@@ -12,6 +12,7 @@ from manilla.job_kinds import JobKind
 from manilla.kit import strict_json, tracing
 from manilla.kit.database.connections import Database
 from manilla.kit.database.rows import common_fields
+from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
@@ -38,6 +39,8 @@ from manilla.prices.fields import CommissionParts, Taxes, priced_fields
 from manilla.providers.rails import Rails
 
 EXPIRE, COMPLETE_IN_SANDBOX = JobKind.EXPIRE_PAYMENT, JobKind.SANDBOX_PAYMENT
+# A request sends its charge of a saved way itself. The job sends it if the process has crashed.
+WAY_CHARGE_SECONDS = 30
 
 
 class WalletNotAvailable(Refusal):
@@ -182,20 +185,28 @@ class PaymentInitiation:
         ticket: RateTicket,
         new: NewPayment,
     ) -> PaymentItem:
-        completes_by_itself = caller.is_sandbox and not sandbox_amounts.stays_pending(new)
-        now = self._platform.now
         return PaymentItem.of_request(
             ticket,
             order.repeat_key,
             covers_minor=quote.deducted_later(caller.environment).minor,
-            job_kind=COMPLETE_IN_SANDBOX if completes_by_itself else EXPIRE,
-            due_in_seconds=(
-                now.sandbox_complete_seconds if completes_by_itself else now.checkout_minutes * 60
-            ),
+            **self._job(new),
             answer=strict_json.encode(session).decode() if order.repeat_key else None,
-            **limits.of_day(now, caller, LimitKind.DAILY_PAYMENT, order.currency_code),
+            **limits.of_day(
+                self._platform.now, caller, LimitKind.DAILY_PAYMENT, order.currency_code
+            ),
             **notices.pending(caller, new),
         )
+
+    def _job(self, new: NewPayment) -> dict[str, Any]:
+        """Returns the job that ends the payment, as fields of its item."""
+        now = self._platform.now
+        if new.saved_way is not None:
+            return {"job_kind": JobKind.WAY_CHARGE, "due_in_seconds": WAY_CHARGE_SECONDS}
+        is_sandbox = new.environment is Environment.SANDBOX
+        if is_sandbox and not sandbox_amounts.stays_pending(new):
+            seconds = now.sandbox_complete_seconds
+            return {"job_kind": COMPLETE_IN_SANDBOX, "due_in_seconds": seconds}
+        return {"job_kind": EXPIRE, "due_in_seconds": now.checkout_minutes * 60}
 
 
 def _exceed(text: str) -> NoReturn:

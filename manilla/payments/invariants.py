@@ -157,7 +157,8 @@ PAYMENTS: tuple[Invariant, ...] = (
             WHERE p.status = 'pending' AND NOT EXISTS (
                   SELECT FROM job j
                    WHERE j.merchant_id = p.merchant_id AND j.subject = p.trx_id
-                     AND j.kind IN ('{JobKind.EXPIRE_PAYMENT}', '{JobKind.SANDBOX_PAYMENT}'))""",
+                     AND j.kind IN ('{JobKind.EXPIRE_PAYMENT}', '{JobKind.SANDBOX_PAYMENT}',
+                                    '{JobKind.WAY_CHARGE}'))""",
     ),
     Invariant(
         "payment_history_is_gapless_and_legal",

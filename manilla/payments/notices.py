@@ -76,6 +76,8 @@ async def mail_receipt_to(connection: Connection, payment: Payment, address: str
         "at": f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC",
         "support": brand.support,
         "logo": brand.logo_url or "",
+        # When the link to the payment expires, if its receipt links to a saved way to pay.
+        "way": payment.expires_at.isoformat() if payment.saved_way else "",
     }
     await mail.put(
         connection,

@@ -52,6 +52,8 @@ class PaymentTerms(msgspec.Struct, frozen=True, kw_only=True):
     # Only for a transfer into an account of the customer: the account, and the payer as JSON.
     account_id: str | None = None
     payer: str | None = None
+    saves_way: bool = False  # checkout offers to save the customer's card
+    saved_way: str | None = None  # the way that was saved, or that is charged again, as JSON
 
     @property
     def details(self) -> dict[str, str | None]:
@@ -93,6 +95,11 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
     @property
     def is_sandbox(self) -> bool:
         return self.environment is Environment.SANDBOX
+
+    @property
+    def charges_way(self) -> bool:
+        """Whether the merchant charges a saved way to pay, without checkout."""
+        return self.saved_way is not None and not self.saves_way
 
     @property
     def refundable(self) -> Money:
@@ -183,6 +190,7 @@ class Charge(msgspec.Struct, frozen=True):
     excess_minor: int = 0
     # The provider's reference, if the provider created the charge itself and does not know ours.
     their_reference: str | None = None
+    way_id: str | None = None  # the saved way that the charge saves, or charges again
 
     @property
     def amount(self) -> Money:

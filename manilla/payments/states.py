@@ -60,7 +60,8 @@ class PaymentEvent(StrEnum):
 
 
 # An unlisted transition changes no status, and any money received goes to the suspense account.
-# A decline ends a charge, not the payment, except for a sandbox payment without a charge.
+# A decline ends a charge, not the payment, except for a sandbox payment without a charge, and for a
+# payment that charges a saved way: no customer is there to try again.
 NEXT: dict[tuple[PaymentState, PaymentEvent], PaymentStatus] = {
     (PaymentState.PENDING, PaymentEvent.PAID): PaymentStatus.SUCCESS,
     (PaymentState.PENDING, PaymentEvent.DECLINED): PaymentStatus.FAILED,
@@ -281,6 +282,22 @@ async def receive_in_sandbox(connection: Connection, new: NewPayment, charge: Ch
     await _credit_in_sandbox(connection, payment, charge)
 
 
+async def decline(db: Database, charge: Charge, reason: str) -> None:
+    """Declines a charge that the provider certainly does not have, or has rejected."""
+    async with db.transaction() as connection:
+        payment = await _locked(connection, charge.merchant_id, charge.trx_id)
+        current = await store.charge(connection, charge.merchant_id, charge.reference)
+        assert current is not None
+        await decline_locked(connection, payment, current, reason)
+
+
+async def decline_locked(
+    connection: Connection, payment: Payment, charge: Charge, reason: str
+) -> None:
+    failed = ChargeState(port.ReportedChargeStatus.FAILED, reason=reason)
+    await _charge_failed(connection, payment, charge, failed)
+
+
 async def _locked(connection: Connection, merchant_id: int, trx_id: str) -> Payment:
     payment = await store.payment(connection, merchant_id, trx_id, lock=True)
     if payment is None:
@@ -448,8 +465,13 @@ def _outcome(
         rows=rows,
         step=TimelineStep(event, before.status, after.status, detail),
         notice=notices.payment_notice(after, merchant_name),
-        ended_jobs=[EndedJob(kind, after.trx_id) for kind in (EXPIRE, COMPLETE_IN_SANDBOX)],
+        ended_jobs=[EndedJob(kind, after.trx_id) for kind in _ending_jobs(after)],
     )
+
+
+def _ending_jobs(payment: Payment) -> tuple[JobKind, ...]:
+    # The job of a charged way also learns from its outcome, so it ends by itself.
+    return () if payment.charges_way else (EXPIRE, COMPLETE_IN_SANDBOX)
 
 
 def after_credit(payment: Payment, charge: Charge | None) -> Payment:
@@ -539,6 +561,8 @@ async def _charge_failed(
         detail=f"charge {charge.reference}: {code}. Checkout says: {decline.text}",
         facts={"shown": decline.text},
     )
+    if payment.charges_way:
+        await _fail(connection, payment, PaymentEvent.DECLINED, code)
 
 
 async def _suspend(

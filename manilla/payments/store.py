@@ -1,6 +1,7 @@
 """Reads and writes payments and their charges."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from manilla.kit.batch import SharedReads
 from manilla.kit.database.connections import Connection, Database
@@ -117,6 +118,24 @@ async def erase_customer(
     )
 
 
+async def erase_ways(
+    connection: Connection,
+    merchant_id: int,
+    environment: Environment,
+    reference: str,
+    label: str,
+) -> None:
+    """Replaces what a customer's payments show of saved ways to pay. Their ids stay."""
+    await connection.execute(
+        """
+        UPDATE payment
+           SET saved_way = jsonb_set(saved_way::jsonb, '{label}', to_jsonb($4::text))::text
+         WHERE merchant_id = $1 AND customer_reference = $3 AND environment = $2
+           AND saved_way IS NOT NULL""",
+        *(merchant_id, environment, reference, label),
+    )
+
+
 # Records when checkout was first opened, for many payments. A `SharedWrite` runs it.
 SET_OPENED = """
     UPDATE payment AS p SET opened_at = now()
@@ -216,10 +235,10 @@ async def insert_charge(connection: Connection, new: Charge) -> None:
     await connection.execute(
         """
         INSERT INTO charge (merchant_id, reference, trx_id, number, method_code, provider, currency,
-                            amount_minor, status, channel)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)""",
+                            amount_minor, status, channel, way_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)""",
         *(new.merchant_id, new.reference, new.trx_id, new.number, new.method_code, new.provider),
-        *(new.currency, new.amount_minor, new.status, new.channel),
+        *(new.currency, new.amount_minor, new.status, new.channel, new.way_id),
     )
 
 
@@ -313,6 +332,38 @@ async def save_provider_reference(
         "UPDATE charge SET provider_reference = $3 WHERE merchant_id = $1 AND reference = $2",
         *(paid.merchant_id, paid.reference, provider_reference),
     )
+
+
+async def set_way(connection: Connection, payment: Payment, way_id: str | None) -> None:
+    """Writes which way the payment's open charges save. The caller must have locked the payment."""
+    await connection.execute(
+        "UPDATE charge SET way_id = $3 WHERE merchant_id = $1 AND trx_id = $2"
+        " AND status IN ('opening', 'open')",
+        *(payment.merchant_id, payment.trx_id, way_id),
+    )
+
+
+async def set_saved_way(
+    connection: Connection, merchant_id: int, trx_id: str, saved_way: str
+) -> None:
+    """Writes the way that the payment has saved. The caller must have locked the payment."""
+    await connection.execute(
+        "UPDATE payment SET saved_way = $3 WHERE merchant_id = $1 AND trx_id = $2",
+        *(merchant_id, trx_id, saved_way),
+    )
+
+
+async def declines_of_way(
+    db: Database | Connection, merchant_id: int, way_id: str, since: datetime
+) -> int:
+    """Returns how many charges of a saved way were declined since then."""
+    count: int = await db.value(
+        """
+        SELECT count(*) FROM charge
+         WHERE merchant_id = $1 AND way_id = $2 AND status = 'failed' AND created_at >= $3""",
+        *(merchant_id, way_id, since),
+    )
+    return count
 
 
 async def last_decline(

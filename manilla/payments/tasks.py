@@ -61,6 +61,8 @@ class PaymentTasks:
             await states.expire(self._db, job.merchant_id, job.subject)
             return
         event = PaymentEvent.PAID if code is None else PaymentEvent.DECLINED
+        if event is PaymentEvent.PAID:
+            await self._charges.keep_card_in_sandbox(payment)
         await states.end_in_sandbox(self._db, job.merchant_id, job.subject, event, code)
 
     async def _was_declined(self, payment: Payment) -> bool:

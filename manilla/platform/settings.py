@@ -167,6 +167,19 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
             description="Whether an administrator reviews answers to disputes before they are sent."
         ),
     ] = False
+    way_declines_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=100,
+            description="How many declined charges a saved card or mandate can have within "
+            "`way_declines_days`. Further charges are rejected until older declines are past.",
+        ),
+    ] = 4
+    way_declines_days: Annotated[
+        int,
+        Meta(ge=1, le=365, description="The days of the limit `way_declines_max`."),
+    ] = 30
     dispute_rate_per_1000: Annotated[
         int,
         Meta(

@@ -21,6 +21,7 @@ from manilla.payouts.invariants import PAYOUTS
 from manilla.prices.invariants import PRICES
 from manilla.proofs import verify
 from manilla.proofs.checks import DESTINATIONS, EXCUSES
+from manilla.saved_ways.invariants import SAVED_WAYS
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +34,7 @@ ALL: tuple[Invariant, ...] = (
     *INVOICES,
     *MARGIN,
     *CUSTOMERS,
+    *SAVED_WAYS,
     *DESTINATIONS,
     *EXCUSES,
 )

@@ -20,6 +20,7 @@ JOBS = {
     WebhookSubject.DISPUTE: JobKind.DISPUTES,
     WebhookSubject.ACCOUNT: JobKind.ACCOUNT,
     WebhookSubject.ACCOUNT_TRANSFER: JobKind.ACCOUNT_TRANSFER,
+    WebhookSubject.MANDATE: JobKind.SAVED_WAY,
 }
 
 # The minimum time between two status queries for a transaction, however many webhooks arrive.
@@ -52,6 +53,8 @@ _SUBJECTS = {
         " WHERE a.merchant_id = g.merchant_id AND a.id = g.reference"
     ),
     WebhookSubject.ACCOUNT_TRANSFER: "SELECT g.provider",
+    # The job asks the provider of the mandate, whichever provider sent the webhook.
+    WebhookSubject.MANDATE: "SELECT g.provider",
 }
 _SUBJECTS[WebhookSubject.CHARGE_REFUNDS] = _SUBJECTS[WebhookSubject.CHARGE]
 
@@ -236,7 +239,8 @@ def merchant_of(reference: str) -> int:
     A charge's reference consists of the payment's id and a number.
     """
     first = reference.partition("-")[0]
-    return trx_ids.merchant_of(first) or trx_ids.ACCOUNT_IDS.owner_of(first) or 0
+    owners = (trx_ids.merchant_of, trx_ids.ACCOUNT_IDS.owner_of, trx_ids.WAY_IDS.owner_of)
+    return next((found for of in owners if (found := of(first))), 0)
 
 
 async def delete_old(db: Database, days: int) -> None:

@@ -26,6 +26,8 @@ from manilla.providers.port import (
     Direction,
     DisputeDesk,
     LineKind,
+    Mandates,
+    SavedCards,
     StatementPage,
 )
 from manilla.providers.replies import Envelope, read_flag
@@ -234,6 +236,8 @@ class BaseAdapter:
 
     disputes: DisputeDesk | None = None
     accounts: AccountDesk | None = None
+    cards: SavedCards | None = None
+    mandates: Mandates | None = None
 
     def __init__(
         self, context: AdapterContext, headers: Mapping[str, str], envelope: Envelope = read_flag

@@ -6,7 +6,7 @@ can find out.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
@@ -178,12 +178,22 @@ class VirtualAccount(msgspec.Struct, frozen=True):
     expires_at: datetime | None
 
 
+class ReusableCard(msgspec.Struct, frozen=True, kw_only=True):
+    """The card of a paid charge, which the provider can charge again."""
+
+    token: str  # a secret: whoever has it and our keys can charge the card
+    brand: str = ""
+    last4: str = ""
+    expires: date | None = None  # the last day of its last month
+
+
 class ChargeState(msgspec.Struct, frozen=True):
     status: ReportedChargeStatus
     paid: Money | None = None
     fee: Money | None = None
     reason: str = ""
     provider_reference: str | None = None
+    card: ReusableCard | None = None
 
 
 class RefundOrder(msgspec.Struct, frozen=True):
@@ -261,6 +271,8 @@ class WebhookSubject(StrEnum):
     ACCOUNT = "account"
     # A transfer into a customer's account, identified by the provider's id of the transfer.
     ACCOUNT_TRANSFER = "account_transfer"
+    # A mandate, identified by our reference. The webhook only raises a job.
+    MANDATE = "mandate"
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -474,6 +486,80 @@ class AccountDesk(Protocol):
         """Lists the paid transfers into the account since this time."""
 
 
+class WayOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A charge of a saved card, or a debit of a mandate, without the customer."""
+
+    reference: str
+    amount: Money
+    token: str  # of the card, or the provider's code of the mandate
+    customer_email: str  # with which the way was saved
+    customer_name: str
+    description: str
+
+
+class WayCharge(msgspec.Struct, frozen=True):
+    """The provider has the charge. Only a status query shows whether it was paid."""
+
+    action_url: str | None = None  # the page on which the customer must confirm the charge
+
+
+class SavedCards(Protocol):
+    """Calls about saved cards. Without them, a card can only be charged on checkout."""
+
+    async def charge(self, order: WayOrder) -> Answer[WayCharge]: ...
+
+    async def forget(self, token: str) -> Answer[None]:
+        """Deletes the token, if the provider has a call for it."""
+
+
+class ReportedMandateStatus(StrEnum):
+    PENDING = "pending"  # the customer or the bank must still agree
+    ACTIVE = "active"
+    SUSPENDED = "suspended"  # the bank accepts no debits now
+    FAILED = "failed"
+    CANCELED = "canceled"
+    EXPIRED = "expired"
+    NOT_FOUND = "not_found"
+
+
+class MandateOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A customer's permission to debit a bank account, which the customer must still confirm."""
+
+    reference: str
+    amount: Money  # the most that all debits together can take
+    customer_name: str
+    customer_email: str
+    customer_phone: str
+    customer_address: str
+    bank_code: str
+    account_number: str
+    description: str
+    starts_at: datetime
+    ends_at: datetime
+    redirect_url: str
+
+
+class MandateState(msgspec.Struct, frozen=True, kw_only=True):
+    status: ReportedMandateStatus
+    code: str | None = None  # the provider's code, which debits need
+    action_url: str | None = None  # the page on which the customer confirms the mandate
+    instructions: str = ""  # how the customer confirms it without that page
+
+
+class Mandates(Protocol):
+    """Calls about mandates (direct debit)."""
+
+    async def create(self, order: MandateOrder) -> Answer[MandateState]: ...
+
+    async def state(self, reference: str) -> Answer[MandateState]: ...
+
+    async def debit(self, order: WayOrder) -> Answer[WayCharge]: ...
+
+    async def debit_state(self, reference: str) -> Answer[ChargeState]: ...
+
+    async def cancel(self, code: str) -> Answer[None]: ...
+
+
 Webhook = WebhookEvent | Forged | Unreadable
 Headers = Mapping[bytes, Sequence[bytes]]
 
@@ -484,6 +570,8 @@ class Adapter(Protocol):
     provider: str  # the account's name
     disputes: DisputeDesk | None  # None if disputes are answered manually at the provider
     accounts: AccountDesk | None  # None if the API has no permanent accounts
+    cards: SavedCards | None  # None if the provider's API cannot charge a card again
+    mandates: Mandates | None  # None if the provider's API has no mandates
 
     async def create_checkout(self, order: ChargeOrder) -> Answer[HostedCheckout]: ...
 

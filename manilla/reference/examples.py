@@ -29,6 +29,7 @@ def _read(name: str) -> Any:
 TRX_ID = "TXN01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 ENDPOINT_ID = "we_01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 ACCOUNT_ID = "ACC01M7EWKJ9J0000001WNNC2DWVAFGAZ"
+WAY_ID = "WAY01M7EX0A6H0000001KQ4WBN8T2VZ5C"
 DISPUTE_ID = "DSP01M7EX0A6H0000001KQ4WBN8T2VZ5C"
 INVOICE_NUMBER = "MAN000042"
 LINK_ID = "PL1M7EWKJ9J0000001WNNC2DWVAFGAZ"
@@ -76,6 +77,7 @@ _ACCOUNT = {
     "customer_reference": "pupil-17",
     "created_at": CREATED_AT,
 }
+_WAY = _RESPONSES["createMandate"]["pending"]
 _DISPUTE = _RESPONSES["getDispute"]["needsResponse"]
 _ANSWERED = {"submitted": {**_DISPUTE, "status": "submitted"}}
 ANSWERS: Mapping[str, Examples] = {
@@ -93,6 +95,8 @@ ANSWERS: Mapping[str, Examples] = {
     "closeAccount": {"account": _ACCOUNT},
     "testTransfer": {"payment": {"trx_id": TRX_ID}},
     "attachPayments": {"attached": {"attached": 1}},
+    "listWays": {"ways": {"data": [_WAY]}},
+    "revokeWay": {"revoked": {**_WAY, "status": "revoked"}},
     "listDisputes": {"page": {"data": [_DISPUTE], "next_cursor": CURSOR}},
     "listInvoices": {
         "page": {"data": [_RESPONSES["getInvoice"]["invoice"]], "next_cursor": CURSOR}

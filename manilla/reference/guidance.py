@@ -147,6 +147,19 @@ GUIDANCE: dict[str, Guidance] = {
         "The customer is disabled, or its personal data was erased.",
         "Enable the customer. After an erasure, create one with another reference.",
     ),
+    "WAY_NOT_FOUND": Guidance(
+        "The customer has no saved way to pay with this id.",
+        "List the customer's ways in the environment in which it was saved.",
+    ),
+    "way_unusable": Guidance(
+        "The card or mandate has expired, was revoked or rejected, or its provider is not "
+        "available. Or a mandate could not be created.",
+        "Ask the customer to pay on checkout, with `save_for`. Nothing was charged.",
+    ),
+    "retry_limit": Guidance(
+        "The card or mandate was declined too often within the platform's time limit.",
+        "Charge it again later, or ask the customer to pay on checkout. Nothing was charged.",
+    ),
     "dispute_closed": Guidance(
         "The dispute does not need a response: you have answered it, or it has ended.",
         "Get the dispute. Its `status` shows what has happened.",

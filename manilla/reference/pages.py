@@ -25,6 +25,7 @@ from manilla.reference import code_samples, guidance, operations, sections, tran
 from manilla.reference.operations import DocumentedError, Operation
 from manilla.reference.search import SearchEntry, SearchResult, search
 from manilla.reference.sections import PageSection
+from manilla.saved_ways import declines
 from manilla.web.embed import checkout_script
 from manilla.web.rendering import environment
 
@@ -228,6 +229,7 @@ def _facts(document: Mapping[str, Any], known: Sequence[Operation]) -> dict[str,
         "payment_steps": transitions.PAYMENT_STEPS,
         "sandbox_accounts": transitions.SANDBOX_ACCOUNTS,
         "sandbox_amounts": transitions.SANDBOX_AMOUNTS,
+        "way_declines": declines.RULES,
         "sandbox_banks": transitions.SANDBOX_BANKS,
         "attempt_seconds": int(TimeLimits().notification_seconds),
         "endpoints": endpoint,

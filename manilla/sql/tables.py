@@ -184,6 +184,11 @@ TABLES = (
     ),
     Table("customer_account", "customers", KEEP, GROWS, REPLICATED),
     Table("account_transfer", "customers", APPEND, GROWS, REPLICATED),
+    # A card's row is deleted if its customer does not want to save it any more.
+    Table(
+        *("saved_way", "saved_ways", ALL, GROWS, REPLICATED),
+        fixed=("merchant_id", "id", "environment", "kind", "currency", "payment_trx_id"),
+    ),
     # Settlements.
     Table("settlement", "settlements", KEEP, GROWS, REPLICATED),
     Table(

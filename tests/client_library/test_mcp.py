@@ -19,10 +19,15 @@ from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 from mcp_types import CallToolResult
 
+from manilla.customers import service as customers
+from manilla.customers.customer import CustomerTerms, PersonalNumbers
 from manilla.disputes import states
 from manilla.kit.money import Money
+from manilla.ledger import trx_ids
+from manilla.ledger.scope import Tenant
 from manilla.merchants.rights import Right
 from manilla.notify.events.kinds import EVENT_TYPES
+from manilla.payments import store as payments
 from manilla.payments.payment import SANDBOX
 from manilla.providers.port import DisputeState, ReportedDisputeStatus
 from manilla.services import Services
@@ -37,7 +42,7 @@ LISTS = (
     *("list_payments", "list_payouts", "list_refunds", "list_disputes"),
     *("list_statement_lines", "list_events"),
 )
-TOOLS = {*LISTS, "balances", "transaction", "dispute", "documentation"}
+TOOLS = {*LISTS, "balances", "transaction", "dispute", "saved_ways", "documentation"}
 
 
 class Reader:
@@ -161,6 +166,20 @@ async def test_disputes_are_listed_and_one_is_read(
     assert "404 TRANSACTION_NOT_FOUND" in await reader.error("dispute", dispute_id="DSP0")
 
 
+async def customer_of(services: Services, trx_id: str) -> str:
+    """Creates a customer of the payment's merchant, and returns the reference."""
+    merchant_id = trx_ids.merchant_of(trx_id)
+    assert merchant_id is not None
+    payment = await payments.payment(services.db, merchant_id, trx_id)
+    assert payment is not None
+    tenant = Tenant(merchant_id, payment.environment)
+    made = await customers.create(
+        *(services.db, services.keyring, tenant, "C-1"),
+        *(CustomerTerms(name="Ada Obi"), PersonalNumbers()),
+    )
+    return made.reference
+
+
 async def disputed(
     services: Services, client: AsyncClient, simulator: ProviderSimulator
 ) -> tuple[str, str]:
@@ -200,7 +219,11 @@ async def test_only_event_types_of_the_api_are_suggested(reader: Reader) -> None
 
 
 async def test_an_unknown_argument_is_an_error(reader: Reader) -> None:
-    needed = {"transaction": {"trx_id": "TXN1"}, "dispute": {"dispute_id": "DSP1"}}
+    needed = {
+        "transaction": {"trx_id": "TXN1"},
+        "dispute": {"dispute_id": "DSP1"},
+        "saved_ways": {"customer": "C-1"},
+    }
     for offered in await reader.tools():
         assert offered.input_schema["additionalProperties"] is False
         given = {**needed.get(offered.name, {}), "refference": "ORDER-1"}
@@ -238,7 +261,11 @@ async def test_no_tool_sends_anything_but_get_requests(
         return send(self, request)
 
     monkeypatch.setattr(transport.Transport, "send", record)
-    needed = {"transaction": {"trx_id": trx_id}, "dispute": {"dispute_id": dispute_id}}
+    needed = {
+        "transaction": {"trx_id": trx_id},
+        "dispute": {"dispute_id": dispute_id},
+        "saved_ways": {"customer": await customer_of(services, trx_id)},
+    }
     for name in TOOLS:
         await reader.read(name, **needed.get(name, {}))
     assert len(sent) >= len(TOOLS)

@@ -15,6 +15,7 @@ import pytest
 import manilla
 from manilla.ledger.trx_ids import TRX_IDS
 from manilla.payments import declines
+from manilla.saved_ways import declines as way_declines
 from manilla.web.serving import router
 from tests.kit.backtracking import Pattern, TooManySteps
 
@@ -42,6 +43,9 @@ COMPUTED: dict[str, Iterable[str]] = {
     ],
     "ledger/transaction_lists.py: msgspec.Meta(pattern=ids.pattern)": [TRX_IDS.pattern],
     "payments/declines.py: re.search(pattern, words)": [each for each, _ in declines._MEANINGS],
+    "saved_ways/declines.py: re.search(rule.pattern, words)": [
+        each.pattern for each in way_declines.RULES
+    ],
     "web/rendering.py: re.search(f'id=\"h-({re.escape(name)}(-[0-9]+)?)\"', body)": [
         'id="h-(a(-[0-9]+)?)"'
     ],

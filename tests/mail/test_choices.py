@@ -126,6 +126,7 @@ async def test_a_customer_unsubscribes_from_one_merchant(
         "at": "today",
         "support": "",
         "logo": "",
+        "way": "",
     }
 
     async def put(merchant_id: int) -> list[int]:

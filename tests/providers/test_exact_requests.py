@@ -7,7 +7,7 @@ import pytest
 
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
-from manilla.providers.kinds.monnify import adapter as monnify
+from manilla.providers.kinds.monnify import answers as monnify
 from manilla.providers.port import Refused, Unknown
 from tests.providers.adapters import Adapters
 from tests.providers.conftest import PROVIDERS, envelope

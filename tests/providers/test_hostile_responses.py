@@ -22,6 +22,7 @@ from tests.providers.adapters import Adapters
 from tests.providers.conftest import PROVIDERS, envelope
 from tests.providers.monnify import samples as monnify
 from tests.providers.samples import ACCEPTANCE, CHARGE, EVIDENCE, PERIOD, REFUND, TRANSFER
+from tests.providers.saved_ways import MANDATE, WAY, WITH_CARDS, cards_of, mandates_of
 from tests.providers.scripted import Behaviour, Scripted, answering, hang, raw_answer
 from tests.support import clock, limits
 from tests.support.strategies import texts
@@ -53,6 +54,13 @@ DISPUTE_CALLS: dict[str, Ask] = {
     "answer": lambda each: disputes_of(each).answer(ACCEPTANCE),
     "upload": lambda each: disputes_of(each).upload("1", EVIDENCE),
 }
+CARD_CALLS: dict[str, Ask] = {"charge_card": lambda each: cards_of(each).charge(WAY)}
+MANDATE_CALLS: dict[str, Ask] = {
+    "create_mandate": lambda each: mandates_of(each).create(MANDATE),
+    "mandate_state": lambda each: mandates_of(each).state(MANDATE.reference),
+    "debit": lambda each: mandates_of(each).debit(WAY),
+    "debit_state": lambda each: mandates_of(each).debit_state(WAY.reference),
+}
 # If the contract has no such operation, the adapter rejects the call without sending a request.
 NOT_CALLED = {
     *(("providerb", "refund"), ("providerc", "create_virtual_account")),
@@ -61,7 +69,9 @@ NOT_CALLED = {
     *((p, c) for p in WITHOUT_DISPUTES for c in DISPUTE_CALLS),
     *(("kora", "dispute"), ("kora", "disputes"), ("kora", "upload")),
 }
-ALL_CALLS = {**CALLS, **DISPUTE_CALLS}
+NOT_CALLED |= {(p, c) for p in PROVIDERS if p not in WITH_CARDS for c in CARD_CALLS}
+NOT_CALLED |= {(p, c) for p in PROVIDERS if p != "monnify" for c in MANDATE_CALLS}
+ALL_CALLS = {**CALLS, **DISPUTE_CALLS, **CARD_CALLS, **MANDATE_CALLS}
 EVERY_CALL = [(p, c) for p in PROVIDERS for c in ALL_CALLS if (p, c) not in NOT_CALLED]
 
 

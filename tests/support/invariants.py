@@ -8,5 +8,16 @@ from manilla.margin.invariants import MARGIN
 from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.prices.invariants import PRICES
+from manilla.saved_ways.invariants import SAVED_WAYS
 
-ALL = (*LEDGER, *PAYMENTS, *PAYOUTS, *CUSTOMERS, *DISPUTES, *PRICES, *INVOICES, *MARGIN)
+ALL = (
+    *LEDGER,
+    *PAYMENTS,
+    *PAYOUTS,
+    *CUSTOMERS,
+    *DISPUTES,
+    *PRICES,
+    *INVOICES,
+    *MARGIN,
+    *SAVED_WAYS,
+)

@@ -119,6 +119,7 @@ DASHBOARD: dict[str, Effect] = {
     "POST /{environment:str}/customers/{customer:str}/erase": Effect.NOTHING,
     "POST /{environment:str}/customers/{customer:str}/accounts": Effect.NOTHING,
     "POST /{environment:str}/customers/{customer:str}/accounts/{account:str}/close": Effect.NOTHING,
+    "POST /{environment:str}/customers/{customer:str}/ways/{way:str}/revoke": Effect.NOTHING,
     "POST /{environment:str}/customers/{customer:str}/test-transfer": Effect.NOTHING,
     "GET /{environment:str}/links": Effect.NOTHING,
     "GET /{environment:str}/links/new": Effect.NOTHING,

@@ -321,7 +321,7 @@ final class Runner
         if (is_array($whole)) {
             return $whole[$name] ?? throw new RuntimeException("There is no $name.");
         }
-        $own = self::NAMES[$name] ?? $name;
+        $own = $whole instanceof Throwable ? self::NAMES[$name] ?? $name : $name;
         $method = self::camelCase($name);
         return method_exists($whole, $method) ? $whole->$method() : $whole->$own;
     }

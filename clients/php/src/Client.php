@@ -13,6 +13,7 @@ use Manilla\Models\AcceptedResend;
 use Manilla\Models\Balance;
 use Manilla\Models\BalanceTransaction;
 use Manilla\Models\BankList;
+use Manilla\Models\ChargedWay;
 use Manilla\Models\CompletedPayment;
 use Manilla\Models\CreatedPaymentLink;
 use Manilla\Models\DeletedEndpoint;
@@ -30,6 +31,8 @@ use Manilla\Models\Payout;
 use Manilla\Models\PayoutMethods;
 use Manilla\Models\PricesInForce;
 use Manilla\Models\Refund;
+use Manilla\Models\SavedWay;
+use Manilla\Models\SavedWays;
 use Manilla\Models\SiteInfo;
 use Manilla\Models\UndeliveredPayout;
 use Manilla\Models\UnfinishedPayment;
@@ -45,6 +48,8 @@ use Manilla\Models\WebhookEndpoint;
  * @phpstan-import-type PayoutOrder from Orders
  * @phpstan-import-type RefundOrder from Orders
  * @phpstan-import-type DisputeEvidence from Orders
+ * @phpstan-import-type MandateOrder from Orders
+ * @phpstan-import-type WayCharge from Orders
  * @phpstan-import-type PaymentLinkOrder from Orders
  * @phpstan-import-type PaymentLinkChange from Orders
  * @phpstan-import-type EndpointOrder from Orders
@@ -67,6 +72,7 @@ final class Client
     private const LINKS = '/api/v1/payment-links';
     private const DISPUTES = '/api/v1/disputes';
     private const INVOICES = '/api/v1/invoices';
+    private const CUSTOMERS = '/api/v1/customers';
     private const ENDPOINTS = '/api/v1/webhook-endpoints';
     private const PERIOD = ['since', 'until', 'ref_trx'];
     private const PAGING = ['limit', 'cursor'];
@@ -346,6 +352,48 @@ final class Client
     {
         $path = Call::path(self::DISPUTES, $dispute_id, '/submit');
         return $this->do(Call::post($path, Dispute::read(...), null, $idempotency_key));
+    }
+
+    /** Returns a customer's saved cards and mandates. */
+    public function listWays(string $customer): SavedWays
+    {
+        return $this->do(Call::get(Call::path(self::CUSTOMERS, $customer, '/ways'), SavedWays::read(...)));
+    }
+
+    /**
+     * Asks the customer for a mandate (direct debit).
+     *
+     * @param MandateOrder $order
+     */
+    public function createMandate(string $customer, array $order, ?string $idempotency_key = null): SavedWay
+    {
+        $path = Call::path(self::CUSTOMERS, $customer, '/ways');
+        $body = self::given(Call::converted($order, Orders::MANDATE_ORDER));
+        return $this->do(Call::post($path, SavedWay::read(...), $body, $idempotency_key));
+    }
+
+    /** Ends a saved card or mandate for good. */
+    public function revokeWay(string $customer, string $way_id): SavedWay
+    {
+        $path = Call::path(Call::path(self::CUSTOMERS, $customer, '/ways'), $way_id);
+        return $this->do(Call::send('DELETE', $path, SavedWay::read(...)));
+    }
+
+    /**
+     * Charges a saved card or mandate. Never repeat a pending charge with another `ref_trx`.
+     *
+     * @param WayCharge $charge
+     * @param Scenario|null $scenario
+     */
+    public function chargeWay(
+        string $customer,
+        array $charge,
+        ?string $idempotency_key = null,
+        ?string $scenario = null,
+    ): ChargedWay {
+        $path = Call::path(self::CUSTOMERS, $customer, '/charges');
+        $body = self::given(Call::converted($charge, Orders::WAY_CHARGE));
+        return $this->do(Call::post($path, ChargedWay::read(...), $body, $idempotency_key, $scenario));
     }
 
     public function balance(): Balance

@@ -144,6 +144,18 @@ final class Document
     }
 
     /**
+     * Returns the object, converted by the function, or null if there is none.
+     *
+     * @template T
+     * @param callable(self): T $read
+     * @return T|null
+     */
+    public function objectOrNull(string $field, callable $read): mixed
+    {
+        return ($this->fields[$field] ?? null) === null ? null : $read($this->object($field));
+    }
+
+    /**
      * Returns the list's objects, each converted by the function.
      *
      * @template T

@@ -22,6 +22,7 @@ namespace Manilla;
  *     allow_payment_methods?: string|list<string>|null,
  *     success_redirect: string,
  *     cancel_redirect: string,
+ *     save_for?: string|null,
  * }
  * @phpstan-type PayoutOrder array{
  *     payout_amount: string,
@@ -43,6 +44,24 @@ namespace Manilla;
  * @phpstan-type DisputeEvidence array{
  *     text?: string|null,
  *     fields?: array<string, string>|null,
+ * }
+ * @phpstan-type MandateOrder array{
+ *     amount_max: string,
+ *     currency_code: string,
+ *     bank_code: string,
+ *     account_number: string,
+ *     customer_address: string,
+ *     description: string,
+ *     end_date: string,
+ *     redirect_url: string,
+ * }
+ * @phpstan-type WayCharge array{
+ *     way_id: string,
+ *     payment_amount: string,
+ *     currency_code: string,
+ *     ref_trx: string,
+ *     ipn_url: string,
+ *     description?: string|null,
  * }
  * @phpstan-type PaymentLinkOrder array{
  *     title: string,
@@ -85,6 +104,7 @@ final class Orders
         'allow_payment_methods' => 'plain',
         'success_redirect' => 'plain',
         'cancel_redirect' => 'plain',
+        'save_for' => 'plain',
     ];
     public const PAYOUT_ORDER = [
         'payout_amount' => 'amount',
@@ -106,6 +126,24 @@ final class Orders
     public const DISPUTE_EVIDENCE = [
         'text' => 'plain',
         'fields' => 'object',
+    ];
+    public const MANDATE_ORDER = [
+        'amount_max' => 'amount',
+        'currency_code' => 'plain',
+        'bank_code' => 'plain',
+        'account_number' => 'plain',
+        'customer_address' => 'plain',
+        'description' => 'plain',
+        'end_date' => 'plain',
+        'redirect_url' => 'plain',
+    ];
+    public const WAY_CHARGE = [
+        'way_id' => 'plain',
+        'payment_amount' => 'amount',
+        'currency_code' => 'plain',
+        'ref_trx' => 'plain',
+        'ipn_url' => 'plain',
+        'description' => 'plain',
     ];
     public const PAYMENT_LINK_ORDER = [
         'title' => 'plain',

@@ -81,7 +81,7 @@ interface Sent {
 interface Arguments {
   id?: string;
   /** The second id in the path. */
-  part?: number;
+  part?: number | string;
   /** A body that is not JSON. */
   form?: Sent;
   body?: object;
@@ -262,6 +262,34 @@ export class Client {
   /** Sends your evidence to the provider. You cannot change it afterwards. */
   submitDispute(disputeId: string, options: CallOptions = {}): Promise<api.DisputeInfo> {
     return this.#call("submitDispute", { id: disputeId, options });
+  }
+
+  /** Returns a customer's saved cards and mandates. */
+  listWays(customer: string): Promise<api.WayList> {
+    return this.#call("listWays", { id: customer });
+  }
+
+  /** Asks the customer for a mandate (direct debit). */
+  createMandate(
+    customer: string,
+    order: api.MandateRequest,
+    options: CallOptions = {},
+  ): Promise<api.WayInfo> {
+    return this.#call("createMandate", { id: customer, body: order, options });
+  }
+
+  /** Ends a saved card or mandate for good. */
+  revokeWay(customer: string, wayId: string): Promise<api.WayInfo> {
+    return this.#call("revokeWay", { id: customer, part: wayId });
+  }
+
+  /** Charges a saved card or mandate. Never repeat a pending charge with another `ref_trx`. */
+  chargeWay(
+    customer: string,
+    charge: api.WayChargeRequest,
+    options: MoneyOptions = {},
+  ): Promise<api.WayChargeInfo> {
+    return this.#call("chargeWay", { id: customer, body: charge, options });
   }
 
   balance(): Promise<api.Balance> {

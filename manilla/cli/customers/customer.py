@@ -7,7 +7,7 @@ import typer
 from manilla.cli.instance import Tools, command
 from manilla.cli.options import OfMerchant
 from manilla.cli.output import as_row, as_rows
-from manilla.customers import account_store, accounts, erasure, store
+from manilla.customers import account_store, accounts, store
 from manilla.customers.account import CustomerAccount
 from manilla.customers.account_store import ProviderAccounts
 from manilla.customers.customer import CustomerRow
@@ -16,6 +16,9 @@ from manilla.kit.environment import Environment
 from manilla.kit.fields import Fields
 from manilla.kit.listing import first, in_pages
 from manilla.ledger.scope import Everyone, Tenant
+from manilla.saved_ways import personal, revoking
+from manilla.saved_ways import store as saved_ways
+from manilla.saved_ways.way import SavedWay
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -28,6 +31,10 @@ COLUMNS = Fields(CustomerRow).select(
 ACCOUNTS = Fields(CustomerAccount).select(
     "id provider status account_number bank_name account_name email provider_reference error"
     " sent_at activated_at closed_at"
+)
+WAYS = Fields(SavedWay).select(
+    "id kind status provider label expires_on payment_trx_id consented_at ended_by reason"
+    " created_at"
 )
 PROVIDERS = Fields(ProviderAccounts).select("provider pending active failed closed last_error")
 
@@ -93,18 +100,44 @@ async def close(
 
 
 @command(app)
+async def ways(
+    tools: Tools, merchant: MerchantId, reference: Reference, sandbox: Sandbox = False
+) -> None:
+    """List a customer's saved cards and mandates."""
+    found = await saved_ways.ways_of(tools.db, _tenant(merchant, sandbox=sandbox), reference)
+    tools.print_rows(as_rows(WAYS, found), empty="There are no saved ways to pay.")
+
+
+@command(app, "revoke-way")
+async def revoke_way(
+    tools: Tools, merchant: MerchantId, reference: Reference, way: str, sandbox: Sandbox = False
+) -> None:
+    """End a saved card or mandate. It can never be charged again."""
+    ended = await revoking.revoke(tools.db, _tenant(merchant, sandbox=sandbox), reference, way)
+    tools.print_fields(as_row(WAYS, ended))
+
+
+@command(app)
 async def export(
     tools: Tools, merchant: MerchantId, reference: Reference, sandbox: Sandbox = False
 ) -> None:
     """Print everything that is stored about a customer, except the encrypted BVN and NIN."""
-    found = await erasure.export(tools.db, _tenant(merchant, sandbox=sandbox), reference)
-    tools.print_record(found, accounts="There are no accounts.", payments="There are no payments.")
+    found = await personal.export(tools.db, _tenant(merchant, sandbox=sandbox), reference)
+    tools.print_record(
+        found,
+        accounts="There are no accounts.",
+        payments="There are no payments.",
+        saved_ways="There are no saved ways to pay.",
+    )
 
 
 @command(app)
 async def erase(
     tools: Tools, merchant: MerchantId, reference: Reference, sandbox: Sandbox = False
 ) -> None:
-    """Erase a customer's personal data, and close its accounts. Payments and entries stay."""
-    erased = await erasure.erase(tools.db, _tenant(merchant, sandbox=sandbox), reference)
+    """Erase a customer's personal data, close its accounts, and end its saved ways to pay.
+
+    Payments and ledger entries stay.
+    """
+    erased = await personal.erase(tools.db, _tenant(merchant, sandbox=sandbox), reference)
     tools.print_fields(as_row(COLUMNS, erased))

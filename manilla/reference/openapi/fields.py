@@ -14,6 +14,7 @@ ACCOUNT_ID_PATTERN = "^ACC[0-9A-HJKMNP-TV-Z]{30}$"
 CUSTOMER_PATTERN = f"^{REFERENCE.pattern}$"
 DISPUTE_ID_PATTERN = "^DSP[0-9A-HJKMNP-TV-Z]{30}$"
 INVOICE_NUMBER_PATTERN = r"^[A-Z0-9]{1,12}[0-9]{6,18}(\.pdf|\.xml)?$"
+WAY_ID_PATTERN = "^WAY[0-9A-HJKMNP-TV-Z]{30}$"
 ENDPOINT_ID_PATTERN = "^we_[0-9A-HJKMNP-TV-Z]{30}$"
 EVENT_ID_PATTERN = "^msg_[0-9A-HJKMNP-TV-Z]{32}$"
 LINK_ID_PATTERN = "^PL[0-9A-HJKMNP-TV-Z]{29}$"
@@ -381,6 +382,37 @@ FIELDS: Mapping[str, FieldDescription] = {
     "AccountList.data": _field("The accounts, oldest first."),
     "trx_ids": _field("The payments to attach.", minItems=1, maxItems=100),
     "attached": _field("How many of the payments were not attached before."),
+    # saved ways to pay
+    "PaymentRequest.save_for": _field(
+        "Your reference of a customer. Checkout then offers to save the customer's card, which you "
+        "can charge again.",
+        pattern=CUSTOMER_PATTERN,
+    ),
+    "way_id": _field("The id of the customer's saved way to pay.", pattern=WAY_ID_PATTERN),
+    **{
+        f"{schema}.id": _field("The id of the saved way to pay.", pattern=WAY_ID_PATTERN)
+        for schema in ("WayInfo", "PaymentWay")
+    },
+    "WayInfo.currency": _field("The currency of charges."),
+    "WayInfo.consented_at": _time("When the customer approved later charges, or null."),
+    "WayInfo.created_at": _time("When saving was requested."),
+    "WayList.data": _field("The saved ways to pay, newest first."),
+    "PaymentWay.kind": _field("`card` or `mandate`."),
+    "PaymentWay.label": _field("What the customer recognizes: brand or bank, last digits."),
+    "PaymentWay.expires": _field("The card's last month, as `2031-12`, or null."),
+    "MandateRequest.amount_max": _amount("The most that all debits together can take."),
+    "MandateRequest.bank_code": _field(
+        "The bank of the customer's account, as in initiate-payout.", maxLength=60
+    ),
+    "MandateRequest.account_number": _field(
+        "The customer's account number.", pattern="^[0-9]{10}$"
+    ),
+    "customer_address": _field("The customer's postal address.", maxLength=200),
+    "MandateRequest.description": _field(
+        "What the mandate is for, which the customer sees.", minLength=3, maxLength=100
+    ),
+    "end_date": _field("The mandate's last day, such as `2028-01-31`.", format="date"),
+    "redirect_url": _field("Where the customer continues after confirming.", **ADDRESS),
     "CustomersQuery.status": _field("Only customers with this status."),
     "CustomersQuery.search": _field("What you know about the customer.", maxLength=200),
     "CustomerList.data": _field("The customers, newest first."),
@@ -629,6 +661,9 @@ SCHEMAS: Mapping[str, str] = {
     "CustomerRequest": "The customer to create. Unknown fields are ignored.",
     "CustomerEditRequest": "The fields to change. Unknown fields are ignored.",
     "CustomerInfo": "A customer.",
+    "WayChargeRequest": "The charge. Unknown fields are ignored.",
+    "MandateRequest": "The mandate to ask for. Unknown fields are ignored.",
+    "WayList": "A customer's saved ways to pay.",
     "CustomerList": "A page of customers.",
     "AccountsRequest": "The accounts to request. Unknown fields are ignored.",
     "AccountInfo": "A permanent account of a customer.",

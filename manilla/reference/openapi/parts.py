@@ -12,6 +12,7 @@ from manilla.reference.openapi.fields import (
     INVOICE_NUMBER_PATTERN,
     LINK_ID_PATTERN,
     TRX_ID_PATTERN,
+    WAY_ID_PATTERN,
 )
 
 TAGS = {
@@ -113,6 +114,14 @@ PARAMETERS = {
         "description": "The account's `id`.",
         "schema": {"type": "string", "pattern": ACCOUNT_ID_PATTERN},
         "example": examples.ACCOUNT_ID,
+    },
+    "WayId": {
+        "name": "wayId",
+        "in": "path",
+        "required": True,
+        "description": "The id of the saved way to pay.",
+        "schema": {"type": "string", "pattern": WAY_ID_PATTERN},
+        "example": examples.WAY_ID,
     },
     "FileId": {
         "name": "fileId",

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from manilla.kit import strict_json
 from manilla.kit.money import Money, MoneyError
-from manilla_simulator import accounts, charges, disputes, refunds, transfers
+from manilla_simulator import accounts, cards, charges, disputes, mandates, refunds, transfers
 from manilla_simulator.faults import (
     FAULTS_MAX,
     DisputeLie,
@@ -27,6 +27,7 @@ from manilla_simulator.state import (
     Charge,
     Dispute,
     DisputeStatus,
+    Mandate,
     PermanentAccount,
     Refund,
     RefundStatus,
@@ -256,6 +257,24 @@ def give_number(provider: Provider, reference: str, command: GiveNumber) -> Perm
         raise NotFound(f"There is no account {reference}.")
     account.account_number = command.number
     return account
+
+
+def change_card(provider: Provider, reference: str, command: cards.CardChange) -> Charge:
+    charge = _find_charge(provider, reference)
+    if charge.card is None:
+        raise NotFound(f"Charge {reference} has left no card.")
+    cards.change(charge.card, command)
+    return charge
+
+
+def set_mandate_status(
+    provider: Provider, reference: str, command: mandates.SetMandateStatus
+) -> Mandate:
+    mandate = provider.mandates.get(reference)
+    if mandate is None:
+        raise NotFound(f"{provider.wire.title} has no mandate {reference}.")
+    mandates.change(provider, mandate, command.status)
+    return mandate
 
 
 def open_dispute(provider: Provider, reference: str, command: OpenDispute) -> Dispute:

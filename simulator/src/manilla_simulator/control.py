@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from manilla.kit import strict_json
-from manilla_simulator import accounts, commands, views
+from manilla_simulator import accounts, cards, commands, mandates, views
 from manilla_simulator.commands import Invalid, NotFound
 from manilla_simulator.provider import Provider
 from manilla_simulator.transfers import NotPossible
@@ -39,6 +39,8 @@ def add_routes(app: web.Application, world: World) -> None:
     add("POST", "charges/{reference}/status", _set_charge_status)
     add("POST", "accounts/{reference}/transfer", _send_transfer)
     add("POST", "accounts/{reference}/number", _give_number)
+    add("POST", "charges/{reference}/card", _change_card)
+    add("POST", "mandates/{reference}/status", _set_mandate_status)
     add("POST", "refunds/{reference}/settle", _settle_refund)
     add("POST", "charges/{reference}/dispute", _open_dispute)
     add("POST", "disputes/{reference}/remind", _remind_of_dispute)
@@ -154,6 +156,18 @@ async def _set_charge_status(provider: Provider, request: web.Request) -> Any:
     command = await _read(request, commands.SetChargeStatus)
     reference = request.match_info["reference"]
     return views.charge(commands.set_charge_status(provider, reference, command))
+
+
+async def _change_card(provider: Provider, request: web.Request) -> Any:
+    command = await _read(request, cards.CardChange)
+    reference = request.match_info["reference"]
+    return views.charge(commands.change_card(provider, reference, command))
+
+
+async def _set_mandate_status(provider: Provider, request: web.Request) -> Any:
+    command = await _read(request, mandates.SetMandateStatus)
+    reference = request.match_info["reference"]
+    return views.mandate(commands.set_mandate_status(provider, reference, command))
 
 
 async def _release(provider: Provider, _request: web.Request) -> Any:

@@ -117,7 +117,7 @@ def _handle(provider: Provider, call: Call, request: web.Request, raw: bytes) ->
 
 def _body(call: Call, request: web.Request, raw: bytes) -> object:
     has_fields = request.method != "GET" and call.body is BodyKind.JSON
-    can_be_empty = call.is_public or request.method == "DELETE"
+    can_be_empty = call.is_public or request.method in ("DELETE", "PATCH")
     if not has_fields or (not raw and can_be_empty):
         return NO_FIELDS
     try:

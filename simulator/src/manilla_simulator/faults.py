@@ -19,6 +19,10 @@ class CallName(StrEnum):
     ACCOUNT = "account"  # creates a permanent account
     ACCOUNT_STATUS = "account_status"
     ACCOUNT_TRANSFERS = "account_transfers"
+    CHARGE_AGAIN = "charge_again"  # charges of saved cards, and debits of mandates
+    FORGET_CARD = "forget_card"
+    MANDATE = "mandate"
+    MANDATE_STATUS = "mandate_status"
     RECIPIENT = "recipient"
     TRANSFER = "transfer"
     APPROVE = "approve"

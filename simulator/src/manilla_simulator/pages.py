@@ -8,14 +8,15 @@ from aiohttp.typedefs import Handler
 
 from manilla.kit.amount_input import parse_amount
 from manilla.kit.money import Money, MoneyError
-from manilla_simulator import charges
+from manilla_simulator import charges, mandates
 from manilla_simulator.charges import NotExact
 from manilla_simulator.provider import Provider
 from manilla_simulator.rendering import add_static, render
-from manilla_simulator.state import CURRENCY, Charge, ChargeStatus
+from manilla_simulator.state import CURRENCY, Charge, ChargeStatus, MandateStatus
 from manilla_simulator.transfers import NotPossible
 from manilla_simulator.world import World
 
+MANDATE_ACTIONS = {"confirm": MandateStatus.ACTIVE, "reject": MandateStatus.FAILED}
 ACCOUNTS_SHOWN = 8
 ACCOUNTS_LOOKED_AT = 200
 
@@ -27,6 +28,8 @@ def add_routes(app: web.Application, world: World) -> None:
         app.router.add_get(path, _checkout(provider, _show))
         app.router.add_post(path, _checkout(provider, _choose))
         app.router.add_get(f"{path}/receipt", _checkout(provider, _receipt))
+        app.router.add_get(f"/{provider.wire.key}/mandate/{{token}}", _mandate(provider))
+        app.router.add_post(f"/{provider.wire.key}/mandate/{{token}}", _mandate(provider))
     app.router.add_get("/bank", _bank(world))
     app.router.add_post("/bank/{account_number}", _transfer(world))
 
@@ -84,6 +87,21 @@ async def _receipt(provider: Provider, charge: Charge, request: web.Request) -> 
         insufficient=charge.reason == charges.INSUFFICIENT_FUNDS,
         address=charges.return_address(provider, charge, canceled=canceled),
     )
+
+
+def _mandate(provider: Provider) -> Handler:
+    """The page on which a customer confirms a mandate, or rejects it."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        mandate = mandates.by_token(provider, request.match_info["token"])
+        if mandate is None:
+            return render("unknown.html", 404, provider=provider)
+        action = (await request.post()).get("action") if request.method == "POST" else None
+        if action in MANDATE_ACTIONS and mandate.status is MandateStatus.PENDING:
+            mandates.change(provider, mandate, MANDATE_ACTIONS[str(action)])
+        return render("mandate.html", provider=provider, mandate=mandate)
+
+    return handle
 
 
 def _receipt_of(provider: Provider, charge: Charge, query: str = "") -> web.HTTPSeeOther:

@@ -12,10 +12,12 @@ from manilla_simulator.faults import Faults
 from manilla_simulator.settings import Account, SimulatorSettings
 from manilla_simulator.state import (
     NOTHING,
+    Card,
     Charge,
     ChargeShelf,
     Dispute,
     EvidenceFile,
+    Mandate,
     Movement,
     PermanentAccount,
     Recipient,
@@ -56,6 +58,8 @@ class Provider:
         self.refunds: Shelf[Refund] = Shelf(settings.objects_max)
         self.disputes: Shelf[Dispute] = Shelf(settings.objects_max)
         self.files: Shelf[EvidenceFile] = Shelf(settings.objects_max)
+        self.cards: Shelf[Card] = Shelf(settings.objects_max)
+        self.mandates: Shelf[Mandate] = Shelf(settings.objects_max)
         self.recipients: Shelf[Recipient] = Shelf(settings.objects_max)
         self.tokens: dict[str, datetime] = {}  # maps each access token to its expiry time
         self.statement: deque[Movement] = deque(maxlen=STATEMENT_MAX)
@@ -104,6 +108,8 @@ class Provider:
                     item.timer.cancel()
             shelf.clear()
         self.recipients.clear()
+        self.cards.clear()
+        self.mandates.clear()
         self.files.clear()
         self.tokens.clear()
         self.statement.clear()

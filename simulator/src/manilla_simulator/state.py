@@ -123,6 +123,51 @@ class TransferPayer(msgspec.Struct, frozen=True):
     session_id: str = ""
 
 
+class Card(msgspec.Struct, kw_only=True):
+    """A saved card. Its reference is the token."""
+
+    reference: str
+    email: str
+    brand: str
+    last4: str
+    exp_month: int
+    exp_year: int
+    outcome: str = "success"  # what happens to charges of the card
+    reusable: bool = True
+    is_deleted: bool = False
+
+
+class MandateStatus(StrEnum):
+    PENDING = "pending"  # the customer must approve
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    EXPIRED = "expired"
+
+
+class Mandate(msgspec.Struct, kw_only=True):
+    """A customer's permission to debit a bank account (direct debit)."""
+
+    reference: str
+    number: int
+    code: str  # the provider's code
+    token: str  # makes the URL of the customer's page unguessable
+    amount: Money  # the most that all debits together can take
+    customer_name: str
+    customer_email: str
+    customer_phone: str
+    customer_address: str
+    account_number: str
+    bank_code: str
+    description: str
+    starts_at: str
+    ends_at: str
+    created_at: datetime
+    redirect_url: str | None = None
+    status: MandateStatus = MandateStatus.PENDING
+
+
 class Charge(msgspec.Struct, kw_only=True):
     reference: str
     number: int  # the provider's own id
@@ -153,6 +198,8 @@ class Charge(msgspec.Struct, kw_only=True):
     # Only for a transfer into a permanent account.
     permanent: PermanentAccount | None = None
     payer: TransferPayer = TransferPayer()
+    card: Card | None = None  # the card that paid it, or that was charged again
+    mandate: Mandate | None = None  # the mandate that was debited
 
     @property
     def expected(self) -> Money:

@@ -11,7 +11,7 @@ from manilla.kit.money import Money
 from manilla_simulator import accounts
 from manilla_simulator.charges import refreshed
 from manilla_simulator.provider import Provider, Received
-from manilla_simulator.state import Charge, Dispute, Refund, Transfer
+from manilla_simulator.state import Charge, Dispute, Mandate, Refund, Transfer
 from manilla_simulator.webhooks import Webhook
 
 _BVN = re.compile(r'("bvn"\s*:\s*)"[^"]*"')
@@ -88,10 +88,27 @@ def charge(item: Charge) -> dict[str, Any]:
         "reason": item.reason or None,
         "title": item.title,
         "accounts": [msgspec.to_builtins(account) for account in item.accounts],
+        "card": None if item.card is None else msgspec.to_builtins(item.card),
+        "mandate": None if item.mandate is None else item.mandate.reference,
         "redirect_url": item.redirect_url,
         "notification_url": item.notification_url,
         "created_at": clock.iso(item.created_at),
         "expires_at": clock.iso(item.expires_at),
+    }
+
+
+def mandate(item: Mandate) -> dict[str, Any]:
+    return {
+        "reference": item.reference,
+        "id": item.number,
+        "code": item.code,
+        "token": item.token,
+        "status": item.status,
+        "amount": item.amount.amount,
+        "account_number": item.account_number,
+        "bank_code": item.bank_code,
+        "customer_email": item.customer_email,
+        "created_at": clock.iso(item.created_at),
     }
 
 
@@ -174,6 +191,10 @@ def list_charges(provider: Provider, reference: str | None) -> Iterator[View]:
     return map(charge, provider.charges.select(reference))
 
 
+def list_mandates(provider: Provider, reference: str | None) -> Iterator[View]:
+    return map(mandate, provider.mandates.select(reference))
+
+
 def list_refunds(provider: Provider, reference: str | None) -> Iterator[View]:
     return map(refund, provider.refunds.select(reference))
 
@@ -209,6 +230,7 @@ LISTS: dict[str, Callable[[Provider, str | None], Iterator[View]]] = {
     "accounts": list_accounts,
     "refunds": list_refunds,
     "disputes": list_disputes,
+    "mandates": list_mandates,
     "requests": list_requests,
     "webhooks": list_webhooks,
 }

@@ -21,6 +21,7 @@ from manilla_simulator.state import (
     ChargeStatus,
     Dispute,
     DisputeStatus,
+    Mandate,
     Refund,
     RefundStatus,
     Transfer,
@@ -293,6 +294,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     refund_notice: Callable[[Any, Refund], Notice | None]
     # Takes the dispute and what happened to it: `create`, `remind` or `resolve`.
     dispute_notice: Callable[[Any, Dispute, str], Notice | None] = lambda *_: None
+    mandate_notice: Callable[[Any, Mandate], Notice | None] = lambda *_: None
     # Returns the provider's own id of a dispute with this number.
     dispute_reference: Callable[[int], str] = str
     # True if the provider debits the disputed amount before the dispute is decided.

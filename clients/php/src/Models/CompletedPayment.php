@@ -51,8 +51,10 @@ final class CompletedPayment
         public readonly ?string $customer_reference,
         /** The customer's account that received the transfer. Omitted for other payments. */
         public readonly ?string $account_id,
-        /** @var array<string, string> Who sent the transfer. Omitted for other payments. */
-        public readonly array $payer,
+        /** Who sent the transfer. Omitted for other payments. */
+        public readonly ?TransferPayer $payer,
+        /** The way to pay that the payment saved or charged. Otherwise the field is omitted. */
+        public readonly ?PaymentWay $saved_way,
     ) {
     }
 
@@ -74,7 +76,8 @@ final class CompletedPayment
             amount_received: $document->amountOrNull('amount_received'),
             customer_reference: $document->stringOrNull('customer_reference'),
             account_id: $document->stringOrNull('account_id'),
-            payer: $document->map('payer'),
+            payer: $document->objectOrNull('payer', TransferPayer::read(...)),
+            saved_way: $document->objectOrNull('saved_way', PaymentWay::read(...)),
         );
     }
 }

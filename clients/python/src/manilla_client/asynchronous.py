@@ -19,6 +19,7 @@ from manilla_client.bodies import (
     Balance,
     BalanceTransaction,
     BankList,
+    ChargedWay,
     CompletedPayment,
     CreatedPaymentLink,
     DeletedEndpoint,
@@ -33,6 +34,7 @@ from manilla_client.bodies import (
     EventPage,
     EvidenceFile,
     Invoice,
+    MandateOrder,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -45,10 +47,13 @@ from manilla_client.bodies import (
     PricesInForce,
     Refund,
     RefundOrder,
+    SavedWay,
+    SavedWays,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
+    WayCharge,
     WebhookEndpoint,
     WebhookEndpointPage,
 )
@@ -307,6 +312,31 @@ class AsyncClient:
     ) -> Dispute:
         """Sends your evidence to the provider. You cannot change it afterwards."""
         return await self._do(calls.submit_dispute(dispute_id, idempotency_key))
+
+    async def list_ways(self, customer: str) -> SavedWays:
+        """Returns a customer's saved cards and mandates."""
+        return await self._do(calls.list_ways(customer))
+
+    async def create_mandate(
+        self, customer: str, *, idempotency_key: str | None = None, **order: Unpack[MandateOrder]
+    ) -> SavedWay:
+        """Asks the customer for a mandate (direct debit)."""
+        return await self._do(calls.create_mandate(customer, order, idempotency_key))
+
+    async def revoke_way(self, customer: str, way_id: str) -> SavedWay:
+        """Ends a saved card or mandate for good."""
+        return await self._do(calls.revoke_way(customer, way_id))
+
+    async def charge_way(
+        self,
+        customer: str,
+        *,
+        idempotency_key: str | None = None,
+        scenario: Scenario | None = None,
+        **charge: Unpack[WayCharge],
+    ) -> ChargedWay:
+        """Charges a saved card or mandate. Never repeat a pending charge with another `ref_trx`."""
+        return await self._do(calls.charge_way(customer, charge, idempotency_key, scenario))
 
     async def balance(self) -> Balance:
         return await self._do(calls.balance())

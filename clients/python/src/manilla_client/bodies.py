@@ -25,6 +25,31 @@ class PaymentOrder(TypedDict):
     customer_name: NotRequired[str | None]
     customer_email: NotRequired[str | None]
     allow_payment_methods: NotRequired[str | Sequence[str] | None]
+    save_for: NotRequired[str | None]  # the customer whose card checkout offers to save
+
+
+class WayCharge(TypedDict):
+    """A charge of a customer's saved way to pay."""
+
+    way_id: str
+    payment_amount: Amount
+    currency_code: str
+    ref_trx: str
+    ipn_url: str
+    description: NotRequired[str | None]
+
+
+class MandateOrder(TypedDict):
+    """A mandate (direct debit) that the customer must confirm."""
+
+    amount_max: Amount
+    currency_code: str
+    bank_code: str
+    account_number: str
+    customer_address: str
+    description: str
+    end_date: str
+    redirect_url: str
 
 
 class PayoutOrder(TypedDict):
@@ -170,6 +195,16 @@ class Customer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentWay:
+    """The saved way to pay that a payment saved or charged."""
+
+    id: str
+    kind: str
+    label: str
+    expires: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedPayment:
     status: Literal["success"]
     trx_id: str
@@ -184,6 +219,7 @@ class CompletedPayment:
     updated_at: datetime
     # The API sends this field only if the received amount differs from the amount due.
     amount_received: Decimal | None = None
+    saved_way: PaymentWay | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -567,6 +603,46 @@ class Invoice:
     authority_reference: str | None
     authority_qr: str | None
     issued_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedWay:
+    """A customer's card or mandate. Only an active one can be charged."""
+
+    id: str
+    kind: str  # card or mandate
+    status: str
+    label: str
+    expires: str | None
+    currency: str
+    consented_at: datetime | None
+    created_at: datetime
+    customer_action_url: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedWays:
+    data: tuple[SavedWay, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargeDecline:
+    """Why a charge was declined. Do not repeat it if `kind` is hard."""
+
+    code: str
+    kind: str  # soft or hard
+    retry_after: int | None = None  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargedWay:
+    """A charge of a saved way. If it is pending, wait for its result."""
+
+    trx_id: str
+    status: Literal["pending", "success", "failed"]
+    info: PaymentInfo
+    customer_action_url: str | None = None
+    decline: ChargeDecline | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

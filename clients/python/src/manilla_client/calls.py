@@ -16,6 +16,7 @@ from manilla_client.bodies import (
     Amount,
     Balance,
     BankList,
+    ChargedWay,
     CompletedPayment,
     CreatedPaymentLink,
     DeletedEndpoint,
@@ -30,6 +31,7 @@ from manilla_client.bodies import (
     EventPage,
     EvidenceFile,
     Invoice,
+    MandateOrder,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -42,10 +44,13 @@ from manilla_client.bodies import (
     PricesInForce,
     Refund,
     RefundOrder,
+    SavedWay,
+    SavedWays,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
+    WayCharge,
     WebhookEndpoint,
     WebhookEndpointPage,
 )
@@ -55,12 +60,13 @@ from manilla_client.reading import read
 Kind = TypeVar("Kind")
 Scenario = Literal["success", "failed", "pending", "disputed"]
 KEY_LENGTH_MAX = 255
-AMOUNTS = frozenset({"payment_amount", "payout_amount", "amount"})
+AMOUNTS = frozenset({"payment_amount", "payout_amount", "amount", "amount_max"})
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 LINKS = "/api/v1/payment-links"
 ENDPOINTS = "/api/v1/webhook-endpoints"
 DISPUTES = "/api/v1/disputes"
 INVOICES = "/api/v1/invoices"
+CUSTOMERS = "/api/v1/customers"
 JSON_TYPE = "application/json"
 
 
@@ -220,6 +226,30 @@ def remove_dispute_file(dispute_id: str, file_id: int) -> Call[DeletedFile]:
 def submit_dispute(dispute_id: str, idempotency_key: str | None) -> Call[Dispute]:
     target = _path(DISPUTES, dispute_id, "/submit")
     return _post(target, _reading(Dispute), b"", idempotency_key)
+
+
+def list_ways(customer: str) -> Call[SavedWays]:
+    return Call("GET", _path(CUSTOMERS, customer, "/ways"), _reading(SavedWays))
+
+
+def revoke_way(customer: str, way_id: str) -> Call[SavedWay]:
+    target = _path(_path(CUSTOMERS, customer, "/ways"), way_id)
+    return Call("DELETE", target, _reading(SavedWay))
+
+
+def create_mandate(
+    customer: str, order: MandateOrder, idempotency_key: str | None
+) -> Call[SavedWay]:
+    target = _path(CUSTOMERS, customer, "/ways")
+    return _post(target, _reading(SavedWay), _body(order, MandateOrder), idempotency_key)
+
+
+def charge_way(
+    customer: str, charge: WayCharge, idempotency_key: str | None, scenario: Scenario | None
+) -> Call[ChargedWay]:
+    target = _path(CUSTOMERS, customer, "/charges")
+    body = _body(charge, WayCharge)
+    return _post(target, _reading(ChargedWay), body, idempotency_key, scenario)
 
 
 def balance() -> Call[Balance]:

@@ -236,6 +236,30 @@ class EvidenceRejected(DisputeRefused):
     advice = "Change the evidence, and submit again."
 
 
+class CustomerNotFound(ApiError):
+    codes = ("CUSTOMER_NOT_FOUND",)
+    advice = "Check the reference and the environment."
+
+
+class ChargeRefused(ApiError):
+    """The API did not charge a saved way to pay."""
+
+
+class WayNotFound(ChargeRefused):
+    codes = ("WAY_NOT_FOUND",)
+    advice = "List the customer's ways in this environment."
+
+
+class WayUnusable(ChargeRefused):
+    codes = ("way_unusable",)
+    advice = "Ask the customer to pay on checkout, with `save_for`."
+
+
+class RetryLimit(ChargeRefused):
+    codes = ("retry_limit",)
+    advice = "Charge it again later, or ask the customer to pay on checkout."
+
+
 class PayoutRefused(ApiError):
     """The API rejected a payout. No wallet is debited, unless the outcome is unknown."""
 

@@ -14,6 +14,7 @@ from manilla_client.bodies import (
     Balance,
     BalanceTransaction,
     BankList,
+    ChargedWay,
     CompletedPayment,
     CreatedPaymentLink,
     DeletedEndpoint,
@@ -28,6 +29,7 @@ from manilla_client.bodies import (
     EventPage,
     EvidenceFile,
     Invoice,
+    MandateOrder,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -40,10 +42,13 @@ from manilla_client.bodies import (
     PricesInForce,
     Refund,
     RefundOrder,
+    SavedWay,
+    SavedWays,
     SiteInfo,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
+    WayCharge,
     WebhookEndpoint,
     WebhookEndpointPage,
 )
@@ -287,6 +292,31 @@ class Client:
     def submit_dispute(self, dispute_id: str, *, idempotency_key: str | None = None) -> Dispute:
         """Sends your evidence to the provider. You cannot change it afterwards."""
         return self._do(calls.submit_dispute(dispute_id, idempotency_key))
+
+    def list_ways(self, customer: str) -> SavedWays:
+        """Returns a customer's saved cards and mandates."""
+        return self._do(calls.list_ways(customer))
+
+    def create_mandate(
+        self, customer: str, *, idempotency_key: str | None = None, **order: Unpack[MandateOrder]
+    ) -> SavedWay:
+        """Asks the customer for a mandate (direct debit)."""
+        return self._do(calls.create_mandate(customer, order, idempotency_key))
+
+    def revoke_way(self, customer: str, way_id: str) -> SavedWay:
+        """Ends a saved card or mandate for good."""
+        return self._do(calls.revoke_way(customer, way_id))
+
+    def charge_way(
+        self,
+        customer: str,
+        *,
+        idempotency_key: str | None = None,
+        scenario: Scenario | None = None,
+        **charge: Unpack[WayCharge],
+    ) -> ChargedWay:
+        """Charges a saved card or mandate. Never repeat a pending charge with another `ref_trx`."""
+        return self._do(calls.charge_way(customer, charge, idempotency_key, scenario))
 
     def balance(self) -> Balance:
         return self._do(calls.balance())

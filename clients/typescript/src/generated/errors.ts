@@ -203,6 +203,38 @@ export class EvidenceRejected extends DisputeRefused {
     "Change the evidence, and submit again.";
 }
 
+export class CustomerNotFound extends ApiError {
+  static override readonly codes: readonly string[] =
+    ["CUSTOMER_NOT_FOUND"];
+  static override readonly advice: string | null =
+    "Check the reference and the environment.";
+}
+
+/** The API did not charge a saved way to pay. */
+export class ChargeRefused extends ApiError {
+}
+
+export class WayNotFound extends ChargeRefused {
+  static override readonly codes: readonly string[] =
+    ["WAY_NOT_FOUND"];
+  static override readonly advice: string | null =
+    "List the customer's ways in this environment.";
+}
+
+export class WayUnusable extends ChargeRefused {
+  static override readonly codes: readonly string[] =
+    ["way_unusable"];
+  static override readonly advice: string | null =
+    "Ask the customer to pay on checkout, with `save_for`.";
+}
+
+export class RetryLimit extends ChargeRefused {
+  static override readonly codes: readonly string[] =
+    ["retry_limit"];
+  static override readonly advice: string | null =
+    "Charge it again later, or ask the customer to pay on checkout.";
+}
+
 /** The API rejected a payout. No wallet is debited, unless the outcome is unknown. */
 export class PayoutRefused extends ApiError {
 }
@@ -300,6 +332,11 @@ export const ERROR_CLASSES: readonly (typeof ApiError)[] = [
   DisputeDeadlinePassed,
   EvidenceIncomplete,
   EvidenceRejected,
+  CustomerNotFound,
+  ChargeRefused,
+  WayNotFound,
+  WayUnusable,
+  RetryLimit,
   PayoutRefused,
   InsufficientBalance,
   ProviderInsufficientBalance,

@@ -140,6 +140,16 @@ export interface BeneficiaryField {
   api_auto_resolved?: boolean;
 }
 
+/** Why the charge was declined. */
+export interface ChargeDecline {
+  /** The reason. */
+  code: string;
+  /** `soft`: the charge can succeed later. `hard`: do not repeat it. */
+  kind: Open<"soft" | "hard">;
+  /** The seconds after which a retry can succeed. */
+  retry_after?: number;
+}
+
 /** The commission, and who paid it. */
 export interface Commission {
   /**
@@ -655,6 +665,28 @@ export interface ListedUnfinishedPayment {
   created_at: string;
 }
 
+/** The mandate to ask for. Unknown fields are ignored. */
+export interface MandateRequest {
+  /**
+   * The most that all debits together can take. In major units, exact to the currency's minor unit.
+   */
+  amount_max: AmountInput;
+  /** An ISO 4217 code, enabled for the merchant and with an active wallet. */
+  currency_code: string;
+  /** The bank of the customer's account, as in initiate-payout. */
+  bank_code: string;
+  /** The customer's account number. */
+  account_number: string;
+  /** The customer's postal address. */
+  customer_address: string;
+  /** What the mandate is for, which the customer sees. */
+  description: string;
+  /** The mandate's last day, such as `2028-01-31`. */
+  end_date: string;
+  /** Where the customer continues after confirming. */
+  redirect_url: string;
+}
+
 /** The payment's details and amounts. */
 export interface PaymentInfo {
   /** Your reference. It must be unique among your transactions of the same type. */
@@ -881,6 +913,8 @@ export interface PaymentNoticeData {
   account_id?: string;
   /** Who sent the transfer. Omitted for other payments. */
   payer?: TransferPayer | null;
+  /** The way to pay that the payment saved or charged. Otherwise the field is omitted. */
+  saved_way?: PaymentWay | null;
 }
 
 /** A new payment. Unknown fields are ignored. */
@@ -911,6 +945,11 @@ export interface PaymentRequest {
   success_redirect: string;
   /** The URL to which the customer is redirected if the payment is not successful. */
   cancel_redirect: string;
+  /**
+   * Your reference of a customer. Checkout then offers to save the customer's card, which you can
+   * charge again.
+   */
+  save_for?: string | null;
 }
 
 /** A hosted checkout session. */
@@ -922,6 +961,18 @@ export interface PaymentSession {
   payment_url: string;
   /** The details of the transaction. */
   info: PaymentInfo;
+}
+
+/** The saved way to pay that the payment saved or charged. */
+export interface PaymentWay {
+  /** The id of the saved way to pay. */
+  id: string;
+  /** `card` or `mandate`. */
+  kind: string;
+  /** What the customer recognizes: brand or bank, last digits. */
+  label: string;
+  /** The card's last month, as `2031-12`, or null. */
+  expires: string | null;
 }
 
 /** The payout's details, fee and total. */
@@ -1227,6 +1278,8 @@ export interface RefundNoticeData {
   account_id?: string;
   /** Who sent the transfer. Omitted for other payments. */
   payer?: TransferPayer | null;
+  /** The way to pay that the payment saved or charged. Otherwise the field is omitted. */
+  saved_way?: PaymentWay | null;
   /** The amount refunded to the customer. In major units, exact to the currency's minor unit. */
   refund_amount: Amount;
   /** The refund's transaction id. */
@@ -1462,6 +1515,8 @@ export interface VerifiedPayment {
   account_id?: string;
   /** Who sent the transfer. Omitted for other payments. */
   payer?: TransferPayer | null;
+  /** The way to pay that the payment saved or charged. Otherwise the field is omitted. */
+  saved_way?: PaymentWay | null;
 }
 
 /** A refund. */
@@ -1522,6 +1577,70 @@ export interface WalletBalance {
    * units, exact to the currency's minor unit.
    */
   short: Amount;
+}
+
+/** A charge of a saved way to pay. It is a payment, which `verify-payment` describes too. */
+export interface WayChargeInfo {
+  /** The transaction's id. */
+  trx_id: string;
+  /**
+   * `pending`: the result is not known yet. Wait for the notification, and never repeat the charge
+   * under another reference.
+   */
+  status: Open<"pending" | "success" | "failed">;
+  /** The details of the transaction. */
+  info: PaymentInfo;
+  /** The page on which the customer must confirm a pending charge. */
+  customer_action_url?: string;
+  /** Why the charge was declined. Omitted unless `status` is `failed`. */
+  decline?: ChargeDecline | null;
+}
+
+/** The charge. Unknown fields are ignored. */
+export interface WayChargeRequest {
+  /** The id of the customer's saved way to pay. */
+  way_id: string;
+  /**
+   * The payment amount in major units, from 1.00 to 99999999999999.99. A JSON number with no more
+   * decimals than the currency has.
+   */
+  payment_amount: AmountInput;
+  /** An ISO 4217 code, enabled for the merchant and with an active wallet. */
+  currency_code: string;
+  /** Your reference. It must be unique among your transactions of the same type. */
+  ref_trx: string;
+  /** The URL of your server that receives notifications. */
+  ipn_url: string;
+  /** The merchant's description. */
+  description?: string | null;
+}
+
+/** A saved way to pay. */
+export interface WayInfo {
+  /** The id of the saved way to pay. */
+  id: string;
+  /** The kind. */
+  kind: Open<"card" | "mandate">;
+  /** Only an `active` way can be charged. */
+  status: Open<"pending" | "active" | "suspended" | "revoked" | "expired" | "unusable" | "failed">;
+  /** What the customer recognizes: brand or bank, last digits. */
+  label: string;
+  /** The card's last month, as `2031-12`. */
+  expires: string | null;
+  /** The currency of charges. */
+  currency: string;
+  /** When the customer approved later charges, or null. ISO 8601, UTC, with microseconds. */
+  consented_at: string | null;
+  /** When saving was requested. ISO 8601, UTC, with microseconds. */
+  created_at: string;
+  /** Where the customer must confirm a pending mandate. */
+  customer_action_url: string | null;
+}
+
+/** A customer's saved ways to pay. */
+export interface WayList {
+  /** The saved ways to pay, newest first. */
+  data: (WayInfo)[];
 }
 
 /** The fields to change. Unknown fields are ignored. */
@@ -1990,6 +2109,26 @@ export interface Operations {
     request: AttachPaymentsRequest;
     query: undefined;
     response: AttachedPayments;
+  };
+  listWays: {
+    request: undefined;
+    query: undefined;
+    response: WayList;
+  };
+  createMandate: {
+    request: MandateRequest;
+    query: undefined;
+    response: WayInfo;
+  };
+  revokeWay: {
+    request: undefined;
+    query: undefined;
+    response: WayInfo;
+  };
+  chargeWay: {
+    request: WayChargeRequest;
+    query: undefined;
+    response: WayChargeInfo;
   };
   getBalance: {
     request: undefined;

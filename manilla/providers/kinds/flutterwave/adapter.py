@@ -7,6 +7,7 @@ from manilla.providers import port, reading, replies
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.flutterwave import answers, refunds
 from manilla.providers.kinds.flutterwave.accounts import FlutterwaveAccounts, subject_of
+from manilla.providers.kinds.flutterwave.cards import FlutterwaveCards
 from manilla.providers.kinds.flutterwave.disputes import FlutterwaveChargebacks
 from manilla.providers.port import Answer, Done, Unknown
 from manilla.providers.reading import Malformed
@@ -31,6 +32,7 @@ class Flutterwave(BaseAdapter):
         super().__init__(context, headers, read_word)
         self.disputes = FlutterwaveChargebacks(self._pay_in)
         self.accounts = FlutterwaveAccounts(self._pay_in)
+        self.cards = FlutterwaveCards(self._pay_in)
         self._secret_hash = current.value("secret_hash").encode()
         self._is_sandbox = current.is_sandbox
         self._suffix = current.value("test_reference_suffix").removeprefix(SUFFIX)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from manilla.kit.money import Money, MoneyError, exact_decimal
 from manilla.providers import port, reading, replies
+from manilla.providers.kinds.flutterwave import cards
 from manilla.providers.port import Answer, Refused
 from manilla.providers.reading import Malformed
 from manilla.providers.replies import Read, Refusals, Reply
@@ -143,6 +144,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
         fee=_own_fee(data, charged.minor - amount.minor, currency),
         reason=reading.optional_text(data, "processor_response"),
         provider_reference=reading.id_number(data, "id"),
+        card=cards.of_charge(data) if status is port.ReportedChargeStatus.PAID else None,
     )
 
 

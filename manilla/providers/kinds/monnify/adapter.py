@@ -8,9 +8,10 @@ from urllib.parse import quote
 from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
 from manilla.providers.kind import AdapterContext
-from manilla.providers.kinds.monnify import answers, errors, statement, webhooks
+from manilla.providers.kinds.monnify import answers, errors, statement, ways, webhooks
 from manilla.providers.kinds.monnify.accounts import MonnifyAccounts
 from manilla.providers.kinds.monnify.tokens import Tokens, TokenWire
+from manilla.providers.kinds.monnify.ways import MonnifyCards, MonnifyMandates
 from manilla.providers.port import Answer, Done, RefusalCode, Refused, Unknown
 
 Value = TypeVar("Value")
@@ -28,8 +29,6 @@ NARRATION_LENGTH_MAX = 100
 REASON_LENGTH_MAX = 64
 CUSTOMER_NOTE = "Refund"
 NAIRA_ONLY = Unknown("Monnify's wallet is in naira", can_pass=False)
-AMOUNT_MIN = Money(answers.CURRENCY, 20_00)
-TOO_LITTLE = f"Monnify accepts amounts of at least {AMOUNT_MIN}."
 
 # The beginning of Monnify's reference of a transfer into a customer's account.
 OWN_REFERENCE = "MNFY|"
@@ -38,17 +37,22 @@ OWN_REFERENCE = "MNFY|"
 class Monnify:
     disputes: port.DisputeDesk | None = None
     accounts: port.AccountDesk | None = None
+    cards: port.SavedCards | None
+    mandates: port.Mandates | None
 
     def __init__(self, context: AdapterContext) -> None:
         current = context.credentials
         secret_key = current.value("secret_key")
         self.provider = current.provider
         api = context.api(answers.read_envelope)
-        self._tokens = Tokens(api, current.value("api_key"), secret_key)
+        api_key = current.value("api_key")
+        self._tokens = Tokens(api, api_key, secret_key)
         self._pay_in = TokenWire(context.pay_in, api, self._tokens)
         self._pay_out = TokenWire(context.pay_out, api, self._tokens)
         self._secret_key = secret_key.encode()
         self._contract_code = current.value("contract_code")
+        self.cards = MonnifyCards(self._pay_in, api_key, self._contract_code)
+        self.mandates = MonnifyMandates(self._pay_in, self._contract_code)
         self._source_account_number = current.value("source_account_number")
         self._is_sandbox = current.is_sandbox
         self.accounts = MonnifyAccounts(self._pay_in, self._contract_code)
@@ -75,8 +79,8 @@ class Monnify:
     async def _initialize(
         self, order: port.ChargeOrder, more: Mapping[str, Any], read: Callable[[Any, str], Value]
     ) -> Answer[Value]:
-        if _is_too_little(order.amount):
-            return Refused(RefusalCode.PAYMENT_DECLINED, TOO_LITTLE)
+        if answers.is_too_little(order.amount):
+            return Refused(RefusalCode.PAYMENT_DECLINED, answers.TOO_LITTLE)
         body = {
             "amount": order.amount.amount,
             "customerName": order.customer_name,
@@ -98,7 +102,7 @@ class Monnify:
     async def charge_state(self, reference: str) -> Answer[port.ChargeState]:
         return await self._pay_in.get(
             "/api/v2/merchant/transactions/query",
-            lambda data: answers.charge_state(data, reference),
+            lambda data: answers.charge_state(data, reference, ways.of_charge(data)),
             errors.find_charge,
             query={"paymentReference": reference},
         )
@@ -170,8 +174,8 @@ class Monnify:
         return trx_id
 
     async def send(self, order: port.TransferOrder) -> Answer[port.Sent]:
-        if _is_too_little(order.amount):
-            return Refused(RefusalCode.PAYOUT_FAILED, TOO_LITTLE)
+        if answers.is_too_little(order.amount):
+            return Refused(RefusalCode.PAYOUT_FAILED, answers.TOO_LITTLE)
         body = {
             "amount": order.amount.amount,
             "reference": order.reference,
@@ -200,10 +204,6 @@ class Monnify:
 
     def read_webhook(self, headers: port.Headers, raw: bytes) -> port.Webhook:
         return webhooks.read(headers, raw, self._secret_key, is_sandbox=self._is_sandbox)
-
-
-def _is_too_little(amount: Money) -> bool:
-    return amount.currency == AMOUNT_MIN.currency and amount < AMOUNT_MIN
 
 
 def _methods(channel: port.Channel | None) -> dict[str, list[str]]:

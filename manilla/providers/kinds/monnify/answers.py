@@ -12,6 +12,8 @@ from manilla.providers.replies import Enveloped
 Value = TypeVar("Value")
 
 CURRENCY = "NGN"
+AMOUNT_MIN = Money(CURRENCY, 20_00)
+TOO_LITTLE = f"Monnify accepts amounts of at least {AMOUNT_MIN}."
 SUCCESS = "0"  # the response code of a successful call
 LAGOS = timezone(timedelta(hours=1))  # the time zone of timestamps that do not contain one
 
@@ -72,6 +74,10 @@ def amount(data: Any, name: str, currency: str = CURRENCY) -> Money:
 
 def optional_amount(data: Any, name: str, currency: str = CURRENCY) -> Money | None:
     return None if data.get(name) is None else amount(data, name, currency)
+
+
+def is_too_little(amount: Money) -> bool:
+    return amount.currency == AMOUNT_MIN.currency and amount < AMOUNT_MIN
 
 
 def seconds(data: Any, name: str) -> int:
@@ -141,7 +147,7 @@ def _expiry(data: Any) -> datetime | None:
     return min(ends, default=None)
 
 
-def charge_state(data: Any, reference: str) -> port.ChargeState:
+def charge_state(data: Any, reference: str, card: port.ReusableCard | None) -> port.ChargeState:
     reading.same_reference(data, "paymentReference", reference)
     status = reading.one_of(CHARGE_STATUSES, data, "paymentStatus")
     # Return the reported currency. If it differs from ours, the payment is reviewed immediately.
@@ -156,6 +162,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
         paid=paid,
         fee=None if paid is None else fee_of(data, paid),
         provider_reference=reading.optional_text(data, "transactionReference") or None,
+        card=None if paid is None else card,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from manilla.providers import replies
 from manilla.providers.port import Answer, RefusalCode, Refused
-from manilla.providers.replies import Read, Refusals, Reply
+from manilla.providers.replies import Decide, Read, Refusals, Reply
 
 Value = TypeVar("Value")
 
@@ -48,7 +48,7 @@ FINAL: Refusals = (
 # The messages for an unknown reference are not documented.
 # Messages with these texts are treated as reports that the reference does not exist.
 MISSING = ("not found", "could not find", "cannot find", "does not exist", "no transaction match")
-SUBJECTS = ("reference", "transaction", "transfer", "disbursement", "refund")
+SUBJECTS = ("reference", "transaction", "transfer", "disbursement", "refund", "mandate")
 
 
 def code_of(reply: Reply) -> str:
@@ -109,7 +109,11 @@ def _has_code(reply: Reply, code: str) -> bool:
     return not reply.is_success and code_of(reply) == code
 
 
-find_charge = replies.found_or(replies.NO_CHARGE, lambda reply: is_missing(reply, (400, 404)))
+def found_or(missing: Value) -> Decide[Value]:
+    return replies.found_or(missing, lambda reply: is_missing(reply, (400, 404)))
+
+
+find_charge = found_or(replies.NO_CHARGE)
 find_refund = replies.found_or(
     replies.NO_REFUND, lambda reply: _has_code(reply, UNKNOWN_REFUND) or is_missing(reply)
 )

@@ -36,6 +36,7 @@ EVENTS = {
     "SUCCESSFUL_DISBURSEMENT": _transfer(port.TransferStatus.DELIVERED),
     "FAILED_DISBURSEMENT": _transfer(port.TransferStatus.FAILED),
     "REVERSED_DISBURSEMENT": _transfer(port.TransferStatus.RETURNED),
+    "MANDATE_UPDATE": Event(port.WebhookSubject.MANDATE, "externalMandateReference", None, None),
     "SUCCESSFUL_REFUND": _refund(port.ReportedRefundStatus.PAID),
     "FAILED_REFUND": _refund(port.ReportedRefundStatus.FAILED),
 }

@@ -8,6 +8,7 @@ from manilla.providers import port, replies
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.paystack import answers, statement, webhooks
 from manilla.providers.kinds.paystack.accounts import PaystackAccounts
+from manilla.providers.kinds.paystack.cards import PaystackCards
 from manilla.providers.kinds.paystack.disputes import PaystackDisputes
 from manilla.providers.kinds.paystack.recipients import Recipients
 from manilla.providers.kinds.paystack.refunds import Refunds
@@ -39,6 +40,7 @@ class Paystack(BaseAdapter):
         is_test = context.credentials.is_sandbox
         bank = TEST_BANK if is_test else context.credentials.value("account_bank")
         self.accounts = PaystackAccounts(self._pay_in, bank)
+        self.cards = PaystackCards(self._pay_in)
 
     async def create_checkout(self, order: port.ChargeOrder) -> Answer[port.HostedCheckout]:
         body = {

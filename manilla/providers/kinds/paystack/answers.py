@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from manilla.kit.money import Money
 from manilla.providers import port, reading, replies
+from manilla.providers.kinds.paystack import cards
 from manilla.providers.port import Answer, Refused
 from manilla.providers.reading import Malformed
 from manilla.providers.replies import Read, Refusals, Reply
@@ -187,6 +188,7 @@ def charge_state(data: Any, reference: str) -> port.ChargeState:
         fee=_fee(data, paid, currency),
         reason=reading.optional_text(data, "gateway_response"),
         provider_reference=reading.optional_id(data, "id"),
+        card=None if paid is None else cards.of_charge(data),
     )
 
 

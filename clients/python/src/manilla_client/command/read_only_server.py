@@ -87,6 +87,9 @@ PaymentId = Annotated[str | None, Field(description="Only disputes of the paymen
 Deadline = Annotated[
     AwareDatetime | None, Field(description="Only disputes that need a response before it.")
 ]
+CustomerReference = Annotated[
+    str, Field(min_length=1, max_length=60, description="Your reference of the customer.")
+]
 DisputeId = Annotated[str, Field(min_length=1, max_length=64, description="A dispute's id: DSP…")]
 TrxId = Annotated[str, Field(min_length=1, max_length=64, description="A transaction's id: TXN…")]
 
@@ -191,6 +194,10 @@ class MerchantTools:
     async def dispute(self, dispute_id: DisputeId) -> Document:
         """One dispute, with its deadline, the withheld amount and the evidence."""
         return await self._read(calls.get_dispute(dispute_id))
+
+    async def saved_ways(self, customer: CustomerReference) -> Document:
+        """A customer's saved cards and mandates, newest first."""
+        return await self._read(calls.list_ways(customer))
 
     async def list_events(
         self,
@@ -317,6 +324,7 @@ def build(tools: MerchantTools) -> "MCPServer[Any]":
         _tool(tools.list_statement_lines),
         _tool(tools.list_disputes),
         _tool(tools.dispute),
+        _tool(tools.saved_ways),
         _tool(tools.list_events),
         _tool(tools.transaction),
         _tool(tools.documentation),

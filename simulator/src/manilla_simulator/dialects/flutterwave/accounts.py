@@ -66,7 +66,7 @@ def list_transactions(provider: Provider, ask: Ask) -> Answer:
     number, size = ask.page("page_size", PAGE_SIZE)
     page, pages = found[(number - 1) * size : number * size], -(-len(found) // size)
     info = {"total": len(found), "current_page": number, "total_pages": pages}
-    listed = list(map(charge_data, page))
+    listed = [charge_data(provider, each) for each in page]
     return Answer(listed, "Transactions fetched", more={"meta": {"page_info": info}})
 
 

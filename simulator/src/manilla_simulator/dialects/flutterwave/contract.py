@@ -44,6 +44,7 @@ CALLS = (
     Call(CallName.CHARGE, "POST", "/v3/payments", payments.open_link),
     Call(CallName.CHARGE, "POST", "/v3/charges", payments.charge_by_transfer),
     Call(CallName.ACCOUNT, "POST", "/v3/virtual-account-numbers", accounts.create),
+    Call(CallName.CHARGE_AGAIN, "POST", "/v3/tokenized-charges", payments.charge_token),
     Call(
         CallName.CHARGE_STATUS,
         "GET",

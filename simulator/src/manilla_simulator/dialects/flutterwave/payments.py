@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from manilla_simulator import banks, charges
+from manilla_simulator import banks, cards, charges
 from manilla_simulator.dialects.flutterwave.common import (
     ACCOUNT_ID,
     DENIALS,
@@ -25,7 +25,12 @@ STATUS = {
     ChargeStatus.SUCCESS: "successful",
     ChargeStatus.FAILED: "failed",
 }
-RESPONSES = {charges.DECLINED: "Declined", charges.INSUFFICIENT_FUNDS: "Insufficient Funds"}
+RESPONSES = {
+    charges.DECLINED: "Declined",
+    charges.INSUFFICIENT_FUNDS: "Insufficient Funds",
+    "expired_card": "Expired Card",
+}
+NO_TOKEN = Denial(400, "Wrong token or email passed. Please verify and try again")
 EXPIRES_SECONDS_MAX = 365 * 24 * 3600
 NO_STATIC_ACCOUNTS = Denial(400, "Static virtual accounts are not enabled on this account")
 
@@ -124,6 +129,28 @@ def _account_order(fields: Fields) -> charges.Order:
     )
 
 
+def charge_token(provider: Provider, ask: Ask) -> Answer:
+    """Charges a saved card. A declined charge exists too, and its status says that it failed."""
+    fields = ask.fields.only(
+        *("token", "currency", "country", "amount", "email", "tx_ref", "narration", "ip"),
+        *("first_name", "last_name", "do_3ds", "subaccounts", "meta", "redirect_url"),
+    )
+    card = provider.cards.get(fields.text("token"))
+    email = fields.email("email")
+    if card is None or card.is_deleted or card.email != email:
+        raise Refused(NO_TOKEN)
+    fields.currency()
+    order = charges.Order(
+        reference=fields.reference("tx_ref"),
+        amount=fields.amount_of_any_type(),
+        customer_name=email,
+        customer_email=email,
+        title=fields.text("narration", most=100),
+    )
+    charge = cards.charge_again(provider, card, order)
+    return Answer(charge_data(provider, charge), "Charge successful")
+
+
 def verify_by_reference(provider: Provider, ask: Ask) -> Answer:
     charge = charges.find(provider, ask.query_text("tx_ref"))
     return Answer(_known(provider, charge), "Transaction fetched successfully")
@@ -144,14 +171,15 @@ def by_number(provider: Provider, number: str) -> Charge:
 
 def _known(provider: Provider, charge: Charge) -> dict[str, Any]:
     """Returns the charge's data. A payment link has no data before the first payment attempt."""
-    untouched = charge.is_hosted and charge.status in (ChargeStatus.PENDING, ChargeStatus.EXPIRED)
+    is_unpaid = charge.status in (ChargeStatus.PENDING, ChargeStatus.EXPIRED)
+    untouched = charge.is_hosted and charge.card is None and is_unpaid
     if untouched and account_of(provider).unpaid_links_are_unknown:
         assert DENIALS.charge_not_found is not None
         raise Refused(DENIALS.charge_not_found)
-    return charge_data(charge)
+    return charge_data(provider, charge)
 
 
-def charge_data(charge: Charge) -> dict[str, Any]:
+def charge_data(provider: Provider, charge: Charge) -> dict[str, Any]:
     paid = charge.status is ChargeStatus.SUCCESS
     return {
         "id": charge.number,
@@ -180,6 +208,21 @@ def charge_data(charge: Charge) -> dict[str, Any]:
             "email": charge.customer_email,
             "created_at": iso_milliseconds(charge.created_at),
         },
+        **({"card": _card(provider, charge)} if paid and not charge.accounts else {}),
+    }
+
+
+def _card(provider: Provider, charge: Charge) -> dict[str, Any]:
+    """Returns the card. Flutterwave has a token only for a card that can be charged again."""
+    card = cards.save(provider, charge, "flw-t1nf-")
+    return {
+        "first_6digits": "506066",
+        "last_4digits": card.last4,
+        "issuer": f"{card.brand.upper()} TEST BANK",
+        "country": "NG",
+        "type": card.brand.upper(),
+        "expiry": f"{card.exp_month:02d}/{card.exp_year % 100:02d}",
+        **({"token": card.reference} if card.reusable else {}),
     }
 
 
@@ -203,8 +246,8 @@ def _response(charge: Charge) -> str:
     return "Pending"
 
 
-def charge_notice(_provider: Provider, charge: Charge) -> Notice:
+def charge_notice(provider: Provider, charge: Charge) -> Notice:
     """Returns the webhook about a charge. Flutterwave also sends webhooks about failed payments."""
     kind = "BANK_TRANSFER_TRANSACTION" if charge.accounts else "CARD_TRANSACTION"
-    body = {"event": "charge.completed", "data": charge_data(charge), "event.type": kind}
+    body = {"event": "charge.completed", "data": charge_data(provider, charge), "event.type": kind}
     return Notice("charge.completed", charge.reference, body)

@@ -61,7 +61,8 @@ def deallocate(provider: Provider, ask: Ask) -> Answer:
 def list_transfers(provider: Provider, ask: Ask) -> Answer:
     account = core.find(provider, ask.query_text("accountReference"), UNKNOWN)
     body = page_of(ask, core.transfers_into(provider, account), "page", "size")
-    return Answer({**body, "content": list(map(transaction, body["content"]))}, "success")
+    content = [transaction(provider, each) for each in body["content"]]
+    return Answer({**body, "content": content}, "success")
 
 
 def _account(account: PermanentAccount) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from manilla_simulator import banks, fees
-from manilla_simulator.dialects.monnify import accounts, payments, payouts, refunds
+from manilla_simulator.dialects.monnify import accounts, payments, payouts, refunds, ways
 from manilla_simulator.dialects.monnify.common import DENIALS, account_of
 from manilla_simulator.faults import CallName
 from manilla_simulator.provider import Provider
@@ -67,6 +67,7 @@ def webhook_secret(account: Any) -> str | None:
 
 
 _V1, _V2 = "/api/v1", "/api/v2"
+_MANDATE = f"{_V1}/direct-debit/mandate"
 _MERCHANT, _SINGLE = f"{_V1}/merchant", f"{_V2}/disbursements/single"
 _RESERVED = "{}/bank-transfer/reserved-accounts"
 WIRE = Wire(
@@ -92,6 +93,14 @@ WIRE = Wire(
             f"{_MERCHANT}/bank-transfer/init-payment",
             payments.open_account,
         ),
+        Call(
+            CallName.CHARGE_AGAIN, "POST", f"{_MERCHANT}/cards/charge-card-token", ways.charge_token
+        ),
+        Call(CallName.MANDATE, "POST", f"{_MANDATE}/create", ways.create),
+        Call(CallName.MANDATE_STATUS, "GET", f"{_MANDATE}/", ways.query),
+        Call(CallName.CHARGE_AGAIN, "POST", f"{_MANDATE}/debit", ways.debit),
+        Call(CallName.CHARGE_STATUS, "GET", f"{_MANDATE}/debit-status", ways.debit_status),
+        Call(CallName.FORGET_CARD, "PATCH", f"{_MANDATE}/cancel-mandate/{{code}}", ways.cancel),
         Call(
             CallName.CHARGE_STATUS,
             "GET",
@@ -144,6 +153,7 @@ WIRE = Wire(
     charge_notice=payments.charge_notice,
     transfer_notice=payouts.transfer_notice,
     refund_notice=refunds.refund_notice,
+    mandate_notice=ways.notice,
     return_query=lambda charge, _canceled: {"paymentReference": charge.reference},
     returns_amount=payments.returns_amount,
     returned_notice=payments.returned_notice,

@@ -4,7 +4,7 @@ from typing import Any
 
 from manilla.kit.clock import LAGOS
 from manilla.kit.money import Money
-from manilla_simulator import banks, charges, names
+from manilla_simulator import banks, cards, charges, names
 from manilla_simulator.dialects.monnify.common import (
     DENIALS,
     UNKNOWN_CONTRACT,
@@ -122,7 +122,7 @@ def _find(provider: Provider, charge: Charge | None) -> Charge:
 
 def status(provider: Provider, ask: Ask) -> Answer:
     charge = by_own_reference(provider, ask.parameters["transactionReference"])
-    return Answer(transaction(_find(provider, charge)), "success")
+    return Answer(transaction(provider, _find(provider, charge)), "success")
 
 
 def query(provider: Provider, ask: Ask) -> Answer:
@@ -131,10 +131,12 @@ def query(provider: Provider, ask: Ask) -> Answer:
     if not ours and not own:
         raise invalid("transactionReference or paymentReference is required", "paymentReference")
     charge = provider.charges.get(ours) if ours else by_own_reference(provider, own or "")
-    return Answer(transaction(_find(provider, charge)), "success")
+    if charge is not None and charge.mandate is not None:
+        charge = None  # Another call has the status of debits.
+    return Answer(transaction(provider, _find(provider, charge)), "success")
 
 
-def transaction(charge: Charge) -> dict[str, Any]:
+def transaction(provider: Provider, charge: Charge) -> dict[str, Any]:
     """Returns the response to a status query. Amounts are strings here, but numbers in webhooks."""
     paid = charge.status is ChargeStatus.SUCCESS
     return {
@@ -149,11 +151,29 @@ def transaction(charge: Charge) -> dict[str, Any]:
         "currency": CURRENCY,
         "paymentMethod": _method(charge),
         "product": _product(charge),
-        "cardDetails": None,
+        "cardDetails": _card(provider, charge) if paid and not charge.accounts else None,
         "accountDetails": None,
         "accountPayments": [_sender(charge)] if charge.permanent else [],
         "customer": {"email": charge.customer_email, "name": charge.customer_name},
         "metaData": {},
+    }
+
+
+def _card(provider: Provider, charge: Charge) -> dict[str, Any]:
+    card = cards.save(provider, charge, "MNFY_")
+    return {
+        "cardType": card.brand.title(),
+        "last4": card.last4,
+        "expMonth": f"{card.exp_month:02d}",
+        "expYear": str(card.exp_year),
+        "bin": "506066",
+        "bankCode": None,
+        "bankName": None,
+        "reusable": card.reusable,
+        "countryCode": None,
+        "cardToken": card.reference if card.reusable else None,
+        "supportsTokenization": card.reusable,
+        "maskedPan": f"506066******{card.last4}",
     }
 
 
@@ -166,6 +186,8 @@ def word_for(charge: Charge) -> str:
 
 
 def _method(charge: Charge) -> str:
+    if charge.mandate is not None:
+        return "DIRECT_DEBIT"
     return "ACCOUNT_TRANSFER" if charge.accounts else "CARD"
 
 

@@ -24,6 +24,16 @@ INVALID_TRANSFER_REFERENCE = Denial(
     400, "Your reference contains illegal special characters", "invalid_reference", "reference"
 )
 INVALID_RECIPIENT = Denial(400, "Recipient specified is invalid", "invalid_transfer_recipient")
+INVALID_AUTHORIZATION = Denial(400, "Authorization code is invalid", "invalid_authorization_code")
+NOT_REUSABLE = Denial(400, "This authorization is not reusable", "not_reusable")
+OTHER_EMAIL = Denial(
+    400,
+    "Email does not match Authorization code. Authorization may be inactive or belong to a "
+    "different email. Please confirm.",
+    "email_mismatch",
+)
+# A card that was declined ten times in a row can be charged only once in 24 hours.
+REGULATED = Denial(400, "Charge attempt cannot be fulfilled until 1380 minutes", "charge_regulated")
 UNKNOWN_ERROR = "unknown"  # the code of an error that Paystack does not explain
 UNKNOWN_CHARGE = Denial(404, "Transaction reference not found", "transaction_not_found")
 DENIALS = Denials(

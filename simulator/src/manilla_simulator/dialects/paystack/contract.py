@@ -73,6 +73,15 @@ WIRE = Wire(
     calls=(
         Call(CallName.CHARGE, "POST", "/transaction/initialize", payments.initialize),
         Call(CallName.CHARGE, "POST", "/charge", payments.charge_by_transfer),
+        Call(
+            CallName.CHARGE_AGAIN,
+            "POST",
+            "/transaction/charge_authorization",
+            payments.charge_authorization,
+        ),
+        Call(
+            CallName.FORGET_CARD, "POST", "/customer/authorization/deactivate", payments.deactivate
+        ),
         Call(CallName.CHARGE_STATUS, "GET", "/transaction/verify/{reference}", payments.verify),
         Call(CallName.ACCOUNT, "POST", "/dedicated_account/assign", accounts.assign),
         Call(CallName.ACCOUNT_STATUS, "GET", "/customer/{email}", accounts.fetch_customer),

@@ -5,12 +5,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from manilla.kit.money import Money
-from manilla_simulator import banks, charges
+from manilla_simulator import banks, cards, charges
 from manilla_simulator.dialects.formats import iso_milliseconds, optional_iso, random_code
 from manilla_simulator.dialects.paystack.common import (
     INVALID_AMOUNT,
+    INVALID_AUTHORIZATION,
     INVALID_EMAIL,
     INVALID_REFERENCE,
+    NOT_REUSABLE,
+    OTHER_EMAIL,
+    REGULATED,
     account_of,
     customer,
     domain,
@@ -42,7 +46,11 @@ STATUS_WORDS = {
     "processing": ChargeStatus.PENDING,
     "queued": ChargeStatus.PENDING,
 }
-RESPONSES = {charges.DECLINED: "Declined", charges.INSUFFICIENT_FUNDS: "Insufficient Funds"}
+RESPONSES = {
+    charges.DECLINED: "Declined",
+    charges.INSUFFICIENT_FUNDS: "Insufficient Funds",
+    "expired_card": "Expired Card",
+}
 _REFERENCE = re.compile(r"[A-Za-z0-9.=-]{1,100}")
 
 
@@ -154,6 +162,8 @@ def charge_data(provider: Provider, charge: Charge) -> dict[str, Any]:
             "receiver_bank": charge.permanent.bank_name,
             "receiver_bank_account_number": charge.accounts[0].account_number,
         }
+    elif paid and not charge.accounts:
+        authorization = _card(provider, charge)
     return {
         "id": charge.number,
         "domain": domain(provider),
@@ -189,6 +199,63 @@ def charge_data(provider: Provider, charge: Charge) -> dict[str, Any]:
     }
 
 
+def _card(provider: Provider, charge: Charge) -> dict[str, Any]:
+    """Returns the card that paid the charge, with its reusable code."""
+    card = cards.save(provider, charge)
+    return {
+        "authorization_code": card.reference,
+        "bin": "506066",
+        "last4": card.last4,
+        "exp_month": f"{card.exp_month:02d}",
+        "exp_year": str(card.exp_year),
+        "channel": "card",
+        "card_type": f"{card.brand} ",
+        "bank": "TEST BANK",
+        "country_code": "NG",
+        "brand": card.brand,
+        "reusable": card.reusable and not card.is_deleted,
+        "signature": f"SIG_{card.reference[5:]}",
+        "account_name": None,
+    }
+
+
+def charge_authorization(provider: Provider, ask: Ask) -> Answer:
+    """Charges a saved card. The response has status 200, whether the bank pays or declines it."""
+    fields = ask.fields.only(
+        *("email", "amount", "currency", "reference", "authorization_code", "metadata", "queue"),
+        *("split_code", "subaccount", "transaction_charge", "bearer", "channels"),
+    )
+    card = provider.cards.get(fields.text("authorization_code"))
+    if card is None or card.is_deleted:
+        raise Refused(INVALID_AUTHORIZATION)
+    if not card.reusable:
+        raise Refused(NOT_REUSABLE)
+    order = _order(provider, fields)
+    if order.customer_email != card.email:
+        raise Refused(OTHER_EMAIL)
+    if card.outcome == cards.CardOutcome.REGULATED:
+        raise Refused(REGULATED)
+    charge = cards.charge_again(provider, card, order, confirms=True)
+    if charge.is_hosted:
+        paused = {
+            "authorization_url": f"{provider.base_url}/checkout/{charge.token}",
+            "reference": charge.reference,
+            "access_code": charge.token,
+            "paused": True,
+        }
+        text = "Please, redirect your customer to the authorization url provided"
+        return Answer(paused, text)
+    return Answer(charge_data(provider, charge), "Charge attempted")
+
+
+def deactivate(provider: Provider, ask: Ask) -> Answer:
+    card = provider.cards.get(ask.fields.only("authorization_code").text("authorization_code"))
+    if card is None or card.is_deleted:
+        raise Refused(INVALID_AUTHORIZATION)
+    card.is_deleted = True
+    return Answer(None, "Authorization has been deactivated")
+
+
 def _status(provider: Provider, charge: Charge) -> str:
     """Returns the charge's status. An unopened charge is `abandoned`, but can still be paid."""
     if charge.provider_status:
@@ -198,7 +265,7 @@ def _status(provider: Provider, charge: Charge) -> str:
             return "reversed" if _is_reversed(provider, charge) else "success"
         case ChargeStatus.FAILED:
             return "failed"
-        case ChargeStatus.PENDING if charge.accounts or charge.was_opened:
+        case ChargeStatus.PENDING if charge.accounts or charge.was_opened or charge.card:
             return "ongoing"
     return "abandoned"
 
