@@ -148,14 +148,12 @@ def _writing(services: Services) -> list[Endpoint]:
             name=body.name.strip(), email=body.email, phone=body.phone, ipn_url=body.ipn_url or ""
         )
         numbers = PersonalNumbers(body.bvn, body.nin)
-        new = await service.create(db, keyring, call.tenant, body.reference, terms, numbers)
+        own = remember(call, describe)
+        new = await service.create(db, keyring, call.tenant, body.reference, terms, numbers, own)
         return describe(new)
 
     async def update_customer(call: Call) -> CustomerInfo:
-        own = remember(call, describe)
-        changed = await service.update(
-            db, keyring, call.tenant, call.parameter, _changes(call), own
-        )
+        changed = await service.update(db, keyring, call.tenant, call.parameter, _changes(call))
         return describe(changed)
 
     return [
@@ -170,7 +168,8 @@ def _writing(services: Services) -> list[Endpoint]:
             answers=(CustomerInfo,),
             use_case=create_customer,
             body=CustomerRequest,
-            refusals=(CustomerExists,),
+            refusals=(CustomerExists, KeyUsedBefore),
+            is_repeatable=True,
         ),
         Endpoint(
             method="PATCH",
@@ -182,8 +181,7 @@ def _writing(services: Services) -> list[Endpoint]:
             answers=(CustomerInfo,),
             use_case=update_customer,
             body=CustomerEditRequest,
-            refusals=(CustomerNotFound, CustomerErased, KeyUsedBefore),
-            is_repeatable=True,
+            refusals=(CustomerNotFound, CustomerErased),
         ),
     ]
 
@@ -308,7 +306,9 @@ def _accounts(services: Services) -> list[Endpoint]:
         except MoneyError as error:
             raise InvalidAmount(errors={"amount": str(error)}) from None
         payer = body.payer_name.strip()
-        trx_id = await services.receiving.simulate(call.caller, account, amount, payer)
+        trx_id = await services.receiving.simulate(
+            call.caller, account, amount, payer, remember(call, TestTransferInfo)
+        )
         return TestTransferInfo(trx_id)
 
     return [
@@ -363,7 +363,11 @@ def _accounts(services: Services) -> list[Endpoint]:
             answers=(TestTransferInfo,),
             use_case=test_transfer,
             body=TestTransferRequest,
-            refusals=(CustomerNotFound, AccountNotFound, InvalidAmount, HeldInProduction),
+            refusals=(
+                *(CustomerNotFound, AccountNotFound, InvalidAmount, HeldInProduction),
+                KeyUsedBefore,
+            ),
+            is_repeatable=True,
         ),
     ]
 

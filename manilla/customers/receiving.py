@@ -18,6 +18,7 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.ids import random_base32
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
+from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.transactions import SANDBOX_REMARK
 from manilla.merchants import availability, limits
 from manilla.merchants.directory import Caller, Directory
@@ -69,7 +70,12 @@ class Receiving:
             await self._report_unknown(provider, transfer)
 
     async def simulate(
-        self, caller: Caller, account: CustomerAccount, amount: Money, payer_name: str
+        self,
+        caller: Caller,
+        account: CustomerAccount,
+        amount: Money,
+        payer_name: str,
+        remember: Remember = without_key,
     ) -> str:
         """Makes a test transfer in the sandbox, and returns the payment's id."""
         payer = Payer(name=payer_name, bank=SANDBOX_BANK, account_number=SANDBOX_ACCOUNT)
@@ -92,6 +98,7 @@ class Receiving:
                 *(connection, current, current.provider, transfer.reference, new.trx_id)
             )
             await states.receive_in_sandbox(connection, new, _charge(new, current, transfer))
+            await remember(connection, new.trx_id)
         return new.trx_id
 
     async def _account_of(self, provider: str, transfer: AccountTransfer) -> CustomerAccount | None:

@@ -39,18 +39,19 @@ async def create(
     reference: str,
     terms: CustomerTerms,
     numbers: PersonalNumbers,
+    remember: Remember = without_key,
 ) -> CustomerRow:
     """Creates a customer. A repeated request with the same data returns the first customer."""
     customer_id = CUSTOMER_IDS.new(tenant.merchant_id)
     sealed = _seal(keyring, tenant.merchant_id, customer_id, numbers)
     async with db.transaction() as connection:
-        created = await store.insert(connection, tenant, customer_id, reference, terms, *sealed)
-    if created is not None:
-        return created
-    # The rows of this table are never deleted, so the reference's customer still exists.
-    found = await store.of_tenant(db, tenant, reference)
-    if found.terms != terms or found.personal_numbers(keyring) != numbers:
-        raise CustomerExists
+        found = await store.insert(connection, tenant, customer_id, reference, terms, *sealed)
+        if found is None:
+            # The rows of this table are never deleted, so the reference's customer still exists.
+            found = await store.of_tenant(connection, tenant, reference)
+            if found.terms != terms or found.personal_numbers(keyring) != numbers:
+                raise CustomerExists
+        await remember(connection, found)
     return found
 
 
@@ -60,7 +61,6 @@ async def update(
     tenant: Tenant,
     reference: str,
     changes: dict[str, str | None],
-    remember: Remember = without_key,
 ) -> CustomerRow:
     """Changes the given fields of `CustomerTerms` and `PersonalNumbers`. None removes a value."""
     async with db.transaction() as connection:
@@ -75,9 +75,7 @@ async def update(
             new if name in changes else old
             for name, new, old in zip(PersonalNumbers.__struct_fields__, sealed, kept, strict=True)
         ]
-        changed = await store.update(connection, before, terms, *written)
-        await remember(connection, changed)
-    return changed
+        return await store.update(connection, before, terms, *written)
 
 
 async def set_disabled(

@@ -137,3 +137,15 @@ async def test_a_test_transfer_of_an_impossible_amount_is_rejected(
     reply = await post(customers, "test-transfer", {"account_id": account["id"], "amount": amount})
     assert reply.status in (400, 422), reply.body
     assert await customers.payments() == []
+
+
+async def test_a_repeated_test_transfer_is_one_payment(customers: Customers) -> None:
+    account = await active(customers)
+    body = json.dumps({"account_id": account["id"], "amount": 10}).encode()
+    path = f"{PUPIL}/test-transfer"
+    merchant = customers.shop.merchant
+    first = await merchant.call("POST", path, body, Idempotency_Key="transfer 1")
+    again = await merchant.call("POST", path, body, Idempotency_Key="transfer 1")
+    assert first.status == 200, first.body
+    assert again.body == first.body
+    assert len(await customers.payments()) == 1

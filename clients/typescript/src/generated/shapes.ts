@@ -912,7 +912,7 @@ export const OPERATIONS = {
     request: "CustomerRequest",
     response: "CustomerInfo",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   listCustomers: {
     method: "GET",
@@ -928,7 +928,7 @@ export const OPERATIONS = {
     request: "CustomerEditRequest",
     response: "CustomerInfo",
     query: [],
-    isRepeatable: true,
+    isRepeatable: false,
   },
   getCustomer: {
     method: "GET",
@@ -984,7 +984,7 @@ export const OPERATIONS = {
     request: "TestTransferRequest",
     response: "TestTransferInfo",
     query: [],
-    isRepeatable: false,
+    isRepeatable: true,
   },
   attachPayments: {
     method: "POST",
