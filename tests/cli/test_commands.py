@@ -148,15 +148,17 @@ def test_a_further_api_key_is_created_listed_and_revoked(
     instance: InstanceFolder, merchant: Any
 ) -> None:
     which = (str(merchant["id"]), "--environment", "production")
-    terms = ("--right", "read", "--right", "payments", "--address", "203.0.113.0/24")
+    rights = ["payments", "read", "manage", "charge"]
+    terms = (*(part for right in rights for part in ("--right", right)),)
+    terms = (*terms, "--address", "203.0.113.0/24")
     new = instance.command("api-key", "create", *which, "Shop", *terms, "--last-day", "2999-12-31")
     assert new["merchant_key"] == merchant["production"]["merchant_key"]
     [row] = instance.command("api-key", "list", *which)
-    assert (row["rights"], row["networks"]) == (["payments", "read"], ["203.0.113.0/24"])
+    assert (row["rights"], row["networks"]) == (rights, ["203.0.113.0/24"])
     assert (row["status"], row["expires_at"]) == ("active", "2999-12-31T23:00:00.000000Z")
     assert new["api_secret"] not in json.dumps(row)
     refused(instance, "api-key", "create", *which, "Shop", "--right", "read")
-    refused(instance, "api-key", "create", *which, "Other", "--right", "manage")
+    refused(instance, "api-key", "create", *which, "Other", "--right", "webhooks")
     instance.command("api-key", "revoke", *which, "1")
     refused(instance, "api-key", "revoke", *which, "1")
     assert [row["status"] for row in instance.command("api-key", "list", *which)] == ["revoked"]
