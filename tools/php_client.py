@@ -23,6 +23,8 @@ NOT_GENERATED = {
 }
 # Maps the API's schemas to the clients' classes. Other schemas keep their names.
 RESPONSES = {
+    "AccountInfo": "CustomerAccount",
+    "AccountList": "CustomerAccounts",
     "BeneficiaryField": "MethodField",
     "DisputeInfo": "Dispute",
     "EndpointTestResult": "EndpointTest",
@@ -39,6 +41,7 @@ RESPONSES = {
     "PaymentLinkItem": "PaymentLink",
     "SiteEnvironments": "Environments",
     "SiteFeatures": "Features",
+    "TestTransferInfo": "SentTransfer",
     "VerifiedPayment": "CompletedPayment",
     "WayChargeInfo": "ChargedWay",
     "WayInfo": "SavedWay",
@@ -51,6 +54,10 @@ ORDERS = {
     "PayoutRequest": "PayoutOrder",
     "RefundRequest": "RefundOrder",
     "DisputeEvidenceRequest": "DisputeEvidence",
+    "CustomerRequest": "CustomerOrder",
+    "CustomerEditRequest": "CustomerChange",
+    "AccountsRequest": "AccountsOrder",
+    "TestTransferRequest": "TransferOrder",
     "MandateRequest": "MandateOrder",
     "WayChargeRequest": "WayCharge",
     "PaymentLinkRequest": "PaymentLinkOrder",

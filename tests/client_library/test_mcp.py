@@ -42,7 +42,11 @@ LISTS = (
     *("list_payments", "list_payouts", "list_refunds", "list_disputes"),
     *("list_statement_lines", "list_events"),
 )
-TOOLS = {*LISTS, "balances", "transaction", "dispute", "saved_ways", "documentation"}
+OF_CUSTOMER = ("customer", "accounts", "saved_ways")
+TOOLS = {
+    *(*LISTS, *OF_CUSTOMER),
+    *("balances", "transaction", "dispute", "list_customers", "documentation"),
+}
 
 
 class Reader:
@@ -166,6 +170,19 @@ async def test_disputes_are_listed_and_one_is_read(
     assert "404 TRANSACTION_NOT_FOUND" in await reader.error("dispute", dispute_id="DSP0")
 
 
+async def test_customers_are_found_with_their_accounts(client: AsyncClient, reader: Reader) -> None:
+    made = await client.create_customer(reference="pupil-17", name="Ada Obi", bvn="22222222222")
+    await client.create_customer(reference="pupil-18", name="Eve")
+    [account] = (await client.request_accounts("pupil-17")).data
+    [listed] = (await reader.read("list_customers", search="ada"))["data"]
+    shown = await reader.read("customer", customer="pupil-17")
+    assert listed["id"] == shown["id"] == made.id
+    assert "22222222222" not in json.dumps(shown)
+    [number] = (await reader.read("accounts", customer="pupil-17"))["data"]
+    assert (number["id"], number["status"]) == (account.id, "pending")
+    assert "404 CUSTOMER_NOT_FOUND" in await reader.error("accounts", customer="pupil-19")
+
+
 async def customer_of(services: Services, trx_id: str) -> str:
     """Creates a customer of the payment's merchant, and returns the reference."""
     merchant_id = trx_ids.merchant_of(trx_id)
@@ -222,7 +239,7 @@ async def test_an_unknown_argument_is_an_error(reader: Reader) -> None:
     needed = {
         "transaction": {"trx_id": "TXN1"},
         "dispute": {"dispute_id": "DSP1"},
-        "saved_ways": {"customer": "C-1"},
+        **{name: {"customer": "C-1"} for name in OF_CUSTOMER},
     }
     for offered in await reader.tools():
         assert offered.input_schema["additionalProperties"] is False
@@ -261,10 +278,11 @@ async def test_no_tool_sends_anything_but_get_requests(
         return send(self, request)
 
     monkeypatch.setattr(transport.Transport, "send", record)
+    customer = await customer_of(services, trx_id)
     needed = {
         "transaction": {"trx_id": trx_id},
         "dispute": {"dispute_id": dispute_id},
-        "saved_ways": {"customer": await customer_of(services, trx_id)},
+        **{name: {"customer": customer} for name in OF_CUSTOMER},
     }
     for name in TOOLS:
         await reader.read(name, **needed.get(name, {}))

@@ -10,12 +10,16 @@ use Manilla\Errors\ManillaError;
 use Manilla\Errors\NoAnswer;
 use Manilla\Errors\StillPending;
 use Manilla\Models\AcceptedResend;
+use Manilla\Models\AttachedPayments;
 use Manilla\Models\Balance;
 use Manilla\Models\BalanceTransaction;
 use Manilla\Models\BankList;
 use Manilla\Models\ChargedWay;
 use Manilla\Models\CompletedPayment;
 use Manilla\Models\CreatedPaymentLink;
+use Manilla\Models\CustomerAccount;
+use Manilla\Models\CustomerAccounts;
+use Manilla\Models\CustomerInfo;
 use Manilla\Models\DeletedEndpoint;
 use Manilla\Models\DeletedFile;
 use Manilla\Models\DeliveredPayout;
@@ -33,6 +37,7 @@ use Manilla\Models\PricesInForce;
 use Manilla\Models\Refund;
 use Manilla\Models\SavedWay;
 use Manilla\Models\SavedWays;
+use Manilla\Models\SentTransfer;
 use Manilla\Models\SiteInfo;
 use Manilla\Models\UndeliveredPayout;
 use Manilla\Models\UnfinishedPayment;
@@ -48,6 +53,10 @@ use Manilla\Models\WebhookEndpoint;
  * @phpstan-import-type PayoutOrder from Orders
  * @phpstan-import-type RefundOrder from Orders
  * @phpstan-import-type DisputeEvidence from Orders
+ * @phpstan-import-type CustomerOrder from Orders
+ * @phpstan-import-type CustomerChange from Orders
+ * @phpstan-import-type AccountsOrder from Orders
+ * @phpstan-import-type TransferOrder from Orders
  * @phpstan-import-type MandateOrder from Orders
  * @phpstan-import-type WayCharge from Orders
  * @phpstan-import-type PaymentLinkOrder from Orders
@@ -56,6 +65,7 @@ use Manilla\Models\WebhookEndpoint;
  * @phpstan-import-type EndpointChange from Orders
  * @phpstan-type Time \DateTimeInterface|string
  * @phpstan-type TransactionQuery array{since?: Time, until?: Time, ref_trx?: string, status?: 'pending'|'success'|'failed'}
+ * @phpstan-type CustomerQuery array{since?: Time, until?: Time, status?: 'active'|'disabled', search?: string}
  * @phpstan-type InvoiceQuery array{since?: Time, until?: Time, month?: string, currency_code?: string}
  * @phpstan-type DisputeQuery array{since?: Time, until?: Time, ref_trx?: string, trx_id?: string, status?: string, respond_before?: Time}
  * @phpstan-type StatementQuery array{since?: Time, until?: Time, ref_trx?: string, currency_code?: string}
@@ -352,6 +362,116 @@ final class Client
     {
         $path = Call::path(self::DISPUTES, $dispute_id, '/submit');
         return $this->do(Call::post($path, Dispute::read(...), null, $idempotency_key));
+    }
+
+    /**
+     * Creates a customer under your reference. The same order again returns the customer.
+     *
+     * @param CustomerOrder $order
+     */
+    public function createCustomer(array $order, ?string $idempotency_key = null): CustomerInfo
+    {
+        $body = self::given(Call::converted($order, Orders::CUSTOMER_ORDER));
+        return $this->do(Call::post(self::CUSTOMERS, CustomerInfo::read(...), $body, $idempotency_key));
+    }
+
+    /**
+     * Yields all your customers, newest first. Requests more pages when needed.
+     *
+     * @param CustomerQuery $query
+     * @return \Generator<int, CustomerInfo>
+     */
+    public function customers(array $query = []): \Generator
+    {
+        $known = ['since', 'until', 'status', 'search'];
+        return $this->every(self::CUSTOMERS, CustomerInfo::read(...), $query, $known);
+    }
+
+    public function getCustomer(string $reference): CustomerInfo
+    {
+        return $this->do(Call::get(Call::path(self::CUSTOMERS, $reference), CustomerInfo::read(...)));
+    }
+
+    /**
+     * Changes only the fields that you pass. The value null removes an optional field.
+     *
+     * @param CustomerChange $change
+     */
+    public function updateCustomer(string $reference, array $change): CustomerInfo
+    {
+        $body = Call::converted($change, Orders::CUSTOMER_CHANGE);
+        return $this->do(Call::send('PATCH', Call::path(self::CUSTOMERS, $reference), CustomerInfo::read(...), $body));
+    }
+
+    /** Holds later transfers to the customer's accounts for review. */
+    public function disableCustomer(string $reference, ?string $idempotency_key = null): CustomerInfo
+    {
+        $path = Call::path(self::CUSTOMERS, $reference, '/disable');
+        return $this->do(Call::post($path, CustomerInfo::read(...), null, $idempotency_key));
+    }
+
+    public function enableCustomer(string $reference, ?string $idempotency_key = null): CustomerInfo
+    {
+        $path = Call::path(self::CUSTOMERS, $reference, '/enable');
+        return $this->do(Call::post($path, CustomerInfo::read(...), null, $idempotency_key));
+    }
+
+    /**
+     * Requests permanent account numbers. They are pending until their providers answer.
+     *
+     * @param AccountsOrder $order
+     */
+    public function requestAccounts(
+        string $customer,
+        array $order = [],
+        ?string $idempotency_key = null,
+    ): CustomerAccounts {
+        $path = Call::path(self::CUSTOMERS, $customer, '/accounts');
+        $body = self::given(Call::converted($order, Orders::ACCOUNTS_ORDER));
+        return $this->do(Call::post($path, CustomerAccounts::read(...), $body, $idempotency_key));
+    }
+
+    /** Returns a customer's accounts, oldest first. */
+    public function listAccounts(string $customer): CustomerAccounts
+    {
+        $path = Call::path(self::CUSTOMERS, $customer, '/accounts');
+        return $this->do(Call::get($path, CustomerAccounts::read(...)));
+    }
+
+    /** Closes an account. Later transfers to it are held for review. */
+    public function closeAccount(string $customer, string $account_id): CustomerAccount
+    {
+        $path = Call::path(Call::path(self::CUSTOMERS, $customer, '/accounts'), $account_id);
+        return $this->do(Call::send('DELETE', $path, CustomerAccount::read(...)));
+    }
+
+    /**
+     * Sends a transfer to a customer's account in the sandbox.
+     *
+     * @param TransferOrder $transfer
+     */
+    public function testTransfer(
+        string $customer,
+        array $transfer,
+        ?string $idempotency_key = null,
+    ): SentTransfer {
+        $path = Call::path(self::CUSTOMERS, $customer, '/test-transfer');
+        $body = self::given(Call::converted($transfer, Orders::TRANSFER_ORDER));
+        return $this->do(Call::post($path, SentTransfer::read(...), $body, $idempotency_key));
+    }
+
+    /**
+     * Attaches existing payments to a customer.
+     *
+     * @param array{trx_ids: list<string>} $payments
+     */
+    public function attachPayments(
+        string $customer,
+        array $payments,
+        ?string $idempotency_key = null,
+    ): AttachedPayments {
+        $path = Call::path(self::CUSTOMERS, $customer, '/attach');
+        return $this->do(Call::post($path, AttachedPayments::read(...), $payments, $idempotency_key));
     }
 
     /** Returns a customer's saved cards and mandates. */

@@ -45,6 +45,33 @@ namespace Manilla;
  *     text?: string|null,
  *     fields?: array<string, string>|null,
  * }
+ * @phpstan-type CustomerOrder array{
+ *     reference: string,
+ *     name: string,
+ *     email?: string|null,
+ *     phone?: string|null,
+ *     bvn?: string|null,
+ *     nin?: string|null,
+ *     ipn_url?: string|null,
+ * }
+ * @phpstan-type CustomerChange array{
+ *     name?: string|null,
+ *     email?: string|null,
+ *     phone?: string|null,
+ *     bvn?: string|null,
+ *     nin?: string|null,
+ *     ipn_url?: string|null,
+ * }
+ * @phpstan-type AccountsOrder array{
+ *     method_codes?: list<string>|null,
+ *     count?: int,
+ *     ipn_url?: string|null,
+ * }
+ * @phpstan-type TransferOrder array{
+ *     account_id: string,
+ *     amount: string,
+ *     payer_name?: string,
+ * }
  * @phpstan-type MandateOrder array{
  *     amount_max: string,
  *     currency_code: string,
@@ -126,6 +153,33 @@ final class Orders
     public const DISPUTE_EVIDENCE = [
         'text' => 'plain',
         'fields' => 'object',
+    ];
+    public const CUSTOMER_ORDER = [
+        'reference' => 'plain',
+        'name' => 'plain',
+        'email' => 'plain',
+        'phone' => 'plain',
+        'bvn' => 'plain',
+        'nin' => 'plain',
+        'ipn_url' => 'plain',
+    ];
+    public const CUSTOMER_CHANGE = [
+        'name' => 'plain',
+        'email' => 'plain',
+        'phone' => 'plain',
+        'bvn' => 'plain',
+        'nin' => 'plain',
+        'ipn_url' => 'plain',
+    ];
+    public const ACCOUNTS_ORDER = [
+        'method_codes' => 'plain',
+        'count' => 'plain',
+        'ipn_url' => 'plain',
+    ];
+    public const TRANSFER_ORDER = [
+        'account_id' => 'plain',
+        'amount' => 'amount',
+        'payer_name' => 'plain',
     ];
     public const MANDATE_ORDER = [
         'amount_max' => 'amount',

@@ -15,6 +15,8 @@ const PAGE_ITEMS = 100; // Large pages need fewer requests.
 const KEY = /^[\x20-\x7e]{1,255}$/;
 const OPTIONS: readonly string[] = ["idempotencyKey", "scenario"];
 const SCENARIOS: readonly string[] = ["success", "failed", "pending", "disputed"];
+// These operations clear a field that is null. Elsewhere, null means not sent.
+const CLEARING: readonly string[] = ["editPaymentLink", "setDisputeEvidence", "updateCustomer"];
 const JSON_TYPE = "application/json";
 const FIRST_WAIT_SECONDS = 0.5;
 const WAIT_SECONDS_MAX = 10;
@@ -58,6 +60,8 @@ export type PaymentFilters = Filters<api.ListPaymentsQuery>;
 export type PayoutFilters = Filters<api.ListPayoutsQuery>;
 export type RefundFilters = Filters<api.ListRefundsQuery>;
 export type DisputeFilters = Filters<api.ListDisputesQuery>;
+export type CustomerFilters = Omit<api.ListCustomersQuery, "from" | "to" | "limit" | "cursor"> &
+  Period;
 export type InvoiceFilters = Filters<api.ListInvoicesQuery>;
 export type StatementFilters = Filters<api.ListBalanceTransactionsQuery>;
 export type PaymentLinkFilters = Filters<api.ListPaymentLinksQuery>;
@@ -264,6 +268,74 @@ export class Client {
     return this.#call("submitDispute", { id: disputeId, options });
   }
 
+  /** Creates a customer under your reference. The same order again returns the customer. */
+  createCustomer(
+    order: api.CustomerRequest,
+    options: CallOptions = {},
+  ): Promise<api.CustomerInfo> {
+    return this.#call("createCustomer", { body: order, options });
+  }
+
+  /** Iterates over all your customers, newest first. Requests more pages when needed. */
+  customers(filters: CustomerFilters = {}): AsyncGenerator<api.CustomerInfo, void, undefined> {
+    return this.#every("listCustomers", filters);
+  }
+
+  getCustomer(reference: string): Promise<api.CustomerInfo> {
+    return this.#call("getCustomer", { id: reference });
+  }
+
+  /** Changes only the fields that you pass. The value null removes an optional field. */
+  updateCustomer(reference: string, change: api.CustomerEditRequest): Promise<api.CustomerInfo> {
+    return this.#call("updateCustomer", { id: reference, body: change });
+  }
+
+  /** Holds later transfers to the customer's accounts for review. */
+  disableCustomer(reference: string, options: CallOptions = {}): Promise<api.CustomerInfo> {
+    return this.#call("disableCustomer", { id: reference, options });
+  }
+
+  enableCustomer(reference: string, options: CallOptions = {}): Promise<api.CustomerInfo> {
+    return this.#call("enableCustomer", { id: reference, options });
+  }
+
+  /** Requests permanent account numbers. They are pending until their providers answer. */
+  requestAccounts(
+    customer: string,
+    order: api.AccountsRequest = {},
+    options: CallOptions = {},
+  ): Promise<api.AccountList> {
+    return this.#call("requestAccounts", { id: customer, body: order, options });
+  }
+
+  /** Returns a customer's accounts, oldest first. */
+  listAccounts(customer: string): Promise<api.AccountList> {
+    return this.#call("listAccounts", { id: customer });
+  }
+
+  /** Closes an account. Later transfers to it are held for review. */
+  closeAccount(customer: string, accountId: string): Promise<api.AccountInfo> {
+    return this.#call("closeAccount", { id: customer, part: accountId });
+  }
+
+  /** Sends a transfer to a customer's account in the sandbox. */
+  testTransfer(
+    customer: string,
+    transfer: api.TestTransferRequest,
+    options: CallOptions = {},
+  ): Promise<api.TestTransferInfo> {
+    return this.#call("testTransfer", { id: customer, body: transfer, options });
+  }
+
+  /** Attaches existing payments to a customer. */
+  attachPayments(
+    customer: string,
+    payments: api.AttachPaymentsRequest,
+    options: CallOptions = {},
+  ): Promise<api.AttachedPayments> {
+    return this.#call("attachPayments", { id: customer, body: payments, options });
+  }
+
   /** Returns a customer's saved cards and mandates. */
   listWays(customer: string): Promise<api.WayList> {
     return this.#call("listWays", { id: customer });
@@ -441,8 +513,7 @@ export class Client {
       encodeURIComponent(checkedId(ids.shift())),
     );
     checkOptions(options);
-    // These operations clear a field that is null. Elsewhere, null means not sent.
-    const keepsNull = name === "editPaymentLink" || name === "setDisputeEvidence";
+    const keepsNull = CLEARING.includes(name);
     const json = body && operation.request ? encode(operation.request, body, keepsNull) : "";
     const sent = form ?? { content: bytes(json), type: JSON_TYPE };
     const key = operation.isRepeatable ? await checkedKey(options.idempotencyKey) : null;

@@ -28,6 +28,45 @@ class PaymentOrder(TypedDict):
     save_for: NotRequired[str | None]  # the customer whose card checkout offers to save
 
 
+class CustomerOrder(TypedDict):
+    """A customer to create. `bvn` and `nin` are encrypted and never returned."""
+
+    reference: str
+    name: str
+    email: NotRequired[str | None]
+    phone: NotRequired[str | None]
+    bvn: NotRequired[str | None]
+    nin: NotRequired[str | None]
+    ipn_url: NotRequired[str | None]  # for transfers to the customer's accounts
+
+
+class CustomerChange(TypedDict, total=False):
+    """The fields of a customer to change. None removes a value, except the name."""
+
+    name: str
+    email: str | None
+    phone: str | None
+    bvn: str | None
+    nin: str | None
+    ipn_url: str | None
+
+
+class AccountsOrder(TypedDict, total=False):
+    """The account numbers to request: one with each method, or `count` with your first methods."""
+
+    method_codes: Sequence[str] | None
+    count: Literal[1, 2]
+    ipn_url: str | None  # for transfers to these accounts, instead of the customer's
+
+
+class TransferOrder(TypedDict):
+    """A test transfer to a customer's account in the sandbox."""
+
+    account_id: str
+    amount: Amount
+    payer_name: NotRequired[str]
+
+
 class WayCharge(TypedDict):
     """A charge of a customer's saved way to pay."""
 
@@ -603,6 +642,59 @@ class Invoice:
     authority_reference: str | None
     authority_qr: str | None
     issued_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomerInfo:
+    """A customer of yours, whom your reference identifies."""
+
+    reference: str
+    id: str
+    name: str
+    email: str | None
+    phone: str | None
+    bvn_given: bool
+    nin_given: bool
+    ipn_url: str | None
+    status: str  # active or disabled
+    created_at: datetime
+    updated_at: datetime
+    environment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomerAccount:
+    """A permanent account number of a customer at one bank."""
+
+    id: str
+    status: str  # pending, active, failed or closed
+    bank_name: str | None
+    bank_code: str | None
+    account_number: str | None
+    account_name: str | None
+    currency: str
+    method_code: str
+    customer_reference: str
+    created_at: datetime
+    error_code: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomerAccounts:
+    data: tuple[CustomerAccount, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedPayments:
+    attached: int  # payments that were not attached before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentTransfer:
+    """A test transfer, which is a payment."""
+
+    trx_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

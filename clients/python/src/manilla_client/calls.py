@@ -3,7 +3,7 @@
 import hashlib
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -13,12 +13,19 @@ from urllib.parse import quote, urlencode
 from manilla_client import exact_json
 from manilla_client.bodies import (
     AcceptedResend,
+    AccountsOrder,
     Amount,
+    AttachedPayments,
     Balance,
     BankList,
     ChargedWay,
     CompletedPayment,
     CreatedPaymentLink,
+    CustomerAccount,
+    CustomerAccounts,
+    CustomerChange,
+    CustomerInfo,
+    CustomerOrder,
     DeletedEndpoint,
     DeletedFile,
     DeliveredPayout,
@@ -46,7 +53,9 @@ from manilla_client.bodies import (
     RefundOrder,
     SavedWay,
     SavedWays,
+    SentTransfer,
     SiteInfo,
+    TransferOrder,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
@@ -226,6 +235,60 @@ def remove_dispute_file(dispute_id: str, file_id: int) -> Call[DeletedFile]:
 def submit_dispute(dispute_id: str, idempotency_key: str | None) -> Call[Dispute]:
     target = _path(DISPUTES, dispute_id, "/submit")
     return _post(target, _reading(Dispute), b"", idempotency_key)
+
+
+def create_customer(order: CustomerOrder, idempotency_key: str | None) -> Call[CustomerInfo]:
+    body = _body(order, CustomerOrder)
+    return _post(CUSTOMERS, _reading(CustomerInfo), body, idempotency_key)
+
+
+def get_customer(reference: str) -> Call[CustomerInfo]:
+    return Call("GET", _path(CUSTOMERS, reference), _reading(CustomerInfo))
+
+
+def update_customer(reference: str, change: CustomerChange) -> Call[CustomerInfo]:
+    check_names(change, CustomerChange)
+    target = _path(CUSTOMERS, reference)
+    # Fields that are None are sent as null, which tells the API to remove them.
+    return Call("PATCH", target, _reading(CustomerInfo), _encoded(change))
+
+
+def switch_customer(
+    reference: str, action: Literal["disable", "enable"], idempotency_key: str | None
+) -> Call[CustomerInfo]:
+    target = _path(CUSTOMERS, reference, f"/{action}")
+    return _post(target, _reading(CustomerInfo), b"", idempotency_key)
+
+
+def request_accounts(
+    customer: str, order: AccountsOrder, idempotency_key: str | None
+) -> Call[CustomerAccounts]:
+    target = _path(CUSTOMERS, customer, "/accounts")
+    return _post(target, _reading(CustomerAccounts), _body(order, AccountsOrder), idempotency_key)
+
+
+def list_accounts(customer: str) -> Call[CustomerAccounts]:
+    return Call("GET", _path(CUSTOMERS, customer, "/accounts"), _reading(CustomerAccounts))
+
+
+def close_account(customer: str, account_id: str) -> Call[CustomerAccount]:
+    target = _path(_path(CUSTOMERS, customer, "/accounts"), account_id)
+    return Call("DELETE", target, _reading(CustomerAccount))
+
+
+def test_transfer(
+    customer: str, transfer: TransferOrder, idempotency_key: str | None
+) -> Call[SentTransfer]:
+    target = _path(CUSTOMERS, customer, "/test-transfer")
+    return _post(target, _reading(SentTransfer), _body(transfer, TransferOrder), idempotency_key)
+
+
+def attach_payments(
+    customer: str, trx_ids: Sequence[str], idempotency_key: str | None
+) -> Call[AttachedPayments]:
+    target = _path(CUSTOMERS, customer, "/attach")
+    body = _encoded({"trx_ids": list(trx_ids)})
+    return _post(target, _reading(AttachedPayments), body, idempotency_key)
 
 
 def list_ways(customer: str) -> Call[SavedWays]:

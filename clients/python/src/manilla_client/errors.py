@@ -236,9 +236,43 @@ class EvidenceRejected(DisputeRefused):
     advice = "Change the evidence, and submit again."
 
 
-class CustomerNotFound(ApiError):
+class CustomerRefused(ApiError):
+    """The API did not change a customer, or request an account number."""
+
+
+class CustomerNotFound(CustomerRefused):
     codes = ("CUSTOMER_NOT_FOUND",)
     advice = "Check the reference and the environment."
+
+
+class CustomerDisabled(CustomerRefused):
+    codes = ("customer_disabled",)
+    advice = "Enable the customer. If the personal data was erased, create another customer."
+
+
+class AccountNotFound(CustomerRefused):
+    codes = ("ACCOUNT_NOT_FOUND",)
+    advice = "List the customer's accounts in this environment."
+
+
+class NoAccountMethod(CustomerRefused):
+    codes = ("no_account_method",)
+    advice = "Omit `method_codes`, or ask the platform's support to enable a method with accounts."
+
+
+class TooManyAccounts(CustomerRefused):
+    codes = ("too_many_accounts",)
+    advice = "Close an account of the customer first."
+
+
+class HeldForReview(CustomerRefused):
+    codes = ("HELD_FOR_REVIEW",)
+    advice = "Nothing was credited. In production, an administrator decides about such a transfer."
+
+
+class PaymentOfOtherCustomer(CustomerRefused):
+    codes = ("payment_of_other_customer",)
+    advice = "Do not attach this payment: it belongs to another customer."
 
 
 class ChargeRefused(ApiError):

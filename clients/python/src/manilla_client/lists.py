@@ -9,6 +9,7 @@ from manilla_client import calls
 from manilla_client.bodies import (
     BalanceTransaction,
     CompletedPayment,
+    CustomerInfo,
     DeliveredPayout,
     Dispute,
     Invoice,
@@ -43,6 +44,15 @@ class DisputeQuery(Period, total=False):
     status: str | None  # needs_response, submitted, won, lost or accepted
     trx_id: str | None
     respond_before: datetime | None
+
+
+class CustomerQuery(TypedDict, total=False):
+    """Filters for customers. `search` is what you know, such as an account number."""
+
+    since: datetime | None
+    until: datetime | None
+    status: str | None  # active or disabled
+    search: str | None
 
 
 class InvoiceQuery(TypedDict, total=False):
@@ -84,6 +94,10 @@ def refunds(query: TransactionQuery) -> PageCall[VerifiedRefund]:
 
 def disputes(query: DisputeQuery) -> PageCall[Dispute]:
     return _pages("disputes", query, DisputeQuery, lambda item: read(Dispute, item))
+
+
+def customers(query: CustomerQuery) -> PageCall[CustomerInfo]:
+    return _pages("customers", query, CustomerQuery, lambda item: read(CustomerInfo, item))
 
 
 def invoices(query: InvoiceQuery) -> PageCall[Invoice]:

@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
@@ -10,13 +10,20 @@ from typing import Self, TypeVar, Unpack
 from manilla_client import calls, lists, polling
 from manilla_client.bodies import (
     AcceptedResend,
+    AccountsOrder,
     Amount,
+    AttachedPayments,
     Balance,
     BalanceTransaction,
     BankList,
     ChargedWay,
     CompletedPayment,
     CreatedPaymentLink,
+    CustomerAccount,
+    CustomerAccounts,
+    CustomerChange,
+    CustomerInfo,
+    CustomerOrder,
     DeletedEndpoint,
     DeletedFile,
     DeliveredPayout,
@@ -44,7 +51,9 @@ from manilla_client.bodies import (
     RefundOrder,
     SavedWay,
     SavedWays,
+    SentTransfer,
     SiteInfo,
+    TransferOrder,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
@@ -56,6 +65,7 @@ from manilla_client.calls import Call, EventQuery, PaymentLinkQuery, Scenario
 from manilla_client.conversation import converse
 from manilla_client.credentials import Credentials, url_of_environment
 from manilla_client.lists import (
+    CustomerQuery,
     DisputeQuery,
     InvoiceQuery,
     Item,
@@ -292,6 +302,64 @@ class Client:
     def submit_dispute(self, dispute_id: str, *, idempotency_key: str | None = None) -> Dispute:
         """Sends your evidence to the provider. You cannot change it afterwards."""
         return self._do(calls.submit_dispute(dispute_id, idempotency_key))
+
+    def create_customer(
+        self, *, idempotency_key: str | None = None, **order: Unpack[CustomerOrder]
+    ) -> CustomerInfo:
+        """Creates a customer under your reference. The same order again returns the customer."""
+        return self._do(calls.create_customer(order, idempotency_key))
+
+    def customers(self, **query: Unpack[CustomerQuery]) -> Iterator[CustomerInfo]:
+        """Yields all your customers, newest first. Requests more pages when needed."""
+        return self._every(lists.customers(query))
+
+    def get_customer(self, reference: str) -> CustomerInfo:
+        return self._do(calls.get_customer(reference))
+
+    def update_customer(self, reference: str, **change: Unpack[CustomerChange]) -> CustomerInfo:
+        """Changes only the fields that you pass. None removes an optional field."""
+        return self._do(calls.update_customer(reference, change))
+
+    def disable_customer(
+        self, reference: str, *, idempotency_key: str | None = None
+    ) -> CustomerInfo:
+        """Holds later transfers to the customer's accounts for review."""
+        return self._do(calls.switch_customer(reference, "disable", idempotency_key))
+
+    def enable_customer(
+        self, reference: str, *, idempotency_key: str | None = None
+    ) -> CustomerInfo:
+        return self._do(calls.switch_customer(reference, "enable", idempotency_key))
+
+    def request_accounts(
+        self, customer: str, *, idempotency_key: str | None = None, **order: Unpack[AccountsOrder]
+    ) -> CustomerAccounts:
+        """Requests permanent account numbers. They are pending until their providers answer."""
+        return self._do(calls.request_accounts(customer, order, idempotency_key))
+
+    def list_accounts(self, customer: str) -> CustomerAccounts:
+        """Returns a customer's accounts, oldest first."""
+        return self._do(calls.list_accounts(customer))
+
+    def close_account(self, customer: str, account_id: str) -> CustomerAccount:
+        """Closes an account. Later transfers to it are held for review."""
+        return self._do(calls.close_account(customer, account_id))
+
+    def test_transfer(
+        self,
+        customer: str,
+        *,
+        idempotency_key: str | None = None,
+        **transfer: Unpack[TransferOrder],
+    ) -> SentTransfer:
+        """Sends a transfer to a customer's account in the sandbox."""
+        return self._do(calls.test_transfer(customer, transfer, idempotency_key))
+
+    def attach_payments(
+        self, customer: str, trx_ids: Sequence[str], *, idempotency_key: str | None = None
+    ) -> AttachedPayments:
+        """Attaches existing payments to a customer."""
+        return self._do(calls.attach_payments(customer, trx_ids, idempotency_key))
 
     def list_ways(self, customer: str) -> SavedWays:
         """Returns a customer's saved cards and mandates."""

@@ -203,11 +203,57 @@ export class EvidenceRejected extends DisputeRefused {
     "Change the evidence, and submit again.";
 }
 
-export class CustomerNotFound extends ApiError {
+/** The API did not change a customer, or request an account number. */
+export class CustomerRefused extends ApiError {
+}
+
+export class CustomerNotFound extends CustomerRefused {
   static override readonly codes: readonly string[] =
     ["CUSTOMER_NOT_FOUND"];
   static override readonly advice: string | null =
     "Check the reference and the environment.";
+}
+
+export class CustomerDisabled extends CustomerRefused {
+  static override readonly codes: readonly string[] =
+    ["customer_disabled"];
+  static override readonly advice: string | null =
+    "Enable the customer. If the personal data was erased, create another customer.";
+}
+
+export class AccountNotFound extends CustomerRefused {
+  static override readonly codes: readonly string[] =
+    ["ACCOUNT_NOT_FOUND"];
+  static override readonly advice: string | null =
+    "List the customer's accounts in this environment.";
+}
+
+export class NoAccountMethod extends CustomerRefused {
+  static override readonly codes: readonly string[] =
+    ["no_account_method"];
+  static override readonly advice: string | null =
+    "Omit `method_codes`, or ask the platform's support to enable a method with accounts.";
+}
+
+export class TooManyAccounts extends CustomerRefused {
+  static override readonly codes: readonly string[] =
+    ["too_many_accounts"];
+  static override readonly advice: string | null =
+    "Close an account of the customer first.";
+}
+
+export class HeldForReview extends CustomerRefused {
+  static override readonly codes: readonly string[] =
+    ["HELD_FOR_REVIEW"];
+  static override readonly advice: string | null =
+    "Nothing was credited. In production, an administrator decides about such a transfer.";
+}
+
+export class PaymentOfOtherCustomer extends CustomerRefused {
+  static override readonly codes: readonly string[] =
+    ["payment_of_other_customer"];
+  static override readonly advice: string | null =
+    "Do not attach this payment: it belongs to another customer.";
 }
 
 /** The API did not charge a saved way to pay. */
@@ -332,7 +378,14 @@ export const ERROR_CLASSES: readonly (typeof ApiError)[] = [
   DisputeDeadlinePassed,
   EvidenceIncomplete,
   EvidenceRejected,
+  CustomerRefused,
   CustomerNotFound,
+  CustomerDisabled,
+  AccountNotFound,
+  NoAccountMethod,
+  TooManyAccounts,
+  HeldForReview,
+  PaymentOfOtherCustomer,
   ChargeRefused,
   WayNotFound,
   WayUnusable,

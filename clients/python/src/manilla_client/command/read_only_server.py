@@ -21,7 +21,7 @@ from manilla_client.asynchronous import AsyncClient
 from manilla_client.calls import Call
 from manilla_client.command.accounts import Account
 from manilla_client.errors import ApiError, ManillaError, TransactionNotFound
-from manilla_client.lists import DisputeQuery, PageCall, TransactionQuery
+from manilla_client.lists import CustomerQuery, DisputeQuery, PageCall, TransactionQuery
 from manilla_client.transport import Failure, Request, Transport
 
 INSTRUCTIONS = (
@@ -75,6 +75,9 @@ EventType = Literal[
     "dispute.accepted",
     "dispute.deadline_missed",
     "dispute.reopened",
+    "account.active",
+    "account.failed",
+    "account.closed",
 ]
 DisputeStatus = Annotated[
     Literal["needs_response", "submitted", "won", "lost", "accepted"] | None,
@@ -86,6 +89,17 @@ PaymentReference = Annotated[
 PaymentId = Annotated[str | None, Field(description="Only disputes of the payment with this id.")]
 Deadline = Annotated[
     AwareDatetime | None, Field(description="Only disputes that need a response before it.")
+]
+CustomerStatus = Annotated[
+    Literal["active", "disabled"] | None, Field(description="Only customers with it.")
+]
+CustomerSearch = Annotated[
+    str | None,
+    Field(
+        max_length=200,
+        description="A reference, email address, phone number, account number or session id, or "
+        "a part of a name.",
+    ),
 ]
 CustomerReference = Annotated[
     str, Field(min_length=1, max_length=60, description="Your reference of the customer.")
@@ -194,6 +208,27 @@ class MerchantTools:
     async def dispute(self, dispute_id: DisputeId) -> Document:
         """One dispute, with its deadline, the withheld amount and the evidence."""
         return await self._read(calls.get_dispute(dispute_id))
+
+    async def list_customers(
+        self,
+        limit: Limit = 20,
+        cursor: Cursor = None,
+        since: Since = None,
+        until: Until = None,
+        status: CustomerStatus = None,
+        search: CustomerSearch = None,
+    ) -> Document:
+        """Customers, newest first."""
+        query: CustomerQuery = {"since": since, "until": until, "status": status, "search": search}
+        return await self._read(lists.customers(query)(cursor, limit))
+
+    async def customer(self, customer: CustomerReference) -> Document:
+        """One customer. BVN and NIN are never returned."""
+        return await self._read(calls.get_customer(customer))
+
+    async def accounts(self, customer: CustomerReference) -> Document:
+        """A customer's permanent account numbers, oldest first."""
+        return await self._read(calls.list_accounts(customer))
 
     async def saved_ways(self, customer: CustomerReference) -> Document:
         """A customer's saved cards and mandates, newest first."""
@@ -324,6 +359,9 @@ def build(tools: MerchantTools) -> "MCPServer[Any]":
         _tool(tools.list_statement_lines),
         _tool(tools.list_disputes),
         _tool(tools.dispute),
+        _tool(tools.list_customers),
+        _tool(tools.customer),
+        _tool(tools.accounts),
         _tool(tools.saved_ways),
         _tool(tools.list_events),
         _tool(tools.transaction),
