@@ -123,6 +123,7 @@ STANDBY_READERS = frozenset(
         "manilla/console/fees/trial.py",
         "manilla/console/ledger.py",
         "manilla/console/lookup.py",
+        "manilla/console/merchant/customers.py",
         "manilla/console/overview.py",
         "manilla/console/reconciliation.py",
         "manilla/dashboard/batches.py",

@@ -57,7 +57,7 @@ SHARED = {
         writers="providers cells",
     ),
     "membership": TableUse("mail", writers="cells"),
-    "merchant": TableUse("console invoices mail people settlements"),
+    "merchant": TableUse("console customers invoices mail people settlements"),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
     "payment": TableUse(

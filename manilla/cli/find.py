@@ -16,7 +16,8 @@ async def find(
         str,
         typer.Argument(
             metavar="ID",
-            help="The ID of a payment, charge, refund, commission, payout, posting, "
+            help="The ID of a payment, charge, refund, commission, payout, posting, customer "
+            "(CUS…), customer's account (ACC…), saved way to pay (WAY…), "
             "notification (msg_…) or API request; a case number; or a payout's session ID or "
             "provider reference.",
         ),

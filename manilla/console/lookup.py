@@ -12,6 +12,7 @@ from manilla.kit.database.rows import Reads
 from manilla.kit.errors import Unavailable
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
+from manilla.lookup import customers as customer_search
 from manilla.lookup import search as transaction_search
 from manilla.lookup.find import LookupResult, find, find_payout, find_request, is_request_id
 from manilla.lookup.search import HITS_MAX, HitKind, SearchHit
@@ -45,6 +46,8 @@ def _path(found: LookupResult) -> str:
             return f"/notifications/{found.id}"
         case "request":
             return f"/requests/{found.id}"
+        case "customer":
+            return f"/customers/{found.id}"
     if found.trx_id is not None:
         return f"/transactions/{found.trx_id}"
     return f"/ledger/postings?q={quote(found.id)}"
@@ -65,6 +68,7 @@ async def _find(request: PageRequest, text: str) -> list[SearchHit]:
     parts = await asyncio.gather(
         transaction_search.transactions(request.reads, Everyone(), text, currencies),
         _merchants(request.reads, text),
+        customer_search.customers(request.reads, Everyone(), text),
         _people(request, text),
         _cases(request.reads, text),
         web_search.notification(db, text),

@@ -26,7 +26,7 @@ from manilla.console import (
 )
 from manilla.console.fees import invoices, margin, plans, tax_returns, taxes, trial
 from manilla.console.installation import cells, system
-from manilla.console.merchant import dossier, keys, wallets
+from manilla.console.merchant import customers, dossier, keys, wallets
 from manilla.console.merchant import listing as merchant_listing
 from manilla.console.rails import banks
 from manilla.console.rails import deliveries as rails
@@ -48,6 +48,7 @@ NAVIGATION = {
     "": [
         NavigationItem("Overview", "/", "home", VIEW),
         NavigationItem("Merchants", "/merchants", "building-store", VIEW),
+        NavigationItem("Customers", "/customers", "users", VIEW),
         NavigationItem("Transactions", "/transactions", "arrows-exchange", VIEW),
     ],
     "Queues": [
@@ -166,6 +167,9 @@ ROUTES = [
         step_up=True,
         checks_first=True,
     ),
+    Route("GET", "/customers", customers.show_all, VIEW),
+    Route("GET", "/customers/providers", customers.show_providers, VIEW),
+    Route("GET", "/customers/{customer:str}", customers.show, VIEW),
     Route("GET", "/approvals", approvals.show, VIEW),
     # Only administrators may approve changes. The operations role may only request changes.
     Route("POST", "/approvals/{approval:int}/approve", approvals.approve, PLATFORM, step_up=True),

@@ -1,6 +1,7 @@
 """SQL queries for customers' accounts, and for the transfers into them."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -22,6 +23,12 @@ class ProviderAccounts(msgspec.Struct, frozen=True):
     failed: int
     closed: int
     last_error: str | None
+    last_failed_at: datetime | None
+
+    @property
+    def numbers(self) -> int:
+        """The accounts that have or had a number."""
+        return self.active + self.closed
 
 
 async def account(
@@ -194,6 +201,16 @@ async def at_providers(db: RowSource) -> list[ProviderAccounts]:
                count(*) FILTER (WHERE status = 'active') AS active,
                count(*) FILTER (WHERE status = 'failed') AS failed,
                count(*) FILTER (WHERE status = 'closed') AS closed,
-               max(error) FILTER (WHERE status = 'failed') AS last_error
+               (array_agg(error ORDER BY updated_at DESC)
+                   FILTER (WHERE status = 'failed'))[1] AS last_error,
+               max(updated_at) FILTER (WHERE status = 'failed') AS last_failed_at
           FROM customer_account GROUP BY provider ORDER BY provider""",
+    )
+
+
+async def last_failures(db: RowSource, at_most: int) -> list[CustomerAccount]:
+    """Returns the accounts that failed last, for administrators."""
+    return await db.rows(
+        CustomerAccount,
+        f"{_ACCOUNT} WHERE status = 'failed' ORDER BY updated_at DESC LIMIT {at_most}",
     )

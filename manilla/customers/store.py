@@ -15,7 +15,7 @@ from manilla.customers.customer import (
 from manilla.kit import listing
 from manilla.kit.database.connections import Connection
 from manilla.kit.database.rows import Reads, RowSource, columns
-from manilla.kit.listing import PAGE_ROWS, Page
+from manilla.kit.listing import PAGE_ROWS, Conditions, Page
 from manilla.kit.listing.sorting import (
     KeyIndex,
     RecordFilter,
@@ -27,6 +27,7 @@ from manilla.kit.listing.sorting import (
 )
 from manilla.ledger import transaction_lists
 from manilla.ledger.scope import Scope, Tenant, collation_of, merchant_condition, scope_conditions
+from manilla.ledger.transaction_lists import IndexedMatch
 
 COLUMNS = columns(CustomerRow)
 _CUSTOMER = f"SELECT {COLUMNS} FROM customer"
@@ -48,6 +49,19 @@ _MATCHES = """
          SELECT p.merchant_id, p.environment, p.customer_reference FROM payment p
           WHERE p.payer->>'session_id' = {}))"""
 
+_ACCOUNT = (
+    "(merchant_id, id) IN"
+    " (SELECT merchant_id, customer_id FROM customer_account WHERE account_number = {})"
+)
+_SESSION = (
+    "(merchant_id, environment, reference) IN (SELECT merchant_id, environment,"
+    " customer_reference FROM payment WHERE payer->>'session_id' = {})"
+)
+# The indexes start with the merchant, whom a search of all merchants does not know.
+_EVERY_MERCHANT = "merchant_id IN (SELECT id FROM merchant)"
+_REFERENCE = f"{_EVERY_MERCHANT} AND environment IN ('sandbox', 'production') AND reference = {{}}"
+_EMAIL = f"{_EVERY_MERCHANT} AND lower(email) = lower({{}})"
+
 
 class CustomerFilter(RecordFilter, frozen=True, kw_only=True):
     status: CustomerStatus | None = None
@@ -56,6 +70,44 @@ class CustomerFilter(RecordFilter, frozen=True, kw_only=True):
 async def customer(db: RowSource, merchant_id: int, customer_id: str) -> CustomerRow | None:
     return await db.row(
         CustomerRow, _CUSTOMER + " WHERE merchant_id = $1 AND id = $2", merchant_id, customer_id
+    )
+
+
+def matches(text: str) -> list[IndexedMatch]:
+    """Returns SQL conditions, supported by indexes, for customers with exactly this value."""
+    found = [IndexedMatch("Reference", _REFERENCE, (text,))]
+    if "@" in text:
+        found.append(IndexedMatch("Email", _EMAIL, (text,)))
+    if text.isascii() and text.isdigit():
+        found.append(IndexedMatch("Account number", _ACCOUNT, (text,)))
+        found.append(IndexedMatch("Session ID", _SESSION, (text,)))
+    return found
+
+
+async def matching(db: RowSource, wanted: Conditions, at_most: int) -> list[CustomerRow]:
+    return await db.rows(
+        CustomerRow, f"{_CUSTOMER} WHERE {wanted.sql} LIMIT {at_most}", *wanted.values
+    )
+
+
+async def newest_like(
+    db: RowSource, wanted: Conditions, collation: str, newest: int, text: str, at_most: int
+) -> list[CustomerRow]:
+    """Compares the text with parts of names and email addresses, and with phone numbers.
+
+    Only this number of newest customers is compared, because no index supports the comparison.
+    """
+    like = wanted.value(text)
+    return await db.rows(
+        CustomerRow,
+        f"""
+        SELECT {COLUMNS}
+          FROM (SELECT {COLUMNS} FROM customer WHERE {wanted.sql}
+                 ORDER BY id{collation} DESC LIMIT {newest}) AS recent
+         WHERE position(lower({like}) IN lower(name)) > 0 OR phone = {like}
+            OR position(lower({like}) IN lower(email)) > 0
+         LIMIT {at_most}""",
+        *wanted.values,
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from manilla.lookup import search
+from manilla.lookup import customers, search
 from manilla.lookup.search import HITS_MAX, HitKind, SearchHit
 from manilla.people import members
 from manilla.transaction_types import BY_NAME
@@ -13,12 +13,14 @@ from manilla.web.search import RealmSearch
 
 async def _find(request: PageRequest, text: str) -> list[SearchHit]:
     caller = await request.caller()
-    hits, notices, people = await asyncio.gather(
+    hits, found, notices, people = await asyncio.gather(
         search.transactions(request.reads, request.tenant, text, caller.currencies),
+        customers.customers(request.reads, request.tenant, text),
         web_search.notification(request.db, text),
         _people(request, text),
     )
     own = request.merchant_id, request.environment
+    hits += found
     hits += [hit for hit in notices if (hit.merchant_id, hit.environment) == own]
     return hits + people
 

@@ -7,18 +7,24 @@ import msgspec
 from manilla.cases import listing as cases
 from manilla.cases.cases import CaseNotUnique
 from manilla.cases.listing import CaseFilter
+from manilla.customers import account_store
+from manilla.customers import store as customers
+from manilla.customers.customer import CUSTOMER_IDS, CustomerRow
 from manilla.disputes.dispute import DISPUTE_IDS
 from manilla.kit.database.connections import Database
+from manilla.kit.database.rows import RowSource
 from manilla.kit.listing import first, in_pages
 from manilla.ledger import listing as ledger
 from manilla.ledger import trx_ids
 from manilla.ledger.scope import Everyone
+from manilla.ledger.trx_ids import ACCOUNT_IDS, WAY_IDS
 from manilla.merchants.requests import listing as requests
 from manilla.merchants.requests.listing import RequestFilter
 from manilla.merchants.requests.stored import Request
 from manilla.notify import notification_ids
 from manilla.notify import queries as notifications
 from manilla.payouts import listing as payout_listing
+from manilla.saved_ways import store as saved_ways
 from manilla.transaction_types import TYPES
 
 _REQUEST_ID = re.compile("[0-9a-f]{24}")
@@ -48,6 +54,8 @@ async def find(db: Database, text: str) -> LookupResult | None:
     wanted = text.strip()
     if owner_of(wanted) is not None:
         return await _transaction(db, wanted)
+    if customer_id_title(wanted) is not None:
+        return await _customer(db, wanted)
     if notification_ids.merchant_of(wanted) is not None:
         return await _notification(db, wanted)
     if is_request_id(wanted) and (request := await find_request(db, wanted)):
@@ -55,6 +63,27 @@ async def find(db: Database, text: str) -> LookupResult | None:
     if wanted.isascii() and wanted.isdigit() and (case := await _case(db, wanted)):
         return case
     return await find_payout(db, wanted)
+
+
+def customer_id_title(text: str) -> str | None:
+    """Returns what the text is the id of, if a customer can be found by it."""
+    titles = {CUSTOMER_IDS: "Customer ID", ACCOUNT_IDS: "Account ID", WAY_IDS: "Saved way ID"}
+    return next((title for ids, title in titles.items() if ids.owner_of(text) is not None), None)
+
+
+async def customer_of(db: RowSource, text: str) -> CustomerRow | None:
+    """Returns the customer with this id, or of the account or saved way with this id."""
+    if (merchant_id := CUSTOMER_IDS.owner_of(text)) is not None:
+        return await customers.customer(db, merchant_id, text)
+    if (merchant_id := ACCOUNT_IDS.owner_of(text)) is not None:
+        account = await account_store.account(db, merchant_id, text)
+        if account is not None:
+            return await customers.customer(db, merchant_id, account.customer_id)
+    if (merchant_id := WAY_IDS.owner_of(text)) is not None:
+        way = await saved_ways.way(db, merchant_id, text)
+        if way is not None:
+            return await customers.find(db, way.tenant, way.customer_reference)
+    return None
 
 
 def is_request_id(text: str) -> bool:
@@ -100,6 +129,13 @@ _TRANSACTION = " UNION ALL ".join(
     for kind in TYPES
     for each in kind.ids
 )
+
+
+async def _customer(db: Database, wanted: str) -> LookupResult | None:
+    found = await customer_of(db, wanted)
+    if found is None:
+        return None
+    return LookupResult("customer", found.id, found.merchant_id, found.environment)
 
 
 async def _notification(db: Database, wanted: str) -> LookupResult | None:

@@ -39,6 +39,7 @@ class HitKind(StrEnum):
     """The kinds of results that are not transactions. Results are sorted by kind."""
 
     MERCHANT = "merchant"
+    CUSTOMER = "customer"
     PERSON = "person"
     CASE = "case"
     NOTIFICATION = "notification"

@@ -2,6 +2,8 @@
 
 from datetime import date
 
+import msgspec
+
 from manilla.kit.database.connections import Connection
 from manilla.kit.database.rows import RowSource, columns
 from manilla.ledger.scope import Tenant
@@ -9,6 +11,14 @@ from manilla.saved_ways.way import EndedBy, SavedWay, WayStatus
 
 COLUMNS = columns(SavedWay)
 _WAY = f"SELECT {COLUMNS} FROM saved_way"
+
+
+class ProviderWays(msgspec.Struct, frozen=True):
+    provider: str
+    cards: int  # active ones
+    mandates: int
+    pending: int
+    ended: int
 
 
 async def way(
@@ -142,4 +152,17 @@ async def delete_pending(connection: Connection, merchant_id: int, trx_id: str) 
         "DELETE FROM saved_way"
         " WHERE merchant_id = $1 AND payment_trx_id = $2 AND status = 'pending'",
         *(merchant_id, trx_id),
+    )
+
+
+async def at_providers(db: RowSource) -> list[ProviderWays]:
+    """Counts the saved ways at each provider, for administrators."""
+    return await db.rows(
+        ProviderWays,
+        """
+        SELECT provider, count(*) FILTER (WHERE kind = 'card' AND status = 'active') AS cards,
+               count(*) FILTER (WHERE kind = 'mandate' AND status = 'active') AS mandates,
+               count(*) FILTER (WHERE status IN ('pending', 'suspended')) AS pending,
+               count(*) FILTER (WHERE status NOT IN ('active', 'pending', 'suspended')) AS ended
+          FROM saved_way GROUP BY provider ORDER BY provider""",
     )

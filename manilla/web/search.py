@@ -22,6 +22,7 @@ LENGTH_MIN = 2
 TITLES = {
     **{each.name: each.title for each in TYPES},
     HitKind.MERCHANT: "Merchants",
+    HitKind.CUSTOMER: "Customers",
     HitKind.PERSON: "People",
     HitKind.CASE: "Cases",
     HitKind.NOTIFICATION: "Notifications",
