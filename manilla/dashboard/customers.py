@@ -19,11 +19,12 @@ from manilla.customers.customer import (
     PersonalNumbers,
 )
 from manilla.customers.store import CustomerFilter
+from manilla.kit import deadline
 from manilla.kit.errors import Refusal
 from manilla.kit.fields import Fields
 from manilla.kit.texts import is_email, is_line
 from manilla.payments import listing as payments
-from manilla.payments.listing import PaymentFilter
+from manilla.payments.listing import ListedStatus, PaymentFilter
 from manilla.saved_ways import personal, revoking
 from manilla.saved_ways import store as saved_ways
 from manilla.saved_ways.way import OPEN, WayNotFound
@@ -77,6 +78,7 @@ async def show(request: PageRequest) -> PageResponse:
     used = {each.method_code for each in found if each.status in accounts.OPEN}
     wanted = PaymentFilter(customer=customer.reference)
     page = await payments.payments(request.db, request.tenant, wanted, limit=PAYMENTS_SHOWN)
+    paid = PaymentFilter(customer=customer.reference, status=ListedStatus.SUCCESS)
     numbers = (each.account_number for each in found if each.status is AccountStatus.ACTIVE)
     return request.page(
         "customer.html",
@@ -85,6 +87,7 @@ async def show(request: PageRequest) -> PageResponse:
         codes={number: qr_code.data_uri(number) for number in numbers if number},
         methods=[(each.code, each.name) for each in offered if each.code not in used],
         payments=page.rows,
+        paid=await deadline.or_none(payments.totals(request.db, request.tenant, paid)),
         ways=await saved_ways.ways_of(request.db, request.tenant, customer.reference),
         open_ways=OPEN,
     )

@@ -43,6 +43,9 @@ async def test_a_customer_gets_a_number_and_a_test_transfer(dashboard: MerchantD
     await dashboard.owner.post(f"{path}/test-transfer", sent)
     page = (await dashboard.owner.get(path)).body.decode()
     assert "₦1,500.50" in page
+    await dashboard.owner.post(f"{path}/test-transfer", sent)
+    page = (await dashboard.owner.get(path)).body.decode()
+    assert 'Paid in total: <strong class="num">₦3,001.00</strong>' in page
     listed = (await dashboard.owner.get(f"{CUSTOMERS}?search={number}")).body.decode()
     assert "Ada Obi" in listed
 

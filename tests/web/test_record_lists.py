@@ -56,6 +56,7 @@ CONSOLE_LISTS = {
     "/mail?state=all": "email",
     "/audit?action=merchant": "entr",
     "/merchants?status=approved": "merchant",
+    "/customers?environment=sandbox": "customer",
     "/jobs?kind=nothing": "job",
 }
 

@@ -21,7 +21,7 @@ def _name(request: PageRequest, row: CustomerRow) -> Markup:
 COLUMNS = (
     time_column("Created", "created_at"),
     ListColumn("name", "Name", _name, place=Place.NAME),
-    ListColumn("reference", "Reference", lambda _, row: row.reference, place=Place.AMOUNT),
+    ListColumn("reference", "Reference", lambda _, row: table_cells.text(row.reference)),
     ListColumn("status", "Status", lambda _, row: table_cells.status(row.status), Place.STATUS),
     ListColumn("email", "Email", lambda _, row: table_cells.text(row.email or "")),
     ListColumn("phone", "Phone", lambda _, row: row.phone or "", is_default=False),
