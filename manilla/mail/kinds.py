@@ -247,7 +247,7 @@ RULES: dict[MailKind, MailRule] = {
     MailKind.RECEIPT: MailRule(
         title="Receipts",
         audience=Audience.CUSTOMER,
-        facts=_facts("merchant amount description reference trx_id at support logo way"),
+        facts=_facts("merchant amount description reference trx_id at support logo way way_label"),
     ),
     MailKind.TEST: MailRule(
         title="Test",

@@ -26,6 +26,7 @@ from manilla.payments.fields import (
     RefundNotice,
     describe_notice,
     describe_refund,
+    way_of,
 )
 from manilla.payments.payment import NewPayment, Payment, PaymentStatus
 
@@ -68,6 +69,7 @@ async def mail_receipt(connection: Connection, payment: Payment) -> None:
 
 async def mail_receipt_to(connection: Connection, payment: Payment, address: str) -> None:
     brand = await branding.find(connection, payment.merchant_id)
+    way = way_of(payment)
     facts = {
         "amount": money(payment.quote.customer_pays),
         "description": payment.description or "",
@@ -77,7 +79,8 @@ async def mail_receipt_to(connection: Connection, payment: Payment, address: str
         "support": brand.support,
         "logo": brand.logo_url or "",
         # When the link to the payment expires, if its receipt links to a saved way to pay.
-        "way": payment.expires_at.isoformat() if payment.saved_way else "",
+        "way": payment.expires_at.isoformat() if way else "",
+        "way_label": way.label if way else "",
     }
     await mail.put(
         connection,

@@ -127,6 +127,7 @@ async def test_a_customer_unsubscribes_from_one_merchant(
         "support": "",
         "logo": "",
         "way": "",
+        "way_label": "",
     }
 
     async def put(merchant_id: int) -> list[int]:

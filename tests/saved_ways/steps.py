@@ -75,9 +75,11 @@ class Lender:
         _, way = await self.save_card_of(customer, rail)
         return way
 
-    async def save_card_of(self, customer: str, rail: str = "paystack") -> tuple[Started, SavedWay]:
+    async def save_card_of(
+        self, customer: str, rail: str = "paystack", **changed: Any
+    ) -> tuple[Started, SavedWay]:
         """Saves a card with a paid payment of the customer."""
-        started = await self.start(customer)
+        started = await self.start(customer, **changed)
         charge = await self.choose(started, f"{rail}-ngn")
         await self.shop.pay(charge)
         await self.shop.until(started, "success")

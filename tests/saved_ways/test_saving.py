@@ -1,6 +1,7 @@
 """A card is saved only with the customer's consent, and the customer can withdraw it."""
 
 import json
+from html import escape
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,6 +11,7 @@ from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
 from manilla.saved_ways import personal, revoking, store
 from manilla.saved_ways.way import SEALED, EndedBy, WayEvent, WayStatus
+from tests.mail.outbox_reader import letters_to
 from tests.payments.shop import Started
 from tests.saved_ways.steps import Lender
 
@@ -151,20 +153,20 @@ async def test_an_ended_way_never_becomes_usable_again(lender: Lender) -> None:
     assert (await lender.now(way)).status is WayStatus.REVOKED
 
 
-async def test_the_receipt_has_the_link(lender: Lender) -> None:
+async def test_the_receipt_names_the_card_and_has_the_link(lender: Lender) -> None:
     await lender.db.execute(
         "UPDATE merchant SET sends_receipts = true WHERE id = $1", lender.merchant.new.id
     )
     customer = await lender.customer()
-    started, _ = await lender.save_card_of(customer)
-    record = await lender.db.record(
-        "SELECT facts FROM mail WHERE merchant_id = $1 AND kind = 'receipt'",
-        lender.merchant.new.id,
-    )
-    assert record is not None
-    assert json.loads(record["facts"])["way"] != ""
+    email = f"{lender.merchant.new.id}@example.com"
+    started, way = await lender.save_card_of(customer, customer_email=email)
     payment = await lender.payment(started.trx_id)
-    url = lender.shop.services.links.url(payment.trx_id, payment.expires_at, "/way")
+    services = lender.shop.services
+    [letter] = await letters_to(services.db, services.letters, email)
+    url = services.links.url(payment.trx_id, payment.expires_at, "/way")
+    assert f"can charge {way.label} again without you" in " ".join(letter.text.split())
+    assert url in letter.text
+    assert f'href="{escape(url)}"' in letter.html
     parts = urlsplit(url)
     reply = await lender.merchant.site.send("GET", f"{parts.path}?{parts.query}")
     assert "Stop future charges" in reply.body.decode()
