@@ -38,6 +38,10 @@ def test_all_secrets_move_to_a_new_master_key(tmp_path: Path) -> None:
             "approval.payload_sealed": 0,
             "mail.sealed": 0,
             "dossier_document.content_sealed": 0,
+            "dispute_file.content_sealed": 0,
+            "customer.bvn_sealed": 0,
+            "customer.nin_sealed": 0,
+            "saved_way.token_sealed": 0,
             "endpoint_secret.sealed": 0,
             "cell.token_sealed": 0,
         }
