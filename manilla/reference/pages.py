@@ -72,6 +72,7 @@ FIRST = (
     _guide("/authentication", "Authentication", "Start"),
     _guide("/sandbox", "Sandbox", "Start"),
     _guide("/payments", "Take payments", "Guides"),
+    _guide("/customers", "Customers", "Guides"),
     _guide("/embedded-checkout", "Checkout in your page", "Guides"),
     _guide("/payouts", "Send payouts", "Guides"),
     _guide("/refunds", "Refunds and disputes", "Guides"),
