@@ -21,6 +21,7 @@ from manilla.invoices.fees import MonthFees
 from manilla.invoices.invoice import Party, read_month
 from manilla.kit.money import Money
 from manilla.ledger.scope import Tenant
+from manilla.ledger.trx_ids import WAY_IDS
 from manilla.merchants import api_keys
 from manilla.merchants.api_keys import ApiKeyTerms
 from manilla.merchants.rights import Right
@@ -37,6 +38,8 @@ from manilla.people.roles import Realm
 from manilla.platform.settings import PlatformSettings
 from manilla.providers.port import DisputeState, ReportedDisputeStatus
 from manilla.refunds import initiate as refunds
+from manilla.saved_ways import store as saved_ways
+from manilla.saved_ways.way import SavedWay, WayKind, WayStatus
 from manilla.services import Services
 from manilla.settlements import store as settlements
 from manilla.settlements.store import SettlementOrder, SettlementState
@@ -72,7 +75,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
         "payout": payout,
         "refund": (await refunds.start(services.db, payment, "1", text[:200])).trx_id,
         "link": await _link(services, merchant, text),
-        "customer": await _customer(services, merchant, text),
+        **await _customer(services, merchant, text),
         "account": str(account),
         "key": await create_key(services, merchant, text),
         "batch": await _batch(services, merchant, method, text),
@@ -126,13 +129,33 @@ async def create_dispute(
     return {"dispute": dispute.trx_id, "file": str(file.number)}
 
 
-async def _customer(services: Services, merchant: Merchant, text: str) -> str:
+async def _customer(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
+    """Creates a customer with an active mandate."""
     tenant = Tenant(merchant.new.id, merchant.environment)
     terms = CustomerTerms(name=text[:100], email=text[:100])
     made = await customers.create(
         *(services.db, services.keyring, tenant, new_reference()[:60], terms, PersonalNumbers())
     )
-    return made.id
+    now = datetime.now(UTC)
+    way = SavedWay(
+        merchant_id=merchant.new.id,
+        id=WAY_IDS.new(merchant.new.id),
+        environment=merchant.environment,
+        customer_reference=made.reference,
+        kind=WayKind.MANDATE,
+        status=WayStatus.ACTIVE,
+        provider=SANDBOX,
+        currency="NGN",
+        label=text[:60],
+        email=text[:100],
+        consent_text=text,
+        consented_at=now,
+        created_at=now,
+        updated_at=now,
+    )
+    async with services.db.transaction() as connection:
+        await saved_ways.insert(connection, way)
+    return {"customer": made.id, "way": way.id}
 
 
 async def _link(services: Services, merchant: Merchant, text: str) -> str:
