@@ -122,9 +122,9 @@ class AdministratorSteps:
     async def change_version(self) -> None:
         """Upgrades the second host from the previous release, or rolls it back.
 
-        Version 0.15.0 knows no price plans.
+        Version 0.15.0 knows no price plans, and no customers.
         """
-        if not self.world.prices.have_changed:
+        if not self.world.is_upgraded:
             await asyncio.to_thread(self.world.second.change_version)
 
     async def change_plan(self, plan: str, which: int, merchant: int | None) -> None:
@@ -161,8 +161,7 @@ class AdministratorSteps:
         self, *words: str, program: str = "price-plan", **changed: Any
     ) -> None:
         """Repeats a command with a new start until it succeeds. A repetition changes nothing."""
-        if self.world.second.is_previous:
-            await asyncio.to_thread(self.world.second.change_version)
+        await self.world.upgrade()
         self.world.prices.change(**changed)
         await self._insist(program, *words, start=self.world.prices.next_start)
 

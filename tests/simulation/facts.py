@@ -59,6 +59,8 @@ class Operation:
     rail: str = ""  # where the customer has paid
     method: str = ""  # the method of a payout
     price: Price | None = None  # as it was when the operation was created
+    payer: str = ""  # who sent a transfer into a customer's account
+    is_again: bool = False  # True if the merchant charges a saved card
     # False if the provider cannot be asked about an unknown outcome, so it may stay pending.
     can_be_queried: bool = True
 
@@ -99,6 +101,8 @@ class Observation:
     transfers: list[ProviderObject] = field(default_factory=list)
     charges: list[ProviderObject] = field(default_factory=list)
     refunds: list[ProviderObject] = field(default_factory=list)
+    # The transfers into customers' accounts. Their references are the payers.
+    received: list[ProviderObject] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)  # what the merchants' `ipn_url` got
     deliveries: list[Notice] = field(default_factory=list)  # what their webhook endpoints got
     events: list[Notice] = field(default_factory=list)  # what the list of events contains

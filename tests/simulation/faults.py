@@ -130,6 +130,12 @@ class FaultSteps:
     async def dispute_answers(self, rail: str, call: str, answer: str, times: int) -> None:
         await self.provider_answers(rail, call, answer, times)
 
+    async def crash_with_customers(self, point: str) -> bool:
+        return await self.crash(point)
+
+    async def customer_answers(self, rail: str, call: str, answer: str, times: int) -> None:
+        await self.provider_answers(rail, call, answer, times)
+
     async def provider_lies(self, rail: str, lie: str) -> None:
         """Makes a provider report disputes wrongly until the next quiet moment."""
         await self._set(rail, {"disputes": lie})

@@ -186,6 +186,7 @@ class Model:
         return [
             *(f"the ledger violates the invariant {name}" for name in seen.broken),
             *self._check_transfers(seen),
+            *self._check_received(seen),
             *self._check_statuses(seen),
             *self._check_refunds(seen),
             *self._check_disputes(seen),
@@ -212,6 +213,20 @@ class Model:
         for trx_id, rails in live.items():
             if len(rails) > 1:
                 yield f"{trx_id} was paid {len(rails)} times, by rails {', '.join(rails)}"
+
+    def _check_received(self, seen: Observation) -> Iterator[str]:
+        """Each transfer into a customer's account was received, once, with its amount."""
+        known = {each.payer: each for each in self.operations.values() if each.payer}
+        sent = {each.reference: each for each in seen.received}
+        for transfer in seen.received:
+            operation = known.get(transfer.reference)
+            if operation is None or not operation.trx_id:
+                yield f"the transfer of {transfer.reference} was not received"
+            elif operation.amount != transfer.amount:
+                yield f"{_name(operation)} is about {operation.amount}, not {transfer.amount}"
+        for operation in known.values():
+            if operation.trx_id and operation.payer not in sent:
+                yield f"{_name(operation)}: nobody sent this transfer"
 
     def _check_statuses(self, seen: Observation) -> Iterator[str]:
         truth = _truth(seen)
@@ -258,6 +273,10 @@ class Model:
         if decided:
             return decided
         found = truth.get((operation.kind, operation.trx_id.upper()), set())
+        if operation.payer:
+            return {SUCCESS, FAILED} if has_case else {SUCCESS}
+        if operation.is_again and SUCCESS not in found:
+            return {PENDING, FAILED}
         if operation.kind is Kind.PAYMENT:
             unpaid = {PENDING, FAILED} if self.checkouts_expired else {PENDING}
             return {SUCCESS} if SUCCESS in found else unpaid

@@ -52,6 +52,10 @@ class Observer:
         # The refunds without a number that were found by payment and amount during this look.
         self._guessed: set[str] = set()
         self._last_event: dict[int, str] = {}
+        # The transfers into customers' accounts by payer, and their payers by reference.
+        self._received: dict[str, ProviderObject] = {}
+        self._payers: dict[tuple[str, str], str] = {}
+        self._accounts: dict[tuple[str, str], str] = {}  # the event of each status of an account
 
     def forget(self, kind: str, rail: str) -> None:
         """Forgets the objects of a provider whose records were deleted."""
@@ -80,6 +84,13 @@ class Observer:
             for rail in self._rails:
                 for each in await self._listed(rail, kind):
                     reference = each["reference"]
+                    if payer := each.get("payer"):
+                        self._payers[rail, reference] = payer
+                        found = ProviderObject(
+                            rail, payer, minor_of(each["amount"]), each["status"]
+                        )
+                        self._received[payer] = found
+                        continue
                     if kind == "refunds" and not reference.startswith(OURS):
                         reference = await self._refund_of(rail, each)
                     paid, expected = each.get("amount_paid"), each.get("amount_expected")
@@ -97,6 +108,7 @@ class Observer:
         seen.transfers, seen.charges, seen.refunds = (
             list(self._objects[kind].values()) for kind in ("transfers", "charges", "refunds")
         )
+        seen.received = list(self._received.values())
         await asyncio.gather(*(self._observe_shop(shop, seen) for shop in self.world.shops))
         seen.statuses = dict(self._statuses)
         receiver = self.world.receiver
@@ -134,7 +146,7 @@ class Observer:
         key, number = (rail, refund["id"]), str(refund["id"])
         if key in self._refunds:
             return self._refunds[key]
-        payment, amount = refund["payment_reference"].rpartition("-")[0], refund["amount"]
+        payment, amount = self._charge_of(rail, refund).rpartition("-")[0], refund["amount"]
         for db in self.world.databases:
             records = await db.records(
                 """
@@ -152,6 +164,13 @@ class Observer:
                     self._guessed.add(trx_id)
                 return str(trx_id)
         return number
+
+    def _charge_of(self, rail: str, refund: Any) -> str:
+        """Returns our reference of the refunded charge."""
+        reference: str = refund["payment_reference"]
+        payer = self._payers.get((rail, reference))
+        found = self.world.transfers.get(payer or "")
+        return f"{found.trx_id}-1" if found else reference
 
     async def _observe_shop(self, shop: Shop, seen: Observation) -> None:
         reply = await self._get(shop, "/api/v1/balance")
@@ -189,11 +208,20 @@ class Observer:
             for event in page["data"]:
                 self._last_event[shop.id] = event["id"]
                 body = json.loads(event["body"], parse_float=Decimal)
+                if body["event"] == "account":
+                    self._meet_account(notice_of(event["id"], shop.id, body))
+                    continue
                 if body["event"] != "dispute":
                     self._meet_customer(shop, body["data"])
                 yield notice_of(event["id"], shop.id, body)
             if len(page["data"]) < 100:
                 return
+
+    def _meet_account(self, notice: Notice) -> None:
+        """Each status of a customer's account has one event."""
+        key = notice.trx_id, notice.message
+        if self._accounts.setdefault(key, notice.id) != notice.id:
+            self.world.violations.append(f"{notice.trx_id} has several events {notice.message}")
 
     def _meet_customer(self, shop: Shop, data: Any) -> None:
         """Adds a payment through a link whose customer never got the response."""

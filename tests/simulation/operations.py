@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 from tests.simulation import prices
 from tests.simulation.facts import Kind, Operation
 from tests.simulation.plan import Step
-from tests.simulation.prices import Price, Terms
+from tests.simulation.prices import CARD, Price, Terms
 from tests.simulation.shops import (
     BANK,
     CODES,
@@ -63,9 +63,10 @@ class MerchantSteps:
         if url := await self._start_payment(wanted):
             await self._check_out(url, wanted, rail, "success", percent)
 
-    async def _start_payment(self, wanted: Operation) -> str | None:
+    async def _start_payment(self, wanted: Operation, **more: str) -> str | None:
         """Creates a payment, and returns its checkout link."""
         fields = {
+            **more,
             "payment_amount": _major(wanted.amount),
             "success_redirect": "https://shop.example/thanks",
             "cancel_redirect": "https://shop.example/basket",
@@ -303,7 +304,8 @@ class MerchantSteps:
                 return f"{payment.trx_id} of {payment.amount} costs {price}, expected {expected}"
             payment.price = price
             self._count_price()
-            way = HOSTED if self.shop.pays_commission else ""
+            way = CARD if payment.is_again else HOSTED
+            way = way if self.shop.pays_commission else ""
             [paid] = {book.price(*about, way) for book in books}
             borne = paid.fee if self.shop.pays_commission else 0
             payment.credit = payment.amount - borne - paid.added("merchant")
@@ -328,7 +330,14 @@ class MerchantSteps:
         return Operation(self.shop.id, Kind.PAYMENT, reference, credit=amount, amount=amount)
 
     async def _check_out(
-        self, url: str, wanted: Operation, rail: str, outcome: str, percent: int = 100
+        self,
+        url: str,
+        wanted: Operation,
+        rail: str,
+        outcome: str,
+        percent: int = 100,
+        *,
+        saves_card: bool = False,
     ) -> None:
         """The customer chooses a gateway on checkout, and pays or declines at the provider.
 
@@ -340,7 +349,8 @@ class MerchantSteps:
         target = f"{parts.path}/choose?{parts.query}"
         kind = BY_RAIL[rail]
         method = kind.checkout_method if percent == 100 else kind.account_method
-        body = urlencode({"method": method}).encode()
+        form = {"method": method} | ({"offers_saving": "1", "save": "1"} if saves_card else {})
+        body = urlencode(form).encode()
         reply = await self.world.send("POST", target, FORM, body)
         self._count("check out")
         if reply is None or reply.status != 303:

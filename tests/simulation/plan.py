@@ -103,8 +103,9 @@ ADMIN: dict[str, tuple[float, Choices]] = {
     "review_answers": (1, {}),
     "reverse": (2, {"back": BACK, "rail": ["a", "c"]}),
 }
-# Version 0.15.0 knows no price plans. So only runs with an odd seed have these steps, and their
-# second host is not rolled back after the first one.
+# Version 0.15.0 knows no price plans and no customers. So only runs with an odd seed have the steps
+# of `PRICES`, `CUSTOMERS` and `CUSTOMER_FAULTS`, and their second host is not rolled back after the
+# first one.
 PRICES: dict[str, tuple[float, Choices]] = {
     "change_plan": (
         6,
@@ -117,6 +118,34 @@ PRICES: dict[str, tuple[float, Choices]] = {
     "change_own_prices": (3, {"merchant": range(MERCHANTS), "which": range(4)}),
     "change_tax": (7, {"which": range(8)}),
     "remit_tax": (1, {"naira": [1, 20, 300]}),
+}
+WITH_ACCOUNTS = ["paystack", "flutterwave", "kora", "monnify"]
+WITH_CARDS = ["paystack", "flutterwave", "monnify"]
+BANK_ANSWERS = ["success"] * 5 + ["declined", "insufficient_funds", "expired", "confirm", "pending"]
+CUSTOMERS: dict[str, tuple[float, Choices]] = {
+    "open_account": (2, {"rail": WITH_ACCOUNTS}),
+    "transfer": (
+        8,
+        {
+            "back": BACK,
+            "amount": [5_00, 150_25, *AMOUNT[::500]],
+            "copies": [1, 1, 3],
+            "rail": WITH_ACCOUNTS,
+        },
+    ),
+    "close_account": (0.4, {"back": BACK}),
+    "save_card": (2, {"amount": AMOUNT, "rail": WITH_CARDS}),
+    "charge_card": (
+        8,
+        {
+            "back": BACK,
+            "amount": AMOUNT,
+            "outcome": BANK_ANSWERS,
+            "copies": [1, 1, 2],
+            "rail": WITH_CARDS,
+        },
+    ),
+    "revoke_card": (0.6, {"back": BACK, "amount": AMOUNT, "is_charged": [True, False]}),
 }
 POINTS = [
     "after_webhook_stored",
@@ -191,6 +220,24 @@ FAULTS: dict[str, tuple[float, Choices]] = {
     "checkouts_expire": (1, {}),
 }
 
+CUSTOMER_POINTS = [
+    "before_account_request",
+    "after_account_request",
+    "before_account_transfer_commit",
+    "before_way_charge_starts",
+    "before_way_charge_commit",
+    "before_way_charge_is_sent",
+    "after_way_charge_is_sent",
+]
+CUSTOMER_CALL = ["account", "account_status", "account_transfers", "charge_again", "forget_card"]
+CUSTOMER_FAULTS: dict[str, tuple[float, Choices]] = {
+    "crash_with_customers": (5, {"point": CUSTOMER_POINTS}),
+    "customer_answers": (
+        4,
+        {"rail": WITH_ACCOUNTS, "call": CUSTOMER_CALL, "answer": ANSWER, "times": [1, 2, 3]},
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Step:
@@ -218,7 +265,7 @@ def rounds(seed: int) -> Iterator[Round]:
     number = 0
     while True:
         number += 1
-        yield _round(random.Random(f"{seed}-{number}"), number, has_prices=seed % 2 == 1)
+        yield _round(random.Random(f"{seed}-{number}"), number, is_new=seed % 2 == 1)
 
 
 def first_rounds(seed: int, count: int) -> list[Round]:
@@ -226,20 +273,23 @@ def first_rounds(seed: int, count: int) -> list[Round]:
     return [next(each) for _ in range(count)]
 
 
-def _round(chance: random.Random, number: int, *, has_prices: bool) -> Round:
+def _round(chance: random.Random, number: int, *, is_new: bool) -> Round:
+    """`is_new`: whether the round has the steps that the previous release does not know."""
     steps: Round = []
+    merchant_steps = MERCHANT | (CUSTOMERS if is_new else {})
+    faults = FAULTS | (CUSTOMER_FAULTS if is_new else {})
 
     def add(lane: str, choices: dict[str, tuple[float, Choices]], after: int = 0) -> None:
         steps.append(draw(chance, choices, Step(number, len(steps) + 1, lane, "", {}, after)))
 
     for merchant in range(MERCHANTS):
         for _ in range(MERCHANT_STEPS):
-            add(f"merchant {merchant}", MERCHANT)
+            add(f"merchant {merchant}", merchant_steps)
     total = MERCHANTS * MERCHANT_STEPS
     for lane, choices, count in (
         (ADMINISTRATOR, ADMIN, ADMINISTRATOR_STEPS),
-        (ADMINISTRATOR, PRICES, PRICE_STEPS * has_prices),
-        (FAULT, FAULTS, FAULT_STEPS),
+        (ADMINISTRATOR, PRICES, PRICE_STEPS * is_new),
+        (FAULT, faults, FAULT_STEPS),
     ):
         for after in sorted(chance.sample(range(total * 3 // 4), count)):
             add(lane, choices, after)

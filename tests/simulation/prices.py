@@ -19,6 +19,8 @@ KNOWN_SECONDS = 5  # how long after its start a change is known everywhere, with
 SLOW_SECONDS = 7300  # more than a host's clock can be slow, so that it has earlier prices again
 EVERYONE = 0
 PAYMENT, PAYOUT, SETTLEMENT = "payment", "payout", "settlement"
+CARD, ACCOUNT, BANK_TRANSFER = "card", "account", "bank_transfer"
+GENERAL = {ACCOUNT: BANK_TRANSFER}  # A line for this way is also for the special one.
 # The most that a plan of `LINES` and the taxes add to an amount: a part of it and a fixed amount.
 MOST_PART, MOST_FIXED = 20, 200_00
 
@@ -43,6 +45,8 @@ LINES: list[dict[tuple[str, str], Terms]] = [
     {
         (PAYMENT, ""): Terms("1.4", 20_00, 1000_00, 60_00),
         (PAYMENT, "hosted"): Terms("1.1", 5_00),
+        (PAYMENT, CARD): Terms("1.2", 7_00),
+        (PAYMENT, ACCOUNT): Terms("0.6", 10_00),
         (PAYOUT, ""): Terms("0", 12_00),
         (SETTLEMENT, ""): Terms("0", 6_00),
     },
@@ -52,7 +56,11 @@ LINES: list[dict[tuple[str, str], Terms]] = [
         (PAYOUT, ""): Terms("0.25", 20_00, 300_00, 28_00),
         (SETTLEMENT, ""): Terms("0.1", maximum=50_00),
     },
-    {(PAYMENT, "hosted"): Terms("0.7"), (PAYMENT, ""): Terms("1.9", maximum=75_05)},
+    {
+        (PAYMENT, "hosted"): Terms("0.7"),
+        (PAYMENT, BANK_TRANSFER): Terms("0.8", 2_50),
+        (PAYMENT, ""): Terms("1.9", maximum=75_05),
+    },
     {(PAYOUT, ""): Terms("0.33", 7_77)},
 ]
 
@@ -104,7 +112,7 @@ class Price:
         return Price(_minor(info[fee]), tuple(parts), tuple(taxes))
 
     @staticmethod
-    def of_payout(row: Mapping[str, Any]) -> "Price":
+    def of_row(row: Mapping[str, Any]) -> "Price":
         stored = json.loads(row["price"] or "{}")
         parts = [(each["kind"], each["minor"]) for each in stored.get("parts", ())]
         taxes = [
@@ -154,7 +162,8 @@ class Book:
         for key in ((merchant, "own"), (EVERYONE, plan)):
             lines = LINES[self.plans[key]] if key in self.plans else {}
             if (direction, "") in lines:
-                return lines.get((direction, way)) or lines[direction, ""]
+                ways = (way, GENERAL.get(way, way), "")
+                return next(lines[direction, each] for each in ways if (direction, each) in lines)
         return None
 
 

@@ -31,6 +31,9 @@ REJECTED = "0000000004"
 NOT_RESENT = [kind.provider for kind in BY_RAIL.values() if not kind.resends_transfers]
 REFUNDS_NOT_RESENT = [kind.provider for kind in BY_RAIL.values() if not kind.resends_refunds]
 REDELIVER = "ipn redeliver --failed-since 30d"
+RECONCILE = "reconcile"
+# These jobs query providers for as long as a charge or an account is open.
+WATCHING = ["charge", "way.charge", "saved_way", "account", "account.transfer"]
 # An administrator acts on a payout or notification that is still open after this many looks.
 STUCK_LOOKS = 12
 A_DAY_PASSES = """
@@ -96,12 +99,13 @@ class QuietMoment(Observer):
         if not world.prices.have_started:
             return ["a change of prices has not started"]
         stuck = [trx_id for trx_id, looks in self._looks.items() if looks > STUCK_LOOKS]
-        await world.live.db.execute(MAKE_DUE, [*BLOCKING, "charge"], stuck)
+        await world.live.db.execute(MAKE_DUE, [*BLOCKING, *WATCHING], stuck)
         if waiting := await self.waiting_jobs():
             await self._resolve_stuck(waiting)
             await self._resolve_stuck_refunds(waiting)
             return [f"the job {job} does not end" for job in waiting]
         await self._resolve_disputes()
+        await self._resolve_transfers()
         seen = await self.observe()
         await self._observe_disputes(seen)
         violations = world.model.check(seen)
@@ -113,10 +117,26 @@ class QuietMoment(Observer):
             for rail in RAILS:
                 found = sum(each.rail == rail for each in seen.transfers)
                 world.checks[f"transfers at provider {rail}"] = found
+            world.checks["transfers into accounts"] = len(seen.received)
             for operation in world.model.operations.values():
                 self._forget_final(operation)
         await self._redeliver(violations)
         return violations
+
+    async def _resolve_transfers(self) -> None:
+        """Learns which transfers into customers' accounts were received.
+
+        Polling finds those of the last days, and the providers' statements find the others.
+        """
+        await self.read_providers()
+        for shop in self.world.shops:
+            await TeamSteps(self.world, shop).resolve_transfers(set(self._received))
+        is_missing = not all(each.trx_id for each in self.world.transfers.values())
+        self._looks[RECONCILE] += is_missing
+        if self._looks[RECONCILE] > STUCK_LOOKS:
+            self._looks[RECONCILE] = 0
+            await self.world.try_command(RECONCILE)
+            self.world.operations["administrator: reconcile"] += 1
 
     async def _resolve_disputes(self) -> None:
         """Lets administrators and jobs do what is left to do about disputes."""
@@ -220,7 +240,7 @@ class QuietMoment(Observer):
         [rail] = [rail for rail, kind in BY_RAIL.items() if kind.provider == refund["provider"]]
         wanted = refund["charge_reference"], refund["amount_minor"]
         listed = [
-            (each["payment_reference"], minor_of(each["amount"]))
+            (self._charge_of(rail, each), minor_of(each["amount"]))
             for each in await self._listed(rail, "refunds")
         ]
         paid = await self.world.live.db.number(

@@ -72,6 +72,26 @@ class OpenedDispute:
 
 
 @dataclass
+class Account:
+    """A customer's account. Its number is empty until the provider has created it."""
+
+    rail: str
+    customer: str
+    id: str
+    number: str = ""
+
+
+@dataclass
+class Card:
+    """A card that a customer has perhaps saved, with the payment that saves it."""
+
+    rail: str
+    customer: str
+    payment: Operation
+    is_revoked: bool = False
+
+
+@dataclass
 class Shop:
     """A merchant of the simulation, with everything that it has to remember."""
 
@@ -83,6 +103,8 @@ class Shop:
     sent_at: dict[str, float] = field(default_factory=dict)  # when each request was first sent
     link: str = ""
     disputes: list[OpenedDispute] = field(default_factory=list)
+    accounts: list[Account] = field(default_factory=list)
+    cards: list[Card] = field(default_factory=list)
     # The idempotency keys of the requests whose outcome is still unknown.
     unknown: set[str] = field(default_factory=set)
 
@@ -103,6 +125,8 @@ class MerchantWorld(ABC):
         self.violations: list[str] = []
         # The administrators' decisions whose command may have failed after its commit.
         self.attempted: dict[str, Decision] = {}
+        # The transfers into customers' accounts, by payer.
+        self.transfers: dict[str, Operation] = {}
 
     @property
     @abstractmethod

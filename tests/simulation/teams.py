@@ -13,7 +13,7 @@ from typing import Any
 
 from manilla.settlements.store import AUTOMATIC
 from tests.dashboard.bulk_upload import HEADER
-from tests.simulation.disputes import DisputeSteps
+from tests.simulation.customers import CustomerSteps
 from tests.simulation.facts import Kind, Operation
 from tests.simulation.faults import DATABASE_ERRORS
 from tests.simulation.plan import Step
@@ -35,7 +35,7 @@ A_DAY_PASSES = """
 EXPECTED = (*LOST, *DATABASE_ERRORS, AssertionError)
 
 
-class TeamSteps(DisputeSteps):
+class TeamSteps(CustomerSteps):
     """Runs the steps of one merchant's lane: its requests, its customers and its team."""
 
     world: World
@@ -159,7 +159,7 @@ class TeamSteps(DisputeSteps):
 
     def _check_row(self, wanted: Operation, row: Any, direction: str = PAYOUT) -> None:
         payable = row["amount_minor"] + row["fee_minor"] + row["tax_minor"]
-        self._note(self._check_payout(wanted, Price.of_payout(row), payable, direction))
+        self._note(self._check_payout(wanted, Price.of_row(row), payable, direction))
 
     def _resolve_settlement(self, wanted: Operation, row: Any) -> None:
         if row["trx_id"] is None:

@@ -76,6 +76,69 @@ def test_copies_of_a_notice_are_no_violation() -> None:
     assert model.check(seen) == []
 
 
+def with_transfer() -> tuple[Model, Observation]:
+    """Returns a model and a correct observation: a transfer into a customer's account."""
+    model = funded()
+    transfer = Operation(1, Kind.PAYMENT, "Payer 1", credit=PAID, amount=PAID, payer="Payer 1")
+    model.pay(model.request(transfer))
+    model.accept(transfer, "T1")
+    notice = Notice("msg_1", 1, "T1", "Payment Completed")
+    seen = Observation(
+        available={1: FUNDED + PAID},
+        statuses={"T1": "success"},
+        received=[ProviderObject("kora", "Payer 1", PAID, "success")],
+        notices=[notice],
+        deliveries=[notice],
+        events=[notice],
+    )
+    return model, seen
+
+
+def test_a_transfer_into_an_account_is_received_with_its_amount() -> None:
+    model, seen = with_transfer()
+    assert model.check(seen) == []
+    seen.received[0] = replace(seen.received[0], amount=PAID - 1)
+    assert model.check(seen) == [
+        f"payment Payer 1 of merchant 1 is about {PAID}, not {PAID - 1}",
+    ]
+
+
+def test_a_lost_transfer_and_one_that_nobody_sent_are_violations() -> None:
+    model, seen = with_transfer()
+    seen.received = [ProviderObject("kora", "Payer 2", PAID, "success")]
+    assert model.check(seen) == [
+        "the transfer of Payer 2 was not received",
+        "payment Payer 1 of merchant 1: nobody sent this transfer",
+    ]
+
+
+@pytest.mark.parametrize("has_case", [True, False])
+def test_a_transfer_is_held_only_with_a_case(has_case: bool) -> None:
+    model, seen = with_transfer()
+    failed = Notice("msg_1", 1, "T1", "Payment Failed")
+    seen.notices, seen.deliveries, seen.events = [failed], [failed], [failed]
+    seen.available, seen.statuses = {1: FUNDED}, {"T1": "failed"}
+    seen.cases = {"T1"} if has_case else set()
+    found = ["payment Payer 1 of merchant 1 (T1) is failed, expected success"]
+    assert model.check(seen) == ([] if has_case else found)
+
+
+@pytest.mark.parametrize(("at_bank", "is_correct"), [("failed", True), ("success", False)])
+def test_a_charge_of_a_saved_card_fails_only_if_the_bank_declines_it(
+    at_bank: str, is_correct: bool
+) -> None:
+    model, seen = history()
+    again = replace(payment("again"), is_again=True)
+    model.accept(model.request(again), "T4")
+    seen.charges.append(ProviderObject("paystack", "T4-1", PAID, at_bank))
+    seen.statuses["T4"] = "failed"
+    notice = Notice("msg_4", 1, "T4", "Payment Failed")
+    for each in (seen.notices, seen.deliveries, seen.events):
+        each.append(notice)
+    found = ["payment again of merchant 1 (T4) is failed, expected success"]
+    assert model.check(seen) == ([] if is_correct else found)
+
+
 def _double_transfer(seen: Observation) -> None:
     seen.transfers.append(ProviderObject("c", "T2", PAID_OUT, "success"))
 

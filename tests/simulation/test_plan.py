@@ -23,16 +23,17 @@ def test_a_written_plan_is_read_unchanged() -> None:
 def test_every_step_of_a_plan_can_be_run() -> None:
     runners = {ADMINISTRATOR: AdministratorSteps, FAULT: FaultSteps}
     for choices, runner in (
-        (plan.MERCHANT, TeamSteps),
+        (plan.MERCHANT | plan.CUSTOMERS, TeamSteps),
         ({**plan.ADMIN, **plan.PRICES}, runners[ADMINISTRATOR]),
-        (plan.FAULTS, runners[FAULT]),
+        (plan.FAULTS | plan.CUSTOMER_FAULTS, runners[FAULT]),
     ):
         assert [name for name in choices if not hasattr(runner, name)] == []
 
 
 def test_many_rounds_contain_every_kind_of_step() -> None:
     drawn = {step.name for step in chain(*plan.first_rounds(1, 60))}
-    assert drawn == {*plan.MERCHANT, *plan.ADMIN, *plan.PRICES, *plan.FAULTS}
+    new = {*plan.PRICES, *plan.CUSTOMERS, *plan.CUSTOMER_FAULTS}
+    assert drawn == {*plan.MERCHANT, *plan.ADMIN, *plan.FAULTS, *new}
 
 
 async def test_a_failing_plan_is_reduced_to_the_steps_that_cause_the_failure() -> None:

@@ -94,6 +94,8 @@ class World(MerchantWorld):
         # The wallet adjustments, by the number of their approval, until their result is known.
         self.adjustments: dict[int, Operation] = {}
         self._requests = 0
+        self._upgrade = asyncio.Lock()
+        self.is_upgraded = False
 
     async def open(self) -> None:
         # All processes know a second master key from the beginning, as in the middle of a rotation.
@@ -250,6 +252,13 @@ class World(MerchantWorld):
         return await self.live.control(path, document)
 
     # Processes.
+
+    async def upgrade(self) -> None:
+        """Upgrades the second host for good, before it has to know what is new."""
+        async with self._upgrade:
+            self.is_upgraded = True
+            if self.second.is_previous:
+                await asyncio.to_thread(self.second.change_version)
 
     def processes(self, name: str) -> list[int]:
         """Returns the ids of a program's processes: `serve`, `worker` or `simulator`."""

@@ -90,6 +90,8 @@ def charge(item: Charge) -> dict[str, Any]:
         "accounts": [msgspec.to_builtins(account) for account in item.accounts],
         "card": None if item.card is None else msgspec.to_builtins(item.card),
         "mandate": None if item.mandate is None else item.mandate.reference,
+        # Who sent the transfer into a permanent account.
+        "payer": None if item.permanent is None else item.payer.name,
         "redirect_url": item.redirect_url,
         "notification_url": item.notification_url,
         "created_at": clock.iso(item.created_at),
