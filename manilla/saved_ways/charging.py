@@ -313,7 +313,10 @@ class WayCharges:
             return left
         answer = None if payment.is_sandbox else (await self._charges.ask(charge))[0]
         missing = UNKNOWN_FOR - (now - charge.created_at)
-        if waits_for_customer:
+        [charge] = await payments.charges(self._db, payment.merchant_id, payment.trx_id)
+        # The provider's charge can expire, and the previous version ends charges alone.
+        has_ended = charge.status in (ChargeStatus.FAILED, ChargeStatus.EXPIRED)
+        if waits_for_customer or has_ended:
             await states.expire(self._db, payment.merchant_id, payment.trx_id)
         elif answer == Done(NO_CHARGE) and missing <= timedelta(0):
             await states.decline(self._db, charge, NOT_SENT)

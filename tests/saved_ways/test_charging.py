@@ -170,6 +170,25 @@ async def test_a_charge_that_never_arrived_fails_after_an_hour(lender: Lender) -
     assert len(await lender.requests("paystack", CHARGE_CALL["paystack"])) == 1
 
 
+@pytest.mark.parametrize("status", ["failed", "expired"])
+async def test_a_charge_that_ended_without_its_payment_ends_the_payment(
+    lender: Lender, status: str
+) -> None:
+    """A worker of the previous version ends only the charge."""
+    customer = await lender.customer()
+    way = await lender.save_card(customer)
+    await lender.bank_answers(way, outcome="pending")
+    trx_id = (await lender.charge(customer, way.id)).json["trx_id"]
+    await lender.db.execute(
+        "UPDATE charge SET status = $2, reason = 'Declined', error_code = $3 WHERE trx_id = $1",
+        *(trx_id, status, "PAYMENT_DECLINED" if status == "failed" else None),
+    )
+    await lender.due(trx_id)
+    await lender.until(trx_id, "failed")
+    [notice] = await lender.notices(trx_id)
+    assert notice["status"] == "failed"
+
+
 CRASHES = {
     "before_way_charge_starts": 1,
     "before_way_charge_commit": 1,
