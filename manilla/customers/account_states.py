@@ -48,6 +48,8 @@ async def _take_number(
     for other in await account_store.with_number(
         connection, account.provider, state.account_number
     ):
+        if await account_store.lives_elsewhere(connection, other):
+            continue
         key = other.merchant_id, other.id
         current = await account_store.account(connection, *key, lock=True)
         if current is not None and current.status is AccountStatus.ACTIVE:

@@ -71,6 +71,12 @@ async def with_number(db: RowSource, provider: str, number: str) -> list[Custome
     )
 
 
+async def lives_elsewhere(db: RowSource, account_: CustomerAccount) -> bool:
+    """Whether the merchant has moved to another cell. Its rows here are a copy."""
+    found = await db.record("SELECT lives_elsewhere($1) AS is_so", account_.merchant_id)
+    return found is not None and bool(found["is_so"])
+
+
 async def insert(
     connection: Connection,
     customer: CustomerRow,

@@ -57,6 +57,8 @@ class Receiving:
         account = await self._account_of(provider, transfer)
         caller = None
         if account is not None:
+            if await account_store.lives_elsewhere(self._db, account):
+                return  # polling finds the transfer in the merchant's cell
             caller = await self._directory.read(account.environment, account.merchant_id)
         async with self._db.transaction() as connection:
             before = await account_store.find_transfer(connection, provider, transfer.reference)

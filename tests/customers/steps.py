@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from manilla.customers import account_store, accounts, service, store
+from manilla.customers import account_states, account_store, accounts, service, store
 from manilla.customers.account import AccountStatus, CustomerAccount
 from manilla.customers.customer import CustomerRow, CustomerTerms, PersonalNumbers
 from manilla.kit.environment import Environment
@@ -11,6 +11,7 @@ from manilla.ledger.scope import Tenant
 from manilla.merchants.directory import Caller
 from manilla.payments import store as payments
 from manilla.payments.payment import Payment
+from manilla.providers.port import AccountState, ReportedAccountStatus
 from tests.payments.shop import Shop
 from tests.support.invariants import ALL
 
@@ -59,6 +60,24 @@ class Customers:
         customer = await self.customer(reference, **changed)
         requested = await self.request(customer, rail)
         return await self.until(requested, AccountStatus.ACTIVE)
+
+    async def account_without_provider(
+        self, number: str, rail: str = "paystack"
+    ) -> CustomerAccount:
+        """Returns an active account of a new customer, which no provider knows."""
+        customer = await self.customer()
+        async with self.db.transaction() as connection:
+            wanted = await account_store.insert(
+                *(connection, customer, "paystack_ngn_va", "paystack", "NGN", "", "example.com")
+            )
+            await accounts.raise_job(connection, wanted)
+        state = AccountState(
+            status=ReportedAccountStatus.ACTIVE,
+            bank_name="Wema Bank",
+            account_number=number,
+            account_name="Ada Obi",
+        )
+        return await account_states.apply(self.db, wanted, AccountStatus.ACTIVE, state)
 
     async def now(self, account: CustomerAccount) -> CustomerAccount:
         found = await account_store.account(self.db, account.merchant_id, account.id)
