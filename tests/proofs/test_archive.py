@@ -47,10 +47,10 @@ COUNTS = """
              WHERE kind IN ('funding', 'settle_top_up')) AS administrative,
            (SELECT count(*) FROM timeline) AS events"""
 
-# Transactions that are years old have no jobs, unless they are open.
+# Transactions that are years old have no jobs, unless they are open. Customers' accounts have jobs.
 OLD_JOBS = """
     DELETE FROM job
-     WHERE subject NOT IN (SELECT trx_id FROM payout WHERE status = 'pending')
+     WHERE kind <> 'account' AND subject NOT IN (SELECT trx_id FROM payout WHERE status = 'pending')
        AND subject NOT IN (SELECT trx_id FROM dispute WHERE status = 'needs_response')"""
 
 ARCHIVE = """
