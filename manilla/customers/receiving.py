@@ -19,8 +19,9 @@ from manilla.kit.ids import random_base32
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import Remember, without_key
+from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import SANDBOX_REMARK
-from manilla.merchants import availability, limits
+from manilla.merchants import availability, limits, wallets
 from manilla.merchants.directory import Caller, Directory
 from manilla.merchants.merchants import CommissionBearer
 from manilla.payments import commission, states
@@ -92,7 +93,7 @@ class Receiving:
             current, customer = await _locked(connection, account)
             assert current.is_sandbox
             priced = self._price(caller, current, amount)
-            obstacle = self._obstacle(caller, current, customer, transfer, priced)
+            obstacle = await self._obstacle(connection, caller, current, customer, transfer, priced)
             if obstacle is not None:
                 raise states.HeldInProduction(f"{obstacle} In production, the money is held.")
             new = _payment(current, customer, priced, transfer)
@@ -134,7 +135,7 @@ class Receiving:
             *(connection, WebhookSubject.ACCOUNT_TRANSFER, 0),
             *(transfer.reference, current.provider),
         )
-        obstacle = self._obstacle(caller, current, customer, transfer, priced)
+        obstacle = await self._obstacle(connection, caller, current, customer, transfer, priced)
         charge = _charge(new, current, transfer)
         state = _state(transfer)
         await states.receive_transfer(connection, new, charge, state, said, obstacle)
@@ -148,8 +149,9 @@ class Receiving:
             way=Way.ACCOUNT,
         )
 
-    def _obstacle(
+    async def _obstacle(
         self,
+        connection: Connection,
         caller: Caller,
         account: CustomerAccount,
         customer: CustomerRow,
@@ -170,17 +172,24 @@ class Receiving:
                 else commission.amount_problem(paid)
             )
             or commission.fee_problem(priced)
-            or self._limit(caller, paid)
+            or await self._limit(connection, caller, paid)
         )
 
-    def _limit(self, caller: Caller, paid: Money) -> str | None:
-        limit = limits.of(self._platform.now, caller, LimitKind.PAYMENT, paid.currency)
-        is_above = limit is not None and limit < paid
-        return (
-            f"The amount exceeds the merchant's limit of {limit} for a payment."
-            if is_above
-            else None
-        )
+    async def _limit(self, connection: Connection, caller: Caller, paid: Money) -> str | None:
+        about = self._platform.now, caller
+        limit = limits.of(*about, LimitKind.PAYMENT, paid.currency)
+        if limit is not None and limit < paid:
+            return f"The amount exceeds the merchant's limit of {limit} for a payment."
+        of_day = limits.of_day(*about, LimitKind.DAILY_PAYMENT, paid.currency)
+        if not of_day:
+            return None
+        most, tenant = of_day["day_limit_minor"], Tenant(caller.merchant_id, caller.environment)
+        await wallets.lock(connection, tenant, paid.currency)
+        before = await payments.total_of_day(connection, tenant, paid.currency, of_day["day_from"])
+        if before + paid.minor <= most:
+            return None
+        limit = Money(paid.currency, most)
+        return f"The merchant's payments of the day would exceed its daily limit of {limit}."
 
     async def _compare(self, merchant_id: int, trx_id: str, transfer: AccountTransfer) -> None:
         """Applies a repeated report, which changes nothing unless it contradicts the first one.

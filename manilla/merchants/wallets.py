@@ -163,6 +163,14 @@ async def _post(db: Database | Connection, order: Posting) -> FundingResult:
     return FundingResult(order.trx_id, balance)
 
 
+async def lock(connection: Connection, tenant: Tenant, currency: str) -> None:
+    await connection.execute(
+        "SELECT FROM wallet WHERE merchant_id = $1 AND environment = $2 AND currency = $3"
+        " FOR NO KEY UPDATE",
+        *(tenant.merchant_id, tenant.environment, currency),
+    )
+
+
 async def cover_or_owe(connection: Connection, postings: Sequence[Posting]) -> CoveredPostings:
     """Splits what the wallet cannot cover into lines of the account `short`, as a debt.
 

@@ -11,6 +11,7 @@ from manilla.kit.jobs import Job
 from manilla.kit.money import Money
 from manilla.ledger import trx_ids
 from manilla.ledger.outcomes import ChangedRow
+from manilla.ledger.scope import Tenant
 from manilla.payments.payment import Charge, ChargeStatus, NewPayment, Payment, PaymentErrorCode
 from manilla.providers.port import VirtualAccount
 
@@ -85,6 +86,20 @@ async def set_customer(connection: Connection, payment: Payment, reference: str)
         "UPDATE payment SET customer_reference = $3 WHERE merchant_id = $1 AND trx_id = $2",
         *(payment.merchant_id, payment.trx_id, reference),
     )
+
+
+async def total_of_day(connection: Connection, tenant: Tenant, currency: str, day_from: str) -> int:
+    """Returns what counts in the merchant's daily limit, as in `payment_initiate`.
+
+    The caller has locked the wallet, so nothing is added to the total meanwhile.
+    """
+    total: int = await connection.value(
+        "SELECT coalesce(sum(amount_minor), 0)::bigint FROM payment"
+        " WHERE merchant_id = $1 AND environment = $2 AND currency = $3 AND trx_id >= $4"
+        " AND status IN ('pending', 'success')",
+        *(tenant.merchant_id, tenant.environment, currency, day_from),
+    )
+    return total
 
 
 async def of_customer(

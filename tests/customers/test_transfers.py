@@ -19,11 +19,13 @@ from manilla.reconciliation.lines import day_of
 from manilla.refunds import initiate as refunds
 from manilla.services import Services
 from tests.customers.steps import Customers
+from tests.payments.orders import order
 from tests.payments.shop import Shop
+from tests.payments.steps import setting
 from tests.support.client import Merchant, Site
 from tests.support.provider_simulator import ProviderSimulator, running_simulator
 
-RAIL = "paystack"
+RAIL, DAY = "paystack", "daily_payment_limits_unverified"
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +114,30 @@ async def test_a_closed_merchant_gets_no_money_of_customers(customers: Customers
     await customers.shop.change(MerchantUpdate(status=MerchantStatus.DISABLED))
     await report(customers, transfer(account.account_number))
     assert await held(customers) == (1000_00, "The merchant account is disabled.")
+
+
+async def test_a_transfer_above_the_daily_limit_is_held(customers: Customers) -> None:
+    """The limit counts every payment of the day, but not the transfers that are held."""
+    account = await customers.account(RAIL)
+    async with setting(customers.services, DAY, "NGN:2500"):
+        await customers.shop.start(payment_amount=500)
+        for amount in ("1000", "1001", "1000", "0.01"):
+            await report(customers, transfer(account.account_number, amount))
+        reply = await customers.shop.merchant.post("/api/v1/initiate-payment", order())
+        assert reply.code == "INVALID_AMOUNT"
+    assert await customers.shop.balance() == 2000_00
+    text = "The merchant's payments of the day would exceed its daily limit of ₦2,500.00."
+    assert [detail for _, detail in await customers.cases()] == [text, "The minimum is 1.00."]
+    assert await customers.shop.account("suspense") == 1001_01
+
+
+async def test_transfers_at_once_do_not_exceed_the_daily_limit(customers: Customers) -> None:
+    account = await customers.account(RAIL)
+    async with setting(customers.services, DAY, "NGN:3000"):
+        many = [transfer(account.account_number, reference=f"D-{n}") for n in range(8)]
+        await asyncio.gather(*(report(customers, one) for one in many))
+    assert await customers.shop.balance() == 3000_00
+    assert await customers.shop.account("suspense") == 5000_00
 
 
 async def test_a_transfer_into_a_closed_account_is_held(customers: Customers) -> None:

@@ -365,6 +365,21 @@ async def test_charges_at_once_do_not_exceed_the_limit_of_declines(
         assert {each.code for each in replies} == {"retry_limit"}
 
 
+async def test_a_charge_counts_in_the_daily_limit_unless_it_is_declined(
+    lender: Lender, services: Services
+) -> None:
+    customer = await lender.customer()
+    way = await lender.save_card(customer)  # with a payment of 1,000.00
+    async with setting(services, "daily_payment_limits_unverified", "NGN:2000"):
+        assert (await lender.charge(customer, way.id)).json["status"] == "success"
+        await lender.bank_answers(way, outcome="insufficient_funds")
+        assert (await lender.charge(customer, way.id)).json["status"] == "failed"
+        await lender.bank_answers(way, outcome="success")
+        replies = await asyncio.gather(*(lender.charge(customer, way.id) for _ in range(3)))
+        assert sorted(each.status for each in replies) == [200, 400, 400]
+        assert {each.code for each in replies if each.status == 400} == {"INVALID_AMOUNT"}
+
+
 async def test_a_way_of_a_disabled_account_is_unusable(lender: Lender, services: Services) -> None:
     customer = await lender.customer()
     way = await lender.save_card(customer)
