@@ -310,7 +310,10 @@ def taxes_added(rules: Iterable[TaxRule], priced: Priced, bearer: TaxBearer) -> 
 
 
 def _bearer(tax: TaxTerms, priced: Priced) -> TaxBearer:
-    return priced.fee_payer if tax.borne_by is TaxBearer.PAYER else tax.borne_by
+    bearer = priced.fee_payer if tax.borne_by is TaxBearer.PAYER else tax.borne_by
+    # Who has sent a transfer into an account cannot pay anything on top of it.
+    has_paid = bearer is TaxBearer.CUSTOMER and priced.way is Way.ACCOUNT
+    return TaxBearer.MERCHANT if has_paid else bearer
 
 
 def _is_taxed(tax: TaxTerms, priced: Priced, base: Money) -> bool:
