@@ -114,8 +114,11 @@ def _computed(
 
 
 def _as_merchants_pay(each: TradedTransaction) -> Priced:
-    """If the customer pays the price, it is known before the way to pay: the line for any way."""
-    is_chosen = each.bearer is CommissionBearer.MERCHANT
+    """If the customer pays the price, it is known before the way to pay: the line for any way.
+
+    The price of a saved way is known to whoever pays it.
+    """
+    is_chosen = each.bearer is CommissionBearer.MERCHANT or each.is_again
     direction = PriceDirection.SETTLEMENT if each.is_settlement else PriceDirection(each.kind)
     return Priced(
         direction=direction,

@@ -52,6 +52,7 @@ class TradedTransaction(msgspec.Struct, frozen=True):
     # transfer of the amount due.
     handled_minor: int | None
     is_settlement: bool = False  # a payout to the merchant's own settlement account
+    is_again: bool = False  # a charge of a saved way to pay
 
     @property
     def amount(self) -> Money:
@@ -95,7 +96,8 @@ _SQL = {
                CASE WHEN y.received_minor IS NULL
                     THEN y.amount_minor + CASE y.commission_bearer WHEN 'customer'
                          THEN y.commission_minor + y.customer_tax_minor ELSE 0 END
-                END AS handled_minor
+                END AS handled_minor,
+               y.saved_way IS NOT NULL AND NOT y.saves_way AS is_again
           FROM (SELECT * FROM payment WHERE {{wanted}} AND status = 'success'
                  ORDER BY {{key}} LIMIT {{limit}}) AS y
           LEFT JOIN charge c

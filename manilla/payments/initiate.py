@@ -36,6 +36,7 @@ from manilla.payments.payment import NewPayment, PaymentTerms
 from manilla.platform.settings import CurrentSettings, LimitKind
 from manilla.prices.book import PriceBook
 from manilla.prices.fields import CommissionParts, Taxes, priced_fields
+from manilla.prices.price import Way
 from manilla.providers.rails import Rails
 
 EXPIRE, COMPLETE_IN_SANDBOX = JobKind.EXPIRE_PAYMENT, JobKind.SANDBOX_PAYMENT
@@ -70,6 +71,9 @@ class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
     payment_amount: Decimal
     currency_code: str
     repeat_key: RepeatKey | None = None
+    # How the customer pays, if that is already known.
+    method: str | None = None
+    way: Way | None = None
 
 
 class PaymentItem(NewItem, frozen=True, kw_only=True):
@@ -145,14 +149,17 @@ class PaymentInitiation:
         amount = Money.of(order.payment_amount, currency)
         self.check_limit(caller, amount)
         trx_id, created_at = trx_ids.new_with_time(caller.merchant_id)
-        priced = commission.quote(self.prices, caller, amount, at=created_at)
+        priced = commission.quote(
+            self.prices, caller, amount, at=created_at, method=order.method, way=order.way
+        )
         quote = priced.quote
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
         )
-        priced = priced.with_choices(
-            commission.choices(self.prices, caller, amount, methods, created_at)
-        )
+        if order.method is None:
+            priced = priced.with_choices(
+                commission.choices(self.prices, caller, amount, methods, created_at)
+            )
         _check_commission(caller, priced)
         expires_at = created_at + timedelta(minutes=self._platform.now.checkout_minutes)
         session = PaymentSession(

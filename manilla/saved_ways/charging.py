@@ -38,6 +38,7 @@ from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatus
 from manilla.payments.states import PaymentEvent
 from manilla.platform.settings import CurrentSettings
+from manilla.prices.price import Way
 from manilla.providers.port import (
     Adapter,
     Answer,
@@ -130,8 +131,7 @@ class WayCharges:
         is_theirs = way is not None and way.customer_reference == order.customer_reference
         if way is None or not is_theirs or way.environment is not caller.environment:
             raise WayNotFound
-        await self._check(caller, way, order)
-        order = msgspec.structs.replace(order, saved_way=fields.of_payment(way))
+        order = await self._checked(caller, way, order)
         taken = await self._initiation.initiate(caller, order, ticket)
         if isinstance(taken, Replayed):
             return await self.replay(way.tenant, taken)
@@ -144,18 +144,28 @@ class WayCharges:
         session = msgspec.json.decode(first.body, type=PaymentSession)
         return await self._describe(tenant.merchant_id, session)
 
-    async def _check(self, caller: Caller, way: SavedWay, order: PaymentOrder) -> None:
+    async def _checked(self, caller: Caller, way: SavedWay, order: PaymentOrder) -> PaymentOrder:
+        """Returns the order with the way, whose price counts."""
         obstacle = way.obstacle
         if obstacle is not None:
             raise WayUnusable(details={"reason": declines.rule_of(obstacle).code})
         if way.currency != order.currency_code:
             raise WayUnusable(f"This way to pay is in {way.currency}.")
         amount = Money.of(order.payment_amount, order.currency_code)
-        priced = commission.quote(self._initiation.prices, caller, amount)
-        if self._method(caller, way, priced.quote.customer_pays) is None:
+        method = self._method(caller, way, amount)
+        if method is not None:
+            prices = self._initiation.prices
+            priced = commission.quote(
+                prices, caller, amount, method=method.code, way=_price_way(way)
+            )
+            method = self._method(caller, way, priced.quote.customer_pays)
+        if method is None:
             raise WayUnusable("The provider of this way to pay is not available for this charge.")
         if await self._is_declined_too_often(self._db, way):
             raise RetryLimit
+        return msgspec.structs.replace(
+            order, saved_way=fields.of_payment(way), method=method.code, way=_price_way(way)
+        )
 
     async def _is_declined_too_often(self, db: Database | Connection, way: SavedWay) -> bool:
         now = self._platform.now
@@ -351,6 +361,10 @@ class WayCharges:
             customer_action_url=charge.checkout_url if charge and is_pending else None,
             decline=declines.decline_of(charge.reason or "") if charge and has_failed else None,
         )
+
+
+def _price_way(way: SavedWay) -> Way | None:
+    return Way.CARD if way.kind is WayKind.CARD else None
 
 
 def _new_charge(payment: Payment, way: SavedWay, method: Method | None) -> Charge:

@@ -298,14 +298,15 @@ class MerchantSteps:
         """Takes the price of the payment's creation, and what the customer's way to pay costs."""
         about = self._about_payment(payment)
         if payment.price is None:
-            books = list(self.world.prices.matching(price, *about))
+            way = CARD if payment.is_again else ""
+            books = list(self.world.prices.matching(price, *about, way))
             if not books:
-                expected = {book.price(*about) for book in self.world.prices.books}
+                expected = {book.price(*about, way) for book in self.world.prices.books}
                 return f"{payment.trx_id} of {payment.amount} costs {price}, expected {expected}"
             payment.price = price
             self._count_price()
-            way = CARD if payment.is_again else HOSTED
-            way = way if self.shop.pays_commission else ""
+            if self.shop.pays_commission and not payment.is_again:
+                way = HOSTED
             [paid] = {book.price(*about, way) for book in books}
             borne = paid.fee if self.shop.pays_commission else 0
             payment.credit = payment.amount - borne - paid.added("merchant")
