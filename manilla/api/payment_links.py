@@ -9,16 +9,19 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from manilla.api.endpoint import Call, Endpoint
-from manilla.api.fields import Amount, CurrencyCode, Lines, Title, WebAddress, money_of
+from manilla.api.fields import Amount, CurrencyCode, Lines, Reference, Title, WebAddress, money_of
 from manilla.api.lists import Cursors, PeriodQuery
 from manilla.api.payments import amount_problem
 from manilla.api.refusals import InvalidAmount
 from manilla.api.request import remember
 from manilla.audit.actor import API, acting
+from manilla.customers import store as customers
+from manilla.customers.customer import CustomerNotFound
 from manilla.kit import clock, strict_json
 from manilla.kit.listing import Moment
 from manilla.ledger.transactions import CurrencyNotEnabled, KeyUsedBefore
 from manilla.merchants.rights import Right
+from manilla.payments.fields import CustomerReference
 from manilla.payments.initiate import PaymentLimitExceeded
 from manilla.payments.payment_links import creation, store
 from manilla.payments.payment_links.creation import (
@@ -47,10 +50,13 @@ class PaymentLinkRequest(Struct, frozen=True, kw_only=True):
     expires_at: Moment | None = None
     single_use: bool = False
     success_redirect: WebAddress | None = None
+    customer_reference: Reference | None = None
 
     @classmethod
     def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
+        is_twice = values.get("single_use") is True and values.get("customer_reference") is not None
         found = {
+            "customer_reference": creation.SINGLE_USE if is_twice else None,
             "amount": amount_problem(values.get("amount"), values.get("currency_code")),
             "expires_at": expiry_problem(values.get("expires_at")),
         }
@@ -80,7 +86,7 @@ class CreatedPaymentLink(Struct, frozen=True):
     status: str
 
 
-class PaymentLinkItem(Struct, frozen=True):
+class PaymentLinkItem(Struct, frozen=True, omit_defaults=True):
     id: str
     url: str
     status: str
@@ -94,6 +100,7 @@ class PaymentLinkItem(Struct, frozen=True):
     paid_count: int
     paid_amount: Decimal
     created_at: str
+    customer_reference: CustomerReference = None
 
 
 class PaymentLinkList(Struct, frozen=True):
@@ -112,6 +119,8 @@ def _with_terms(services: Services) -> list[Endpoint]:
 
     async def create_link(call: Call) -> Any:
         terms = _terms(call.body)
+        if terms.customer_reference is not None:
+            await customers.of_tenant(db, call.tenant, terms.customer_reference)
         with acting(API):
             link = await creation.create(
                 db, services.payments, call.caller, terms, remember(call, describe)
@@ -137,7 +146,10 @@ def _with_terms(services: Services) -> list[Endpoint]:
             answers=(CreatedPaymentLink,),
             use_case=create_link,
             body=PaymentLinkRequest,
-            refusals=(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded, KeyUsedBefore),
+            refusals=(
+                *(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded, CustomerNotFound),
+                KeyUsedBefore,
+            ),
             is_repeatable=True,
         ),
         Endpoint(
@@ -262,6 +274,7 @@ def _terms(body: PaymentLinkRequest) -> LinkTerms:
         expires_at=body.expires_at,
         single_use=body.single_use,
         success_redirect=body.success_redirect,
+        customer_reference=body.customer_reference,
     )
 
 
@@ -304,4 +317,5 @@ def _item(link: PaymentLink, base_url: str) -> PaymentLinkItem:
         paid_count=link.paid_count,
         paid_amount=link.earned.amount,
         created_at=clock.iso(link.created_at),
+        customer_reference=link.customer_reference,
     )

@@ -13,10 +13,12 @@ from manilla.cells.fence_trigger import refused_when_fenced
 from manilla.checkout import display
 from manilla.checkout.rendering import respond
 from manilla.checkout.request import redirect
+from manilla.customers import account_store
 from manilla.kit.errors import Refusal
 from manilla.kit.http import BodyTooLarge
 from manilla.kit.money import Money, symbol_of
 from manilla.kit.texts import ONE_LINE, has_controls, is_email
+from manilla.ledger.scope import Tenant
 from manilla.payments import commission
 from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import PATH, LinkNotFound, PaymentLink
@@ -46,7 +48,7 @@ def build(services: Services) -> list[UrlHandler]:
         view = await services.link_payments.view(_id(request))
         services.cells.now.check_here(view.link.merchant_id)
         has_failed = request.query.get("status") == "failed"
-        return _page(services, view, has_failed=has_failed)
+        return await _page(services, view, has_failed=has_failed)
 
     async def pay(request: WebRequest) -> PageResponse:
         csrf.check_site(request.headers.get("sec-fetch-site"))
@@ -77,9 +79,9 @@ async def _pay(services: Services, request: WebRequest) -> PageResponse:
         address = request.address(services.trusted_proxies)
         url = await payments.start(link.id, given, address)
     except (LinkNotFound, LinkClosed):
-        return _page(services, await payments.view(link.id))
+        return await _page(services, await payments.view(link.id))
     except Refusal as refusal:
-        return _page(services, await payments.view(link.id), refusal, form)
+        return await _page(services, await payments.view(link.id), refusal, form)
     # Redirect to a relative URL: the content security policy forbids redirects to other hosts.
     return redirect(url.removeprefix(services.base_url))
 
@@ -134,7 +136,7 @@ async def _send_code(services: Services, request: WebRequest) -> PageResponse:
     )
 
 
-def _page(
+async def _page(
     services: Services,
     view: LinkView,
     refusal: Refusal | None = None,
@@ -153,11 +155,16 @@ def _page(
     }
     if not view.can_be_paid:
         return respond(services, "link_closed.html", 410, **values)
+    accounts = []
+    if link.customer_reference is not None:
+        about = Tenant(link.merchant_id, link.environment), link.customer_reference, link.currency
+        accounts = await account_store.shown_to_payers(services.db, *about)
     response = respond(
         services,
         "link.html",
         200 if refusal is None else refusal.status,
         symbol=symbol_of(link.currency),
+        accounts=accounts,
         errors=_errors(refusal),
         alert=None if refusal is None or refusal.errors else refusal.text,
         open_payment=refusal.payment_url.removeprefix(services.base_url)

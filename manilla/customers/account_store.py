@@ -5,10 +5,12 @@ from datetime import datetime
 
 import msgspec
 
+from manilla.customers import store
 from manilla.customers.account import AccountNotFound, AccountStatus, CustomerAccount
 from manilla.customers.customer import CustomerRow
 from manilla.kit.database.connections import Connection
 from manilla.kit.database.rows import RowSource, columns
+from manilla.ledger.scope import Tenant
 from manilla.ledger.trx_ids import ACCOUNT_IDS
 from manilla.providers.port import AccountState
 
@@ -60,6 +62,23 @@ async def accounts_of(
         _ACCOUNT + " WHERE merchant_id = $1 AND customer_id = ANY ($2::text[]) ORDER BY id",
         *(merchant_id, list(customer_ids)),
     )
+
+
+async def shown_to_payers(
+    db: RowSource, tenant: Tenant, reference: str, currency: str
+) -> list[CustomerAccount]:
+    """Returns the accounts that credit transfers to this customer now."""
+    customer = await store.find(db, tenant, reference)
+    if customer is None or customer.disabled_at is not None:
+        return []
+    found = await accounts_of(db, customer.merchant_id, [customer.id])
+    return [
+        each
+        for each in found
+        if each.status is AccountStatus.ACTIVE
+        and each.closing_at is None
+        and each.currency == currency
+    ]
 
 
 async def with_number(db: RowSource, provider: str, number: str) -> list[CustomerAccount]:

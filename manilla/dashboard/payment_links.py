@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+from manilla.customers import store as customers
+from manilla.customers.customer import CustomerNotFound
 from manilla.kit.clock import LAGOS
 from manilla.kit.display import money
 from manilla.kit.errors import Refusal
@@ -28,7 +30,7 @@ from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-AT_FIELD = ((CurrencyNotEnabled, "currency"),)
+AT_FIELD = ((CurrencyNotEnabled, "currency"), (CustomerNotFound, "customer_reference"))
 URL_LENGTH_MAX = 2000
 MOMENT = "%Y-%m-%dT%H:%M"
 
@@ -58,6 +60,8 @@ async def create(request: PageRequest) -> PageResponse:
     caller = await request.caller()
     try:
         terms = _read_terms(request.form, request.form.required("currency", at_most=3))
+        if terms.customer_reference is not None:
+            await customers.of_tenant(request.db, request.tenant, terms.customer_reference)
         link = await creation.create(request.db, request.services.payments, caller, terms)
     except Refusal as refusal:
         options = await _options(request)
@@ -154,6 +158,10 @@ def _read_terms(form: Form, currency: str) -> LinkTerms:
         if redirect and not is_web_address(redirect)
         else None,
     }
+    customer = form.text("customer_reference", at_most=60).strip() or None
+    single_use = form.is_checked("single_use")
+    if single_use and customer:
+        found["customer_reference"] = creation.SINGLE_USE
     errors = {field: text for field, text in found.items() if text}
     if errors:
         raise BadForm(errors=errors)
@@ -163,8 +171,9 @@ def _read_terms(form: Form, currency: str) -> LinkTerms:
         amount_minor=None if amount is None else amount.minor,
         description=description or None,
         expires_at=expires_at,
-        single_use=form.is_checked("single_use"),
+        single_use=single_use,
         success_redirect=redirect or None,
+        customer_reference=customer,
     )
 
 

@@ -152,3 +152,14 @@ async def test_the_qr_code_is_visible(
         picture = page.get_by_role("img", name="QR code of the payment link")
         assert await picture.evaluate("each => each.complete && each.naturalWidth > 0")
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+async def test_a_link_of_a_customer_needs_an_existing_one(dashboard: MerchantDashboard) -> None:
+    fields = {"title": "Fees", "currency": "NGN", "customer_reference": "pupil-17"}
+    page = (await dashboard.owner.post(LINKS, fields)).body.decode()
+    assert "There is no such customer." in page
+    await dashboard.owner.post("/sandbox/customers", {"reference": "pupil-17", "name": "Ada Obi"})
+    created = await dashboard.owner.post(LINKS, fields)
+    assert created.status == 303, created.body
+    path = created.location.removeprefix("/dashboard")
+    assert "pupil-17" in (await dashboard.owner.get(path)).body.decode()

@@ -98,6 +98,7 @@ namespace Manilla;
  *     expires_at?: \DateTimeInterface|string|null,
  *     single_use?: bool,
  *     success_redirect?: string|null,
+ *     customer_reference?: string|null,
  * }
  * @phpstan-type PaymentLinkChange array{
  *     title?: string|null,
@@ -207,6 +208,7 @@ final class Orders
         'expires_at' => 'time',
         'single_use' => 'plain',
         'success_redirect' => 'plain',
+        'customer_reference' => 'plain',
     ];
     public const PAYMENT_LINK_CHANGE = [
         'title' => 'plain',

@@ -12,6 +12,8 @@ from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkTerms, PaymentLink
 
 TITLE_LENGTH_MAX, DESCRIPTION_LENGTH_MAX = 100, 2000
+# A transfer to an account number is a payment of its own, so it could not close the link.
+SINGLE_USE = "A single-payment link cannot show account numbers."
 LONGEST = timedelta(days=3653)
 
 

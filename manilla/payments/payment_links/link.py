@@ -63,6 +63,7 @@ class LinkTerms(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     single_use: bool = False
     success_redirect: str | None = None
+    customer_reference: str | None = None  # whose account numbers the page shows
 
     @property
     def amount(self) -> Money | None:

@@ -160,6 +160,7 @@ class LinkPayments:
             customer_name=given.name,
             customer_email=given.email,
             link_id=link.id,
+            customer_reference=link.customer_reference,
         )
 
     async def _start_single(

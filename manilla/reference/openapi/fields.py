@@ -388,6 +388,11 @@ FIELDS: Mapping[str, FieldDescription] = {
         "can charge again.",
         pattern=CUSTOMER_PATTERN,
     ),
+    "PaymentLinkRequest.customer_reference": _field(
+        "Your reference of a customer. The page also shows the customer's account numbers, and "
+        "payments with the link belong to the customer. Not possible with `single_use`.",
+        pattern=CUSTOMER_PATTERN,
+    ),
     "way_id": _field("The id of the customer's saved way to pay.", pattern=WAY_ID_PATTERN),
     **{
         f"{schema}.id": _field("The id of the saved way to pay.", pattern=WAY_ID_PATTERN)

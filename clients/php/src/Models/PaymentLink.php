@@ -46,6 +46,8 @@ final class PaymentLink
         public readonly string $paid_amount,
         /** When the link was created. ISO 8601, UTC, with microseconds. */
         public readonly \DateTimeImmutable $created_at,
+        /** Your reference of the customer. Omitted if there is none. */
+        public readonly ?string $customer_reference,
     ) {
     }
 
@@ -66,6 +68,7 @@ final class PaymentLink
             paid_count: $document->int('paid_count'),
             paid_amount: $document->amount('paid_amount'),
             created_at: $document->time('created_at'),
+            customer_reference: $document->stringOrNull('customer_reference'),
         );
     }
 }

@@ -129,6 +129,7 @@ class PaymentLinkOrder(TypedDict):
     expires_at: NotRequired[datetime | None]
     single_use: NotRequired[bool | None]
     success_redirect: NotRequired[str | None]
+    customer_reference: NotRequired[str | None]  # whose account numbers the page shows
 
 
 class PaymentLinkChange(TypedDict, total=False):
@@ -297,6 +298,7 @@ class PaymentLink:
     paid_count: int
     paid_amount: Decimal
     created_at: datetime
+    customer_reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

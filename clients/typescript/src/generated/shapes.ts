@@ -349,6 +349,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
     paid_count: "integer",
     paid_amount: "amount",
     created_at: "time",
+    customer_reference: "string?",
   },
   PaymentLinkList: {
     data: "PaymentLinkItem[]",
@@ -362,6 +363,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
     expires_at: "time|null",
     single_use: "boolean",
     success_redirect: "string|null",
+    customer_reference: "string|null",
   },
   PaymentList: {
     data: "VerifiedPayment|ListedUnfinishedPayment[]",
