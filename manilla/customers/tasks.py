@@ -216,7 +216,8 @@ class AccountTasks:
         if account.sent_at is not None:
             if account.status is AccountStatus.PENDING:
                 found = await api.state(account.known)
-                if isinstance(found, Unknown):
+                # If only an administrator can look the account up, it is closed for us alone.
+                if isinstance(found, Unknown) and not found.needs_lookup:
                     return RETRY_SECONDS
                 if isinstance(found, Done) and found.value.status is ReportedAccountStatus.ACTIVE:
                     account = await account_states.apply(
