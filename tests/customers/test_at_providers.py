@@ -116,3 +116,24 @@ async def test_a_lost_response_never_creates_a_second_account(
     account = await customers.until(requested, AccountStatus.ACTIVE)
     listed = (await customers.shop.simulator.read(f"{rail}/accounts"))["accounts"]
     assert [each["account_number"] for each in listed] == [account.account_number]
+
+
+@pytest.mark.parametrize("rail", ["paystack", "monnify", "kora"])
+async def test_a_late_response_and_a_webhook_create_one_account(
+    customers: Customers, rail: str
+) -> None:
+    """A webhook, status queries and a repeated request meet. Flutterwave cannot be queried."""
+    faults = {
+        "next": [{"call": "account", "fault": "5xx_after_accept"}],
+        "webhooks": {"mode": "duplicate", "copies": 3},
+    }
+    await customers.shop.simulator.control(f"{rail}/faults", faults)
+    requested = await customers.request(await customers.customer(), rail)
+    again = customers.request(await customers.customer_of(requested), rail)
+    both = await asyncio.gather(customers.poll(requested), customers.poll(requested), again)
+    assert both[2].id == requested.id
+    await customers.until(requested, AccountStatus.ACTIVE)
+    await customers.poll(requested)
+    assert await customers.events() == ["account.active"]
+    listed = (await customers.shop.simulator.read(f"{rail}/accounts"))["accounts"]
+    assert len(listed) == 1

@@ -102,11 +102,40 @@ async def test_another_currency_is_held(customers: Customers) -> None:
     assert await customers.shop.balance() == 0
 
 
-async def test_a_long_name_of_the_payer_is_shortened(customers: Customers) -> None:
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("é" * 300, "é" * 200),
+        ("عائشة " * 50, ("عائشة " * 50)[:200].strip()),
+        ("Chidi\x00Eze\u202e", "Chidi Eze"),
+        ("\x00", None),
+    ],
+    ids=["long", "Arabic", "control characters", "nothing else"],
+)
+async def test_any_name_of_the_payer_is_received(
+    customers: Customers, sent: str, kept: str | None
+) -> None:
     account = await customers.account(RAIL)
-    await customers.send(account, "1000", payer_name="é" * 300)
+    await customers.send(account, "1000", payer_name=sent)
     [payment] = await customers.until_payments(1)
-    assert msgspec.json.decode(payment.payer or "", type=Payer).name == "é" * 200
+    assert payment.status is PaymentStatus.SUCCESS
+    assert msgspec.json.decode(payment.payer or "", type=Payer).name == kept
+
+
+async def test_a_hundred_transfers_to_one_number_are_credited(customers: Customers) -> None:
+    """Webhooks and polls report each of them several times."""
+    account = await customers.account(RAIL)
+    await customers.shop.simulator.control(
+        f"{RAIL}/faults", {"webhooks": {"mode": "duplicate", "copies": 2}}
+    )
+    await asyncio.gather(*(customers.send(account, "10") for _ in range(100)))
+    await customers.poll(account)
+    await customers.until_payments(100)
+    await customers.poll(account)
+    assert len(await customers.payments()) == 100
+    assert await customers.shop.balance() == 1000_00
+    assert (await customers.events()).count("payment.success") == 100
+    assert await customers.cases() == []
 
 
 async def test_a_closed_merchant_gets_no_money_of_customers(customers: Customers) -> None:
