@@ -105,7 +105,7 @@ class WebhookReceiver:
                 # `manilla provider check` created this transaction with test money.
                 metrics.webhooks.labels(provider, "check").inc()
                 log.info("webhook_of_check", provider=provider, reference=event.reference)
-            case event if merchant_of(event.reference) in self._cells.now.closed and (
+            case event if _merchant_of(event) in self._cells.now.closed and (
                 self._other_home(event) is None
             ):
                 raise WebhookNotForwarded  # the merchant is being moved
@@ -117,7 +117,7 @@ class WebhookReceiver:
 
     def _other_home(self, event: WebhookEvent) -> KnownCell | None:
         """Returns the cell of the webhook's merchant, if the merchant lives in another cell."""
-        home = self._cells.now.home_of(merchant_of(event.reference))
+        home = self._cells.now.home_of(_merchant_of(event))
         return None if home is None or home.is_this else home
 
     async def _forward(
@@ -144,6 +144,10 @@ class WebhookReceiver:
         metrics.webhooks.labels(provider, outcome).inc()
         if outcome == "rejected":
             log.warning("webhook_rejected", provider=provider, cell=home.name, status=status)
+
+
+def _merchant_of(event: WebhookEvent) -> int:
+    return merchant_of(event.account_reference or event.reference)
 
 
 def _is_of_check(rails: Rails, provider: str, event: WebhookEvent) -> bool:

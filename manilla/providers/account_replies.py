@@ -65,5 +65,13 @@ def our_id(reference: str) -> str:
     return account_id
 
 
+def named_account(data: Any, name: str) -> str | None:
+    """Returns our id of an account from a webhook, or None if the field has something else."""
+    try:
+        return our_id(reading.text(data, name))
+    except Malformed:
+        return None
+
+
 def unknown_transfer(reference: str) -> AccountTransfer:
     return AccountTransfer(reference=reference, status=ReportedChargeStatus.NOT_FOUND)

@@ -301,6 +301,9 @@ class WebhookEvent(msgspec.Struct, frozen=True):
     claim: Claim | None = None
     claims_status: ReportedStatus | None = None
     session_id: str | None = None  # a later status query does not always return this id
+    # Of a transfer into a customer's account, whose `reference` is the provider's own. It tells
+    # the merchant, but not yet who gets the money.
+    account_reference: str | None = None
 
 
 class Forged(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from tests.faults import transfer_webhooks
 from tests.support import kinds
 from tests.support.client import Reply
 from tests.support.instance import free_port
+from tests.support.kinds import TestedKind
 
 KIND = kinds.BY_RAIL["a"]
 MOVED = 7  # a merchant of lagos, which some tests move to abuja
@@ -41,10 +42,10 @@ async def pair(cells: CellPair) -> AsyncIterator[CellPair]:
     await cells.look()
 
 
-async def _configure(cell: RunningCell) -> None:
+async def _configure(cell: RunningCell, kind: TestedKind = KIND) -> None:
     """Enters the credentials of the same provider account."""
-    given = KIND.credentials("http://127.0.0.1:9")
-    await credentials.change(cell.services.db, cell.services.keyring, KIND.provider, given)
+    given = kind.credentials("http://127.0.0.1:9")
+    await credentials.change(cell.services.db, cell.services.keyring, kind.provider, given)
     await cell.services.watch.look()
 
 
@@ -77,6 +78,49 @@ async def test_a_webhook_about_a_moved_merchant_follows_it(pair: CellPair) -> No
     assert (await _send(pair.lagos, trx_id)).status == 200
     assert await _stored(pair.abuja.services.db, trx_id) == 1
     assert await _stored(pair.lagos.services.db, trx_id) == 0
+
+
+def _transfers(account_id: str) -> dict[str, Any]:
+    """Returns the webhook of each provider about a transfer into a customer's account."""
+    paid = {"amount": 1000, "currency": "NGN", "status": "success", "reference": "THEIRS-1"}
+    customer = {"email": f"{account_id.lower()}@pay.example.com"}
+    kora = {"virtual_bank_account": {"account_reference": account_id}}
+    monnify = {
+        "product": {"type": "RESERVED_ACCOUNT", "reference": account_id},
+        "transactionReference": "THEIRS-1",
+        "amountPaid": 1000,
+        "currency": "NGN",
+    }
+    flutterwave = {**paid, "id": 1, "tx_ref": account_id, "status": "successful"}
+    return {
+        "paystack": {
+            "event": "charge.success",
+            "data": {**paid, "channel": "dedicated_nuban", "customer": customer},
+        },
+        "kora": {
+            "event": "charge.success",
+            "data": {**paid, "virtual_bank_account_details": kora},
+        },
+        "monnify": {"eventType": "SUCCESSFUL_TRANSACTION", "eventData": monnify},
+        "flutterwave": {"event": "charge.completed", "data": flutterwave},
+    }
+
+
+@pytest.mark.parametrize("rail", ["paystack", "kora", "monnify", "flutterwave"])
+async def test_a_webhook_about_a_transfer_reaches_the_cell_of_its_account(
+    pair: CellPair, rail: str
+) -> None:
+    """Its reference is the provider's own, so the account tells the cell."""
+    reference = "1" if rail == "flutterwave" else "THEIRS-1"
+    for cell in (pair.lagos, pair.abuja):
+        await _configure(cell, kinds.BY_RAIL[rail])
+        await cell.services.db.execute("DELETE FROM webhook WHERE reference = $1", reference)
+    lagos, abuja = pair.lagos.services.db, pair.abuja.services.db
+    for owner, stored in ((ABUJA[0] + 4, (0, 1)), (MOVED, (1, 1))):
+        message = kinds.encoded(_transfers(trx_ids.ACCOUNT_IDS.new(owner))[rail])
+        reply = await transfer_webhooks.send_webhook(pair.lagos.site, rail, message)
+        assert reply.status == 200
+        assert (await _stored(lagos, reference), await _stored(abuja, reference)) == stored
 
 
 async def test_a_webhook_about_an_own_merchant_or_an_unknown_one_stays(pair: CellPair) -> None:

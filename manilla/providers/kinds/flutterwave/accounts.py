@@ -137,8 +137,6 @@ def _transfer(data: Any, reference: str) -> AccountTransfer:
 def subject_of(data: Any) -> tuple[port.WebhookSubject, str]:
     """Returns what a charge's webhook is about. Our id of an account is its `tx_ref`."""
     reference = reading.text(data, "tx_ref")
-    try:
-        account_replies.our_id(reference)
-    except Malformed:
+    if account_replies.named_account(data, "tx_ref") is None:
         return port.WebhookSubject.CHARGE, reference
     return port.WebhookSubject.ACCOUNT_TRANSFER, reading.id_number(data, "id")

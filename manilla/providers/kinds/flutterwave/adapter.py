@@ -3,7 +3,7 @@
 from typing import Any
 
 from manilla.kit.money import Money
-from manilla.providers import port, reading, replies
+from manilla.providers import account_replies, port, reading, replies
 from manilla.providers.kind import AdapterContext, BaseAdapter
 from manilla.providers.kinds.flutterwave import answers, refunds
 from manilla.providers.kinds.flutterwave.accounts import FlutterwaveAccounts, subject_of
@@ -181,7 +181,10 @@ class Flutterwave(BaseAdapter):
         if event == "charge.completed":
             kind, reference = subject_of(data)
             charge = answers.CHARGE_STATUSES.get(status)
-            return port.WebhookEvent(kind, reference, claim, charge)
+            account_reference = account_replies.named_account(data, "tx_ref")
+            return port.WebhookEvent(
+                kind, reference, claim, charge, account_reference=account_reference
+            )
         if event == "transfer.completed":
             reference = self._trx_id(reading.text(data, "reference"))
             transfer = answers.TRANSFER_STATUSES.get(status)

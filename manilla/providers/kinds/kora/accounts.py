@@ -112,6 +112,11 @@ def is_transfer(data: Any) -> bool:
     return isinstance(data, dict) and isinstance(data.get(DETAILS), dict)
 
 
+def named_account(data: Any) -> str | None:
+    """Returns our id of the account that received a transfer, if its webhook has one."""
+    return account_replies.named_account(data[DETAILS].get(ACCOUNT), "account_reference")
+
+
 def _account(data: Any, reference: str) -> AccountState:
     reading.same_reference(data, "account_reference", reference)
     return AccountState(

@@ -53,13 +53,17 @@ def _event(document: Any) -> port.WebhookEvent:
     if event not in EVENTS:
         raise Malformed("the event is not in the contract")
     kind, status = EVENTS[event]
-    is_charge = kind is port.WebhookSubject.CHARGE
+    is_charge, account_reference = kind is port.WebhookSubject.CHARGE, None
     if is_charge and accounts.is_transfer(data):
         kind, is_charge = port.WebhookSubject.ACCOUNT_TRANSFER, False
+        account_reference = accounts.named_account(data)
     reference = _charge_reference(data) if is_charge else reading.text(data, "reference")
     word = event.rpartition(".")[2]
     claims_status = status if data.get("status") in (None, word) else None
-    return port.WebhookEvent(kind, reference, reading.read_claim(data), claims_status)
+    claim = reading.read_claim(data)
+    return port.WebhookEvent(
+        kind, reference, claim, claims_status, account_reference=account_reference
+    )
 
 
 def _charge_reference(data: Any) -> str:

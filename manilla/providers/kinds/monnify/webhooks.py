@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from manilla.providers import port, reading
+from manilla.providers import account_replies, port, reading
 from manilla.providers.kinds.monnify import accounts
 from manilla.providers.reading import Malformed
 
@@ -56,10 +56,11 @@ def _event(document: Any) -> port.WebhookEvent:
     if event is None:
         raise Malformed("the event is not in the contract")
     data = reading.field(document, "eventData")
-    kind, name = event.kind, event.reference
+    kind, name, account_reference = event.kind, event.reference, None
     if accounts.is_transfer(data):
         # Monnify reports a reference of its own as `paymentReference`, too.
         kind, name = port.WebhookSubject.ACCOUNT_TRANSFER, "transactionReference"
+        account_reference = account_replies.named_account(data["product"], "reference")
     reference = reading.text(data, name)
     claim = None
     if event.amount is not None:
@@ -68,4 +69,6 @@ def _event(document: Any) -> port.WebhookEvent:
         )
     is_transfer = event.kind is port.WebhookSubject.TRANSFER
     session_id = reading.optional_text(data, "sessionId") if is_transfer else ""
-    return port.WebhookEvent(kind, reference, claim, event.status, session_id or None)
+    return port.WebhookEvent(
+        kind, reference, claim, event.status, session_id or None, account_reference
+    )

@@ -47,6 +47,7 @@ def _event(document: Any) -> port.WebhookEvent:
                 reference,
                 _charge_claim(data),
                 port.ReportedChargeStatus.PAID,
+                account_reference=account_replies.named_account(data.get("customer"), "email"),
             )
         return port.WebhookEvent(
             port.WebhookSubject.CHARGE,
