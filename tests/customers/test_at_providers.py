@@ -10,6 +10,7 @@ from manilla.customers import service
 from manilla.customers.account import AccountStatus
 from manilla.payments.payment import PaymentStatus
 from manilla.providers.port import Payer
+from manilla.refunds import initiate as refunds
 from manilla.services import Services
 from tests.customers.steps import Customers
 from tests.payments.shop import Shop
@@ -137,3 +138,21 @@ async def test_a_late_response_and_a_webhook_create_one_account(
     assert await customers.events() == ["account.active"]
     listed = (await customers.shop.simulator.read(f"{rail}/accounts"))["accounts"]
     assert len(listed) == 1
+
+
+async def test_the_refund_of_a_transfer_returns_that_transfer(
+    customers: Customers, rail: str
+) -> None:
+    """Our reference of the account can be the same for all transfers into it."""
+    account = await customers.account(rail)
+    sent = {amount: await customers.send(account, amount) for amount in ("1000", "2000", "3000")}
+    found = {each.amount_minor: each for each in await customers.until_payments(3)}
+    await refunds.start(customers.db, found[2000_00].trx_id, "400", "paid twice")
+
+    async def is_sent() -> bool:
+        return bool((await customers.shop.simulator.read(f"{rail}/refunds"))["refunds"])
+
+    await customers.shop.simulator.until(is_sent)
+    [refund] = (await customers.shop.simulator.read(f"{rail}/refunds"))["refunds"]
+    assert (refund["payment_reference"], refund["amount"]) == (sent["2000"], 400)
+    assert await customers.shop.balance() == 5600_00
