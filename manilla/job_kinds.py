@@ -25,6 +25,7 @@ class JobKind(StrEnum):
     ACCOUNT = "account"
     # Query a provider for a transfer into a customer's account.
     ACCOUNT_TRANSFER = "account.transfer"
+    SPLIT = "split"  # release a held share, or give the owner what a receiver has paid back
     NOTIFY = "notify"  # deliver a notification to the merchant's ipn_url
     ENDPOINT = "endpoint"  # deliver an event to a webhook endpoint
     RESEND = "endpoint.resend"  # resend events to a webhook endpoint

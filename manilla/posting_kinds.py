@@ -18,6 +18,7 @@ class PostingSource(StrEnum):
     PAYOUT = "payout"
     REFUND = "refund"
     DISPUTE = "dispute"
+    SPLIT = "split"  # a receiver's share of a payment
     CREDIT = "credit"  # the record of the credit that paid a debt
     CASE = "case"  # the reference of the case: of a payout, charge or refund
     ADMINISTRATOR = "administrator"
@@ -151,6 +152,22 @@ class PostingKind(StrEnum):
         "Commission of a disputed payment returned",
         None,
         WALLET | UNLIMITED,
+    )
+    # What the owner of a payment passes on to other receivers or takes back, and each of their
+    # shares.
+    SPLIT = (
+        "split",
+        PostingSource.PAYMENT,
+        "Shares of other receivers",
+        None,
+        WALLET | UNLIMITED | PUBLIC_REASON,
+    )
+    SHARE = (
+        "share",
+        PostingSource.SPLIT,
+        "Share of a payment",
+        None,
+        WALLET | UNLIMITED | PUBLIC_REASON,
     )
     # The database posts it after each credit of a wallet whose merchant owes money. Its part is the
     # kind of the credit.

@@ -93,6 +93,10 @@ PAYMENT = TransactionType(
             has_provider=True,
         ),
     ),
+    # Its shares are archived after it.
+    is_open="""t.status = 'pending' OR (t.split IS NOT NULL AND EXISTS (
+        SELECT FROM split s
+         WHERE s.payment_trx_id = t.trx_id AND s.status IN ('held', 'short')))""",
     counterparty="coalesce(nullif(customer_name, ''), customer_email)",
     searched=Searched(name="customer_name", email="customer_email"),
     events=("pending", "success", "failed"),
@@ -140,9 +144,21 @@ DISPUTE = TransactionType(
         "reopened",
     ),
 )
+# A receiver's share of another merchant's payment. Its reference is the id of the payment.
+SPLIT = TransactionType(
+    name="split",
+    title="Shares",
+    dashboard_path="~/shares",
+    console_path="/shares",
+    is_open="""t.status IN ('held', 'short') OR EXISTS (
+        SELECT FROM payment p
+         WHERE p.merchant_id = t.owner_id AND p.trx_id = t.payment_trx_id)""",
+    counterparty="(SELECT m.name FROM merchant m WHERE m.id = owner_id)",
+    events=("held", "released", "short", "returned"),
+)
 
 # Lists and searches have this order.
-TYPES = (PAYMENT, PAYOUT, REFUND, DISPUTE)
+TYPES = (PAYMENT, PAYOUT, REFUND, DISPUTE, SPLIT)
 BY_NAME = {each.name: each for each in TYPES}
 # Transactions that do not belong to another transaction.
 ROOTS = tuple(each for each in TYPES if each.parent is None)

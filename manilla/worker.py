@@ -55,6 +55,7 @@ from manilla.routing import deliveries
 from manilla.services import Services
 from manilla.settings import Settings
 from manilla.settlements import statement
+from manilla.splits.tasks import SplitTasks
 from manilla.sql import months
 from manilla.wiring import open_services
 
@@ -161,6 +162,7 @@ def job_handlers(services: Services) -> dict[str, Work]:
         ).job_handlers(),
         **services.way_charges.job_handlers(),
         **services.mandates.job_handlers(),
+        **SplitTasks(services.db).job_handlers(),
         **PayoutTasks(
             services.db,
             services.platform,

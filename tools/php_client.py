@@ -196,12 +196,13 @@ class Field:
         is_null = not is_required or (isinstance(kinds, list) and "null" in kinds)
         kind = kinds[0] if isinstance(kinds, list) else kinds
         self._shape: str | None = None
-        if "$ref" in part:
+        refs = [each for each in part.get("anyOf", ()) if "$ref" in each]
+        if refs:
+            self.php = "?" + class_of(refs[0])
+            self.reader = f"$document->objectOrNull('{name}', {self.php[1:]}::read(...))"
+        elif "$ref" in part:
             self.php = class_of(part)
             self.reader = f"{self.php}::read($document->object('{name}'))"
-        elif refs := [each for each in part.get("anyOf", ()) if "$ref" in each]:
-            self.php = "?" + class_of(refs[0])
-            self.reader = f"$document->objectOrNull('{name}', {class_of(refs[0])}::read(...))"
         elif kind == "array":
             self._read_list(part["items"], is_required=is_required)
         elif kind == "object":
@@ -286,7 +287,11 @@ def php_types(part: Any) -> Iterator[str]:
     kinds = part.get("type")
     if kinds is None:
         for one in part.get("anyOf", [part]):
-            yield from php_types(one) if "type" in one else [f"'{each}'" for each in one["enum"]]
+            if "$ref" in one:
+                yield "array<string, mixed>"
+            else:
+                named = [f"'{each}'" for each in one.get("enum", ())]
+                yield from named or php_types(one)
         return
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if kind == "array":

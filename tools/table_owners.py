@@ -44,24 +44,27 @@ SHARED = {
     "credential": TableUse("cli"),
     "customer_account": TableUse("providers"),
     "deleted_notifications": TableUse("payments payouts"),
-    "dispute": TableUse("margin payouts prices reconciliation refunds"),
+    "dispute": TableUse("margin prices reconciliation refunds withheld"),
     "dossier": TableUse("invoices"),
     "entry": TableUse(
         "cells console disputes invoices lookup margin payments payouts prices reconciliation"
-        " refunds resolutions"
+        " refunds resolutions splits"
     ),
     # The package `providers` inserts a webhook and its job in one SQL statement.
     "job": TableUse(
         "customers disputes instance_metrics payments payouts reconciliation routing saved_ways"
-        " transfers",
+        " splits transfers",
         writers="providers cells",
     ),
     "membership": TableUse("mail", writers="cells"),
-    "merchant": TableUse("console customers invoices mail people settlements"),
+    "merchant": TableUse(
+        "cells console customers invoices mail people settlements splits transaction_types"
+    ),
     "notification": TableUse("cells payments payouts"),
     "operator_case": TableUse("instance_metrics ledger payments payouts providers reconciliation"),
     "payment": TableUse(
         "approvals customers disputes margin notify prices reconciliation saved_ways"
+        " splits transaction_types"
     ),
     # The package `providers` saves a webhook's session id early, so that notifications contain it.
     # The package `transfers` marks payouts and refunds as sent.
@@ -73,7 +76,7 @@ SHARED = {
     "person": TableUse("mail", writers="cells"),
     "posting": TableUse(
         "cells disputes invoices lookup margin payments payouts prices reconciliation refunds"
-        " resolutions"
+        " resolutions splits"
     ),
     "posting_chain_head": TableUse("ledger"),
     "provider_bank": TableUse("console"),
@@ -85,8 +88,11 @@ SHARED = {
     "session": TableUse("", writers="cells"),
     "setting": TableUse("merchants"),
     "settlement_account": TableUse("payouts"),
+    "split": TableUse("cells transaction_types withheld"),
+    "split_partner": TableUse("cells"),
+    "split_rule": TableUse("merchants"),
     "timeline": TableUse("payments payouts"),
-    "wallet": TableUse("bulk cells disputes ledger lookup payouts"),
+    "wallet": TableUse("bulk cells disputes ledger lookup payouts splits"),
     "webhook": TableUse("console transfers"),
     "webhook_endpoint": TableUse("merchants"),
     "approval": TableUse("cells"),

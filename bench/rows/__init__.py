@@ -21,6 +21,7 @@ from bench.rows import (
     scheduled,
     search,
     site_info,
+    split,
     start,
     verify,
 )
@@ -46,6 +47,7 @@ ROWS: dict[str, Opener] = {
     "ledger-many": ledger.many_wallets,
     "ledger-one": ledger.one_wallet,
     "one-merchant": one_merchant.opened,
+    "split": split.opened,
     "disburse": disburse.opened,
     "notify": notify.deliveries,
     "notify-claim": notify.claims,

@@ -63,7 +63,10 @@ async def deliver(services: Services, order: Order) -> int:
 async def credit(services: Services, order: Order) -> int:
     """Credits charges that the provider reports as paid."""
     charges = await services.db.rows(
-        Charge, f"SELECT {columns(Charge)} FROM charge WHERE status = 'open' LIMIT 5000"
+        Charge,
+        f"SELECT {columns(Charge)} FROM charge"
+        " WHERE status = 'open' AND $1::bigint IN (0, merchant_id) LIMIT 5000",
+        order.merchant_id,
     )
     assert charges, "too few charges were created"
     credited = CreditedPayments(services.db)

@@ -18,6 +18,7 @@ from manilla.audit.actor import API, acting
 from manilla.customers import store as customers
 from manilla.customers.customer import CustomerNotFound
 from manilla.kit import clock, strict_json
+from manilla.kit.fields import api_field
 from manilla.kit.listing import Moment
 from manilla.ledger.transactions import CurrencyNotEnabled, KeyUsedBefore
 from manilla.merchants.rights import Right
@@ -38,6 +39,9 @@ from manilla.payments.payment_links.link import (
 )
 from manilla.payments.payment_links.store import LinkFilter
 from manilla.services import Services
+from manilla.splits import planning
+from manilla.splits.planning import GivenSplit
+from manilla.splits.rule import SplitInvalid
 
 LINKS, LINK = "/api/v1/payment-links", "/api/v1/payment-links/{linkId}"
 
@@ -51,6 +55,9 @@ class PaymentLinkRequest(Struct, frozen=True, kw_only=True):
     single_use: bool = False
     success_redirect: WebAddress | None = None
     customer_reference: Reference | None = None
+    split: Annotated[
+        GivenSplit | None, api_field("How its payments are divided: the id of a split, or a rule.")
+    ] = None
 
     @classmethod
     def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:
@@ -118,7 +125,10 @@ def _with_terms(services: Services) -> list[Endpoint]:
     db, describe = services.db, partial(_created, services)
 
     async def create_link(call: Call) -> Any:
-        terms = _terms(call.body)
+        terms, split = _terms(call.body), call.body.split
+        if split is not None:
+            text = await planning.check_given(db, call.tenant, split, terms.currency)
+            terms = replace(terms, split=text)
         if terms.customer_reference is not None:
             await customers.of_tenant(db, call.tenant, terms.customer_reference)
         with acting(API):
@@ -147,7 +157,8 @@ def _with_terms(services: Services) -> list[Endpoint]:
             use_case=create_link,
             body=PaymentLinkRequest,
             refusals=(
-                *(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded, CustomerNotFound),
+                *(InvalidAmount, CurrencyNotEnabled, PaymentLimitExceeded),
+                *(CustomerNotFound, SplitInvalid),
                 KeyUsedBefore,
             ),
             is_repeatable=True,

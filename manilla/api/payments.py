@@ -24,6 +24,7 @@ from manilla.api.request import read_repeat_key, read_scenario
 from manilla.customers import store as customers
 from manilla.customers.customer import CustomerDisabled, CustomerNotFound
 from manilla.kit.errors import Refusal
+from manilla.kit.fields import api_field
 from manilla.kit.money import MoneyError
 from manilla.kit.texts import Line
 from manilla.ledger.transactions import (
@@ -38,6 +39,8 @@ from manilla.payments.fields import ReportedPayment
 from manilla.payments.initiate import PaymentOrder, PaymentSession
 from manilla.payments.payment import PaymentStatus
 from manilla.services import Services
+from manilla.splits.planning import GivenSplit
+from manilla.splits.rule import SplitInvalid
 
 CustomerName = Annotated[Line, Meta(max_length=100)]
 # The legacy API accepts any text, because legacy clients send values that are not emails.
@@ -80,6 +83,9 @@ class PaymentFields(Struct, frozen=True, kw_only=True):
 
 
 class PaymentRequest(PaymentFields, frozen=True, kw_only=True):
+    split: Annotated[
+        GivenSplit | None, api_field("How the payment is divided: the id of a split, or a rule.")
+    ] = None
     success_redirect: WebAddress
     cancel_redirect: WebAddress
     save_for: Reference | None = None  # the customer whose card checkout offers to save
@@ -191,6 +197,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     initiate.WalletNotAvailable,
     initiate.CommissionNotCovered,
     DuplicateReference,
+    SplitInvalid,
 )
 
 

@@ -12,6 +12,7 @@ from manilla.api import (
     prices,
     refunds,
     saved_ways,
+    splits,
     webhook_endpoints,
 )
 from manilla.api.endpoint import Call, Endpoint
@@ -39,6 +40,7 @@ def endpoints(services: Services) -> list[Endpoint]:
         *disputes.endpoints(services),
         *customers.endpoints(services),
         *saved_ways.endpoints(services),
+        *splits.endpoints(services),
         *balances.endpoints(services),
         *invoices.endpoints(services),
         *payouts.endpoints(services),

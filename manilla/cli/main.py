@@ -43,6 +43,7 @@ COMMANDS = {
     "refunds": Command("payment:refunds_app", "Refunds of payments."),
     "customer": Command("customers.customer:app", "Merchants' customers and their accounts."),
     "dispute": Command("dispute:app", "Disputes of payments."),
+    "split": Command("payment:splits_app", "Shares of payments, and their receivers."),
     "payout": Command("payout:app", "Payouts."),
     "account": Command("account:app", "Merchants' saved payout accounts."),
     "ipn": Command("notifications.ipn:app", "Notifications to merchants (IPN)."),

@@ -1,11 +1,11 @@
-"""The commands `manilla payment`, `manilla refund` and `manilla refunds`."""
+"""The commands `manilla payment`, `manilla refund`, `manilla refunds` and `manilla split`."""
 
 from typing import Annotated, Any
 
 import typer
 
 from manilla.cli.instance import Tools, command
-from manilla.cli.options import InEnvironment, OfMerchant, TrxId
+from manilla.cli.options import InEnvironment, MerchantId, OfMerchant, TrxId
 from manilla.cli.output import as_row, as_rows
 from manilla.cli.providers.rails import configured_rails
 from manilla.kit.fields import Fields
@@ -20,9 +20,16 @@ from manilla.refunds import decisions, initiate, returns
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
 from manilla.refunds.refund import Refund, RefundStatus
+from manilla.splits import listing as shares
+from manilla.splits import service
+from manilla.splits import store as split_store
+from manilla.splits.listing import ShareFilter
+from manilla.splits.share import Share, ShareStatus
+from manilla.splits.store import Partner
 
 app = typer.Typer(no_args_is_help=True)
 refunds_app = typer.Typer(no_args_is_help=True)
+splits_app = typer.Typer(no_args_is_help=True)
 
 Reason = Annotated[str, typer.Option("--reason", help="The reason, stored with the transaction.")]
 LIST_MAX = 1000
@@ -37,6 +44,12 @@ COLUMNS = listing.FIELDS.select(
 CHARGES = Fields(Charge, method="method_code").select(
     "reference method status amount reason created_at"
 )
+SHARE = shares.FIELDS.select(
+    "trx_id merchant_id owner_id payment_trx_id environment status currency amount withheld"
+    " returned short hold_until created_at"
+)
+PARTNER = Fields(Partner).select("owner_id owner merchant_id receiver status")
+Receiver = Annotated[int, typer.Argument(metavar="RECEIVER", min=1, help="The receiver's ID.")]
 EVENTS = timeline.FIELDS.select("at event status detail")
 
 
@@ -177,3 +190,41 @@ REFUND = Fields(Refund, waits_for=_waits_for, on_hold=lambda _: None).select(
     "trx_id payment_trx_id merchant_id environment currency amount commission status waits_for"
     " on_hold reason detail"
 )
+
+
+@command(splits_app, "list")
+async def list_shares(
+    tools: Tools,
+    status: Annotated[ShareStatus | None, typer.Option("--status")] = None,
+    merchant: OfMerchant = None,
+    environment: InEnvironment = None,
+) -> None:
+    """List shares, newest first. With --merchant, those that this merchant receives."""
+    scope, wanted = Everyone(merchant, environment), ShareFilter(status=status)
+    pages = in_pages(shares.shares, tools.db, scope, wanted)
+    found: list[Share] = [*await first(pages, LIST_MAX)]
+    tools.print_rows(as_rows(SHARE, found), empty="There are no shares.")
+
+
+@command(splits_app)
+async def partners(tools: Tools, merchant_id: MerchantId) -> None:
+    """List a merchant's receivers, and the merchants that share with it."""
+    found = await split_store.partners(tools.db, merchant_id)
+    tools.print_rows(as_rows(PARTNER, found), empty="The merchant has no partners.")
+
+
+@command(splits_app)
+async def link(tools: Tools, owner_id: MerchantId, receiver_id: Receiver) -> None:
+    """Let a receiver get shares of the owner's payments, without an invitation.
+
+    The receiver must have agreed.
+    """
+    await service.invite(tools.db, owner_id, receiver_id, is_accepted=True)
+    tools.print_rows(as_rows(PARTNER, await split_store.partners(tools.db, owner_id)))
+
+
+@command(splits_app)
+async def unlink(tools: Tools, owner_id: MerchantId, receiver_id: Receiver) -> None:
+    """End a receiver's consent. Shares of started payments stay."""
+    await service.answer(tools.db, receiver_id, owner_id, accepts=False)
+    tools.print_rows(as_rows(PARTNER, await split_store.partners(tools.db, owner_id)))

@@ -311,6 +311,7 @@ ROUTES = [
     Route("POST", "/notifications/{notification:str}/redeliver", notifications.resend, SUPPORT),
     Route("GET", "/transactions", transactions.show_all, VIEW),
     Route("GET", "/transactions/{trx_id:str}", transactions.show, VIEW),
+    Route("GET", "/shares/{share:str}", transactions.show_share, VIEW),
     Route("POST", "/transactions/{trx_id:str}/query", money_story.query, SUPPORT),
     Route("GET", "/requests/{request_id:str}", lookup.show_request, VIEW),
     Route("GET", "/providers", providers.show_all, VIEW),

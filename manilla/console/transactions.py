@@ -28,7 +28,10 @@ from manilla.payouts.listing import PayoutFilter
 from manilla.payouts.payout import REPORTED_COLUMNS, Payout
 from manilla.refunds import listing as refunds
 from manilla.refunds.listing import RefundFilter
-from manilla.transaction_types import DISPUTE, PAYMENT, PAYOUT, REFUND
+from manilla.splits import listing as shares
+from manilla.splits import store as share_store
+from manilla.splits.listing import ShareFilter
+from manilla.transaction_types import DISPUTE, PAYMENT, PAYOUT, REFUND, SPLIT
 from manilla.web import exports, money_story, record_list, timeline
 from manilla.web.columns import transactions as transaction_columns
 from manilla.web.page_request import PageRequest
@@ -133,6 +136,21 @@ LISTS = {
         lambda _: transaction_columns.dispute_filters(None),
         console_disputes.COLUMNS,
     ),
+    SPLIT.name: TransactionList(
+        RecordList(
+            "all_shares",
+            "share",
+            list_pages.with_merchant(transaction_columns.SHARE_COLUMNS),
+            shares.shares,
+            shares.totals,
+        ),
+        lambda request, _: record_list.read_amounts(request, ShareFilter, "status", "currency"),
+        lambda _: transaction_columns.share_filters(),
+        shares.FIELDS.select(
+            "trx_id payment_trx_id merchant_id owner_id environment status currency amount withheld"
+            " returned short hold_until created_at updated_at"
+        ),
+    ),
 }
 
 
@@ -182,6 +200,7 @@ async def show(request: PageRequest) -> PageResponse:
             "quote": paid.payment.quote,
             "refunds": paid.refunds,
             "disputes": paid.disputes,
+            "shares": paid.shares,
             "history": paid,
             "method_names": method_names,
         }
@@ -207,6 +226,18 @@ async def show(request: PageRequest) -> PageResponse:
             await whereabouts.of_payout(db, audience, sent, reason),
         )
     return await _show_elsewhere(request, trx_id)
+
+
+async def show_share(request: PageRequest) -> PageResponse:
+    """Redirects to the payment, whose page shows all shares."""
+    trx_id = request.parameter("share")
+    merchant_id = trx_ids.merchant_of(trx_id)
+    share = None
+    if merchant_id is not None:  # an id of ours has no characters that the database refuses
+        share = await share_store.share(request.db, merchant_id, trx_id)
+    if share is None:
+        raise PageNotFound
+    return request.redirect(f"/transactions/{share.payment_trx_id}")
 
 
 async def _show_elsewhere(request: PageRequest, identifier: str) -> PageResponse:

@@ -138,6 +138,7 @@ def _about(request: PageRequest, history: PaymentStory) -> dict[str, Any]:
         "net": history.net,
         "refunds": history.refunds,
         "disputes": history.disputes,
+        "shares": history.shares,
         "refundable": payment.refundable,
         "is_refundable": payment.refundable.minor > 0,
         "refund_note": history.refund_note(request.services.rails),

@@ -16,17 +16,17 @@ from manilla.dashboard import (
     payment_links,
     payments,
     payouts,
-    profile,
     protection,
     refunds,
     search,
     settlement_account,
     settlements,
     sign_up,
+    splits,
     team,
-    verification,
     wallets,
 )
+from manilla.dashboard.business import profile, verification
 from manilla.dashboard.developers import credentials, explorer, notification_test, requests
 from manilla.dashboard.webhooks import pages as webhooks
 from manilla.people.roles import Permission, Realm
@@ -48,6 +48,7 @@ NAVIGATION = {
         NavigationItem("Refunds", "~/refunds", "receipt-refund", Permission.VIEW),
         NavigationItem("Disputes", "~/disputes", "arrow-back-up", Permission.VIEW),
         NavigationItem("Customers", "~/customers", "users", Permission.VIEW),
+        NavigationItem("Shares", "~/shares", "users", Permission.VIEW),
         NavigationItem("Payment links", "~/links", "qrcode", Permission.VIEW),
         NavigationItem("Balance", "~/wallets", "wallet", Permission.VIEW),
         NavigationItem("Settlements", "~/settlements", "coins", Permission.VIEW),
@@ -98,6 +99,7 @@ REFUNDS = ENV + "/refunds"
 REFUND = REFUNDS + "/{refund:str}"
 DISPUTES = ENV + "/disputes"
 DISPUTE = DISPUTES + "/{dispute:str}"
+SHARES = ENV + "/shares"
 PAYOUTS = ENV + "/payouts"
 PAYOUT = PAYOUTS + "/{payout:str}"
 BULK = PAYOUTS + "/bulk"
@@ -218,6 +220,23 @@ ROUTES = [
     Route(
         *("POST", DISPUTE + "/accept", disputes.accept, MOVE_MONEY), step_up=True, checks_first=True
     ),
+    Route("GET", SHARES, splits.show_all, VIEW),
+    Route("GET", SHARES + "/{share:str}", splits.show, VIEW),
+    Route(
+        *("POST", SHARES + "/invite", splits.invite, MOVE_MONEY),
+        step_up=True,
+        in_both_environments=True,
+    ),
+    Route(
+        *("POST", SHARES + "/sub-accounts", splits.create_sub_account, MOVE_MONEY),
+        step_up=True,
+        in_both_environments=True,
+    ),
+    Route(
+        *("POST", SHARES + "/partners/{partner:int}", splits.answer, MOVE_MONEY),
+        in_both_environments=True,
+    ),
+    Route("POST", PAYMENT + "/shares/release", splits.release, MOVE_MONEY, step_up=True),
     Route("GET", PAYMENT + "/refund", payments.show_refund, MOVE_MONEY),
     Route("POST", PAYMENT + "/refund/review", payments.review_refund, MOVE_MONEY),
     Route(

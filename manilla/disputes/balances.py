@@ -1,4 +1,4 @@
-"""A merchant's wallets, with the money that disputes withhold from them."""
+"""A merchant's wallets, with the money that is withheld from them."""
 
 import msgspec
 
@@ -6,10 +6,11 @@ from manilla.kit.database.connections import Connection, Database
 from manilla.kit.environment import Environment
 from manilla.merchants import queries
 from manilla.merchants.queries import WalletRow
+from manilla.withheld.withheld import OPEN
 
 
 class DisputedWallet(WalletRow, frozen=True):
-    withheld_minor: int = 0  # what open disputes hold, in addition to the balance
+    withheld_minor: int = 0  # what is withheld, in addition to the balance
 
 
 async def of_merchant(
@@ -17,9 +18,9 @@ async def of_merchant(
 ) -> list[DisputedWallet]:
     """Returns the wallets of one environment, or of both."""
     records = await db.records(
-        """
-        SELECT environment, currency, sum(withheld_minor)::bigint AS minor FROM dispute
-         WHERE merchant_id = $1 AND status IN ('needs_response', 'submitted')
+        f"""
+        SELECT environment, currency, sum(minor)::bigint AS minor FROM {OPEN} AS open
+         WHERE merchant_id = $1
          GROUP BY environment, currency""",
         merchant_id,
     )

@@ -3,8 +3,10 @@
 from manilla.job_kinds import JobKind
 from manilla.ledger.invariants import Invariant
 from manilla.ledger.posting import SHORT, WITHHELD
-from manilla.posting_kinds import PostingKind, kind_of
+from manilla.posting_kinds import PostingKind, in_sql, kind_of
 from manilla.prices.columns import fee
+
+SHARED = PostingKind.SPLIT, PostingKind.SHARE  # `splits/invariants.py` checks these kinds
 
 DISPUTES: tuple[Invariant, ...] = (
     Invariant(
@@ -30,6 +32,7 @@ DISPUTES: tuple[Invariant, ...] = (
                           FROM entry e
                           JOIN posting p ON p.merchant_id = e.merchant_id AND p.id = e.posting_id
                          WHERE e.account = '{WITHHELD}'
+                           AND {kind_of("p.kind")} NOT IN {in_sql(SHARED)}
                          GROUP BY p.merchant_id, p.trx_id) AS e
                     ON e.merchant_id = d.merchant_id AND e.trx_id = d.trx_id
             WHERE coalesce(d.withheld_minor, 0) <> coalesce(e.sum, 0)

@@ -42,6 +42,7 @@ from manilla.prices.book import PriceBook
 from manilla.prices.price import Priced, PriceDirection
 from manilla.providers import accounts
 from manilla.providers.port import DisputeState, ReportedDisputeStatus
+from manilla.splits import movements
 
 _WRITTEN = (
     *("amount_minor", "status", "stage", "category", "reason", "respond_by", "missed_at"),
@@ -150,14 +151,29 @@ class DisputeChange:
         self, before: Dispute, after: Dispute, event: DisputeEvent, detail: str
     ) -> Dispute:
         """Writes the new version of a dispute, with its postings, timeline, event and email."""
+        disputed = self.payment.disputed_minor + after.holding.total - before.holding.total
+        self.payment = msgspec.structs.replace(self.payment, disputed_minor=disputed)
+        async with movements.following(self.connection, self.payment):
+            after = await self._write(before, after, event, detail)
+        await mails.put(self.connection, after, event, detail)
+        if before.uncovered.minor and not after.uncovered.minor:
+            named = after.merchant_id, after.provider, after.provider_reference
+            await unknown.close_case(self.connection, *named)
+        if after.is_open:
+            await jobs.put(self.connection, after.merchant_id, JobKind.DISPUTE, after.trx_id)
+        if after.holding.total < before.holding.total:
+            await self._cover_others(after)
+        return after
+
+    async def _write(
+        self, before: Dispute, after: Dispute, event: DisputeEvent, detail: str
+    ) -> Dispute:
         covered = await postings.between(self.connection, before, after)
         # What returns to the wallet pays the debt first.
         short_minor = min(
             before.short_minor + covered.short_minor, after.holding.total + after.fee.minor
         )
         after = msgspec.structs.replace(after, short_minor=short_minor)
-        disputed = self.payment.disputed_minor + after.holding.total - before.holding.total
-        self.payment = msgspec.structs.replace(self.payment, disputed_minor=disputed)
         columns = {name: getattr(after, name) for name in _WRITTEN}
         facts = {"dispute": after.trx_id, "amount": str(after.amount), "reason": after.reason}
         outcome = TransactionOutcome(
@@ -178,14 +194,6 @@ class DisputeChange:
         )
         is_written = await outcomes.apply(self.connection, outcome)
         assert is_written, "what returns to a wallet may exceed its maximum balance"
-        await mails.put(self.connection, after, event, detail)
-        if before.uncovered.minor and not after.uncovered.minor:
-            named = after.merchant_id, after.provider, after.provider_reference
-            await unknown.close_case(self.connection, *named)
-        if after.is_open:
-            await jobs.put(self.connection, after.merchant_id, JobKind.DISPUTE, after.trx_id)
-        if after.holding.total < before.holding.total:
-            await self._cover_others(after)
         return after
 
     async def _cover_others(self, dispute: Dispute) -> None:

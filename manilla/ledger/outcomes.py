@@ -28,6 +28,15 @@ class TimelineStep(msgspec.Struct, frozen=True):
     detail: str | None = None
     facts: Mapping[str, str] = NO_FACTS
 
+    def columns(self) -> dict[str, Any]:
+        return {
+            "step": self.event,
+            "from_status": self.before,
+            "to_status": self.after,
+            "detail": self.detail,
+            "facts": dict(self.facts),
+        }
+
 
 class EndedJob(msgspec.Struct, frozen=True):
     kind: str
@@ -50,10 +59,13 @@ class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     currency: str
     rows: Sequence[ChangedRow]
-    step: TimelineStep
+    step: TimelineStep | None  # None: only the notification is about this transaction
     postings: Sequence[Posting] = ()
     notice: Mapping[str, str] = NOTHING  # see `outbox.notice`
     ended_jobs: Sequence[EndedJob] = ()
+    # Written together with this outcome, or not at all: outcomes of other transactions, whose rows
+    # the caller has locked or creates.
+    followers: Sequence["TransactionOutcome"] = ()
     # Further columns of the item, for the SQL function that decides whether it is disputed.
     further: Mapping[str, Any] = NOTHING
 
@@ -66,11 +78,7 @@ class TransactionOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "environment": self.environment,
             "currency": self.currency,
             "credit_minor": sum(map(_credit_minor, self.postings)),
-            "step": self.step.event,
-            "from_status": self.step.before,
-            "to_status": self.step.after,
-            "detail": self.step.detail,
-            "facts": dict(self.step.facts),
+            **({} if self.step is None else self.step.columns()),
             "jobs": self.ended_jobs,
             **{f"{row.table}_key": row.key for row in self.rows},
             **{
@@ -117,7 +125,12 @@ def _credit_minor(posting: Posting) -> int:
 
 
 def _parameters(items: Sequence[TransactionOutcome]) -> list[Any]:
-    encoded = msgspec.json.encode([each.item(number) for number, each in enumerate(items)])
-    numbers = [number for number, each in enumerate(items) for _ in each.postings]
-    postings = [posting for each in items for posting in each.postings]
+    following = [(number, each) for number, item in enumerate(items) for each in item.followers]
+    numbered = list(enumerate([*items, *(each for _, each in following)]))
+    encoded_items = [each.item(number) for number, each in numbered]
+    for item, (followed, _) in zip(encoded_items[len(items) :], following, strict=True):
+        item["follows"] = followed
+    encoded = msgspec.json.encode(encoded_items)
+    numbers = [number for number, each in numbered for _ in each.postings]
+    postings = [posting for _, each in numbered for posting in each.postings]
     return [encoded.decode(), numbers, *in_arrays(postings)]

@@ -102,10 +102,12 @@ SHORT = "short"
 # What the platform earns from merchants. Fee invoices list the entries in these accounts.
 INCOME = (COMMISSION, PAYOUT_FEE)
 TAX = "tax:"  # the beginning of the names of tax accounts
+# Money between the owner and the receivers of a payment. It is zero after each transaction.
+INTERNAL = "internal"
 ACCOUNTS = frozenset(
     (
         *(WALLET, COMMISSION, PAYOUT_FEE, IN_FLIGHT, SUSPENSE, ADJUSTMENT, CUSTOMER_CREDIT, BANK),
-        *(WITHHELD, SHORT),
+        *(WITHHELD, SHORT, INTERNAL),
     )
 )
 # Accounts with a name after the prefix, such as a provider's.

@@ -31,6 +31,8 @@ from manilla.providers.listing import ReceivedWebhook
 from manilla.providers.rails import Rails
 from manilla.refunds import store as refund_queries
 from manilla.refunds.refund import Refund, RefundStatus, refunded_minor
+from manilla.splits import store as splits
+from manilla.splits.share import Share
 from manilla.transaction_types import PAYMENT, PAYOUT, TYPES, TransactionType, children_of
 
 
@@ -63,6 +65,7 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
     held: list[HeldMoney]
     refunds: list[Refund]
     disputes: list[Dispute]
+    shares: list[Share]  # of the receivers
     is_under_review: bool
 
     @property
@@ -191,6 +194,7 @@ async def payment_story(
         held=await held_money(db, charges),
         refunds=await refund_queries.refunds_of(db, merchant_id, trx_id),
         disputes=await disputes.disputes_of(db, merchant_id, trx_id),
+        shares=await splits.shares_of(db, merchant_id, trx_id) if payment.split else [],
         is_under_review=await has_open(db, merchant_id, trx_id),
     )
 

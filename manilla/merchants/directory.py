@@ -62,6 +62,7 @@ class Caller(msgspec.Struct, frozen=True):
     keys: tuple[LiveKey, ...] = ()  # additional API keys
     # The origins of the pages that may show checkout in a frame.
     checkout_origins: tuple[str, ...] = ()
+    default_split: str | None = None  # the rule for payments without a split of their own
 
     def live_credentials(self) -> Sequence[LiveCredential]:
         return credentials.live(self.credentials)
@@ -205,6 +206,7 @@ class Directory:
             pending_events=await queries.pending_events(self._db, merchant_id, environment),
             keys=await api_keys.live(self._db, self._keyring, merchant_id, environment),
             checkout_origins=await checkout_origins.read(self._db, merchant_id, environment),
+            default_split=await queries.default_split(self._db, merchant_id, environment),
         )
 
 

@@ -135,8 +135,12 @@ async def create(
     currencies: Sequence[str] = ("NGN",),
     sandbox: NewCredentials | None = None,
     production: NewCredentials | None = None,
+    parent_id: int | None = None,
 ) -> NewMerchant:
-    """Creates the merchant with credentials, wallets and sandbox balance in one transaction."""
+    """Creates the merchant with credentials, wallets and sandbox balance in one transaction.
+
+    A merchant with a parent is a sub-account, which gets the parent's team.
+    """
     name, email = name.strip(), email.strip()
     _check_name(name, email)
     currencies = _checked_currencies(currencies)
@@ -164,6 +168,8 @@ async def create(
             )
             await credentials.insert(connection, keyring, new, merchant_id, environment, 1)
         await wallets.open_all(connection, merchant_id, currencies)
+        if parent_id is not None:
+            await queries.set_parent(connection, merchant_id, parent_id)
         await audit.record(
             connection,
             "merchant.create",

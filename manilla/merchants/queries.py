@@ -182,6 +182,24 @@ async def insert_merchant(
     )
 
 
+async def set_parent(connection: Connection, merchant_id: int, parent_id: int) -> None:
+    """Makes a new merchant a sub-account. Triggers copy the parent's team, now and later."""
+    await connection.execute(
+        "UPDATE merchant SET parent_id = $2 WHERE id = $1", merchant_id, parent_id
+    )
+
+
+async def default_split(db: Database, merchant_id: int, environment: Environment) -> str | None:
+    """Returns the id of the rule that divides the merchant's payments, if it has one."""
+    found: str | None = await db.value(
+        """
+        SELECT id FROM split_rule
+         WHERE merchant_id = $1 AND environment = $2 AND status = 'active' AND is_default""",
+        *(merchant_id, environment),
+    )
+    return found
+
+
 async def update_merchant(
     connection: Connection,
     row: MerchantRow,

@@ -58,6 +58,11 @@ class QuotedAmounts(msgspec.Struct, Generic[AnyAmount], frozen=True):
 class Quote(QuotedAmounts[Money], frozen=True):
     tax: Money  # the taxes that the wallet pays on top
 
+    @property
+    def divisible(self) -> Money:
+        """What remains of the customer's money after the commission and its taxes."""
+        return self.customer_pays - self.commission - self.customer_tax - self.tax
+
     def deducted_later(self, environment: Environment) -> Money:
         """Returns what to deduct from the wallet on completion (0 in the sandbox)."""
         nothing = Money(self.amount.currency, 0)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,11 +14,13 @@ from manilla.kit.database.connections import Database
 from manilla.kit.database.rows import common_fields
 from manilla.kit.environment import Environment
 from manilla.kit.errors import Refusal
+from manilla.kit.fields import api_field
 from manilla.kit.money import Money
 from manilla.kit.ratelimit import RateTicket
 from manilla.ledger import trx_ids
 from manilla.ledger.idempotency import RepeatKey, Replayed
 from manilla.ledger.intake import Intake, IntakeOutcome, IntakeResult, NewItem
+from manilla.ledger.scope import Tenant
 from manilla.ledger.transactions import (
     SANDBOX_REMARK,
     CurrencyNotEnabled,
@@ -38,6 +40,10 @@ from manilla.prices.book import PriceBook
 from manilla.prices.fields import CommissionParts, Taxes, priced_fields
 from manilla.prices.price import Way
 from manilla.providers.rails import Rails
+from manilla.splits import planning
+from manilla.splits.fields import SplitInfo, describe_division
+from manilla.splits.planning import GivenSplit
+from manilla.splits.share import Division
 
 EXPIRE, COMPLETE_IN_SANDBOX = JobKind.EXPIRE_PAYMENT, JobKind.SANDBOX_PAYMENT
 # A request sends its charge of a saved way itself. The job sends it if the process has crashed.
@@ -71,6 +77,7 @@ class PaymentOrder(PaymentTerms, frozen=True, kw_only=True):
     payment_amount: Decimal
     currency_code: str
     repeat_key: RepeatKey | None = None
+    split: GivenSplit | None = None
     # How the customer pays, if that is already known.
     method: str | None = None
     way: Way | None = None
@@ -108,6 +115,9 @@ class PaymentInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     merchant_receives: Decimal
     commission_parts: CommissionParts | UnsetType = UNSET
     taxes: Taxes = []
+    split: Annotated[
+        SplitInfo | None, api_field("How the payment is divided. Omitted if it is not.")
+    ] = None
 
 
 class PaymentSession(msgspec.Struct, frozen=True):
@@ -131,6 +141,7 @@ class PaymentInitiation:
         rails: Rails,
         links: CheckoutLinks,
     ) -> None:
+        self._db = db
         self._platform = platform
         self._catalogue = catalogue
         self.prices = prices
@@ -156,18 +167,19 @@ class PaymentInitiation:
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
         )
-        if order.method is None:
-            priced = priced.with_choices(
-                commission.choices(self.prices, caller, amount, methods, created_at)
-            )
+        division = await self._divide(caller, order, quote)
+        if division is None and order.method is None:
+            # The shares are exact when the payment is created, so a split payment has one price.
+            ways = commission.choices(self.prices, caller, amount, methods, created_at)
+            priced = priced.with_choices(ways)
         _check_commission(caller, priced)
         expires_at = created_at + timedelta(minutes=self._platform.now.checkout_minutes)
         session = PaymentSession(
             payment_url=self._links.url(trx_id, expires_at),
-            info=_info(caller, order, priced, methods),
+            info=_info(caller, order, priced, methods, division),
         )
         times = {"created_at": created_at, "expires_at": expires_at}
-        new = _row(caller, order, priced, trx_id, times)
+        new = _row(caller, order, priced, trx_id, times, division)
         item = self._item(caller, order, quote, session, ticket, new)
         taken = await self._intake.take(new, item, ticket)
         if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
@@ -175,6 +187,13 @@ class PaymentInitiation:
             _exceed(f"Today's payments would exceed your daily limit of {limit}.")
         answer = _accepted(taken).answer
         return Replayed(answer) if answer is not None else session
+
+    async def _divide(self, caller: Caller, order: PaymentOrder, quote: Quote) -> Division | None:
+        given = order.split or caller.default_split
+        if given is None:
+            return None
+        tenant = Tenant(caller.merchant_id, caller.environment)
+        return await planning.plan(self._db, tenant, given, quote.amount, quote.divisible)
 
     def check_limit(self, caller: Caller, amount: Money) -> None:
         """Raises PaymentLimitExceeded if the amount exceeds the merchant's limit for a payment."""
@@ -227,7 +246,12 @@ def _check_commission(caller: Caller, priced: PricedQuote) -> None:
 
 
 def _row(
-    caller: Caller, order: PaymentOrder, priced: PricedQuote, trx_id: str, times: dict[str, Any]
+    caller: Caller,
+    order: PaymentOrder,
+    priced: PricedQuote,
+    trx_id: str,
+    times: dict[str, Any],
+    division: Division | None,
 ) -> NewPayment:
     return NewPayment(
         **common_fields(PaymentTerms, order),
@@ -237,6 +261,7 @@ def _row(
         environment=caller.environment,
         remarks=SANDBOX_REMARK if caller.is_sandbox else None,
         traceparent=tracing.current(),
+        split=None if division is None else planning.encode(division),
         **times,
     )
 
@@ -255,7 +280,11 @@ def _accepted(taken: IntakeResult) -> IntakeResult:
 
 
 def _info(
-    caller: Caller, order: PaymentOrder, priced: PricedQuote, methods: Sequence[Method]
+    caller: Caller,
+    order: PaymentOrder,
+    priced: PricedQuote,
+    methods: Sequence[Method],
+    division: Division | None,
 ) -> PaymentInfo:
     quote = priced.quote
     amount, fee = quote.amount.amount, quote.commission.amount
@@ -286,4 +315,5 @@ def _info(
         customer_pays=quote.customer_pays.amount,
         merchant_receives=quote.merchant_receives.amount,
         **priced_fields(priced.charged.price, quote.amount.currency),
+        split=None if division is None else describe_division(division, order.currency_code),
     )

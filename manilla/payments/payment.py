@@ -78,6 +78,7 @@ class NewPayment(PaymentTerms, frozen=True, kw_only=True, omit_defaults=True):
     created_at: datetime
     expires_at: datetime
     traceparent: str | None = None  # the trace of the request, or None if tracing was off
+    split: str | None = None  # how the payment is divided, or None if it is not
 
 
 class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):

@@ -40,6 +40,7 @@ from manilla.prices.price import TaxBearer
 from manilla.providers import claims, port
 from manilla.providers.claims import Claimed
 from manilla.providers.port import ChargeState, WebhookSubject
+from manilla.splits import movements
 
 
 class PaymentState(StrEnum):
@@ -440,9 +441,11 @@ def credit_outcome(
 ) -> TransactionOutcome:
     """`charge` is as it is after the credit. `fees`: the provider's fee, if it is posted too."""
     detail = f"charge {charge.reference}" if charge else "sandbox"
+    passed = movements.pass_on(after)
     return msgspec.structs.replace(
         _outcome(before, after, PaymentEvent.PAID, detail, merchant_name, charge),
-        postings=[*postings.credit_postings(after, payer), *fees],
+        postings=[*postings.credit_postings(after, payer), *passed.postings, *fees],
+        followers=passed.followers,
     )
 
 

@@ -10,6 +10,7 @@ from manilla.kit.price import debit_minor
 from manilla.ledger import trx_ids
 from manilla.ledger.daily import DAYS, CountedTable
 from manilla.ledger.scope import Scope, Tenant, scope_conditions
+from manilla.withheld.withheld import OPEN
 
 PAYOUTS = CountedTable("payout", "completed", ("failed", "canceled"))
 daily, has_any = PAYOUTS.daily, PAYOUTS.has_any
@@ -55,7 +56,7 @@ class WalletFigures(msgspec.Struct, frozen=True):
     currency: str
     balance_minor: int
     open_minor: int  # amounts and fees of pending payouts, already debited from the wallet
-    withheld_minor: int  # what open disputes withhold, already debited from the wallet
+    withheld_minor: int  # already debited from the wallet, or never credited to it
     short_minor: int  # what the merchant owes, and later credits pay
 
 
@@ -75,10 +76,10 @@ async def balances(db: Reads, tenant: Tenant) -> list[WalletFigures]:
                   AND (p.status || '') = 'pending'  -- the condition of the index `payout_open`
               ) AS open
          CROSS JOIN LATERAL (
-               SELECT coalesce(sum(d.withheld_minor), 0)::bigint AS minor
-                 FROM dispute d
+               SELECT coalesce(sum(d.minor), 0)::bigint AS minor
+                 FROM {OPEN} AS d
                 WHERE d.merchant_id = w.merchant_id AND d.environment = w.environment
-                  AND d.currency = w.currency AND d.status IN ('needs_response', 'submitted')
+                  AND d.currency = w.currency
               ) AS disputed
          WHERE w.merchant_id = $1 AND w.environment = $2
          ORDER BY w.currency""",

@@ -36,6 +36,7 @@ from manilla.reconciliation.matching import OPEN_SIDES
 from manilla.reconciliation.reports import DayReport
 from manilla.reconciliation.unmatched import DUE_AFTER, Unmatched
 from manilla.saved_ways.invariants import SAVED_WAYS
+from manilla.splits.invariants import SPLITS
 from manilla.sql.migrate import newest_revision
 
 FINDINGS_MAX = 10_000  # maximum number of rows in one check's file
@@ -212,7 +213,8 @@ def _steps(
 def _rules(moment: datetime, options: PackOptions) -> dict[PackSection, Sequence[Invariant]]:
     return {
         PackSection.COMPLETENESS: (
-            *(*PAYMENTS, *PAYOUTS, *CUSTOMERS, *DISPUTES, *PRICES, *INVOICES, *SAVED_WAYS),
+            *(*PAYMENTS, *PAYOUTS, *CUSTOMERS, *DISPUTES, *PRICES, *INVOICES),
+            *(*SAVED_WAYS, *SPLITS),
             *(*checks.COMPLETENESS, *checks.EXCUSES),
         ),
         PackSection.RECONCILIATION: (checks.CLEARING_DIFFERENCES,),

@@ -22,6 +22,7 @@ from manilla.prices.invariants import PRICES
 from manilla.proofs import verify
 from manilla.proofs.checks import DESTINATIONS, EXCUSES
 from manilla.saved_ways.invariants import SAVED_WAYS
+from manilla.splits.invariants import SPLITS
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,7 @@ ALL: tuple[Invariant, ...] = (
     *MARGIN,
     *CUSTOMERS,
     *SAVED_WAYS,
+    *SPLITS,
     *DESTINATIONS,
     *EXCUSES,
 )

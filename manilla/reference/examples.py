@@ -32,6 +32,7 @@ ACCOUNT_ID = "ACC01M7EWKJ9J0000001WNNC2DWVAFGAZ"
 WAY_ID = "WAY01M7EX0A6H0000001KQ4WBN8T2VZ5C"
 DISPUTE_ID = "DSP01M7EX0A6H0000001KQ4WBN8T2VZ5C"
 INVOICE_NUMBER = "MAN000042"
+SPLIT_ID = DISPUTE_ID.replace("DSP", "SPL")
 LINK_ID = "PL1M7EWKJ9J0000001WNNC2DWVAFGAZ"
 REQUEST_ID = "4f1d0c2ab97e35c860d1f2a7"
 
@@ -79,6 +80,7 @@ _ACCOUNT = {
 }
 _WAY = _RESPONSES["createMandate"]["pending"]
 _DISPUTE = _RESPONSES["getDispute"]["needsResponse"]
+_SPLIT = _RESPONSES["createSplit"]["created"]
 _ANSWERED = {"submitted": {**_DISPUTE, "status": "submitted"}}
 ANSWERS: Mapping[str, Examples] = {
     **_RESPONSES,
@@ -97,6 +99,11 @@ ANSWERS: Mapping[str, Examples] = {
     "attachPayments": {"attached": {"attached": 1}},
     "listWays": {"ways": {"data": [_WAY]}},
     "revokeWay": {"revoked": {**_WAY, "status": "revoked"}},
+    "listSplits": {"page": {"data": [_SPLIT], "next_cursor": CURSOR}},
+    "getSplit": {"split": _SPLIT},
+    "editSplit": {"edited": {**_SPLIT, "version": 2, "hold": "days", "hold_days": 7}},
+    "disableSplit": {"disabled": {**_SPLIT, "version": 2, "status": "disabled"}},
+    "listSubAccounts": {"list": {"data": [_RESPONSES["createSubAccount"]["created"]]}},
     "listDisputes": {"page": {"data": [_DISPUTE], "next_cursor": CURSOR}},
     "listInvoices": {
         "page": {"data": [_RESPONSES["getInvoice"]["invoice"]], "next_cursor": CURSOR}
@@ -182,6 +189,7 @@ NOTICES: Mapping[str, Examples] = {
 FURTHER: Mapping[str, Mapping[str, Any]] = {
     "INVALID_CREDENTIALS": {"errors": {"X-Signature": "The signature does not match."}},
     "DUPLICATE_REFERENCE": {"trx_id": TRX_ID, "status": "pending"},
+    "split_invalid": {"errors": {"receivers.0": "You have no such sub-account."}},
     "evidence_incomplete": {"errors": {"text": "Enter a text, or add a file."}},
 }
 DECIMALS = "The amount may have at most 2 decimals."

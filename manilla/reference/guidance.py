@@ -67,7 +67,7 @@ GUIDANCE: dict[str, Guidance] = {
         "The endpoint does not support this HTTP method.", "Use a method in the `Allow` header."
     ),
     "TRANSACTION_NOT_FOUND": Guidance(
-        "You have no payment, payout, refund or dispute with this id in this environment.",
+        "You have no payment, payout, refund, dispute or split with this id in this environment.",
         "Check the id, and send the `X-Environment` in which it was created. Use "
         "verify-payment for payments, verify-payout for payouts and verify-refund for refunds.",
     ),
@@ -159,6 +159,11 @@ GUIDANCE: dict[str, Guidance] = {
     "retry_limit": Guidance(
         "The card or mandate was declined too often within the platform's time limit.",
         "Charge it again later, or ask the customer to pay on checkout. Nothing was charged.",
+    ),
+    "split_invalid": Guidance(
+        "The split is not possible: a receiver cannot receive the money, or the parts are larger "
+        "than what remains of the payment.",
+        "Correct each field that `errors` names. Nothing was created.",
     ),
     "dispute_closed": Guidance(
         "The dispute does not need a response: you have answered it, or it has ended.",

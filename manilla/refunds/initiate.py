@@ -22,6 +22,7 @@ from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentStatu
 from manilla.refunds import postings, states, store
 from manilla.refunds.postings import RefundRefused
 from manilla.refunds.refund import REASON_LENGTH_MAX, SEND, Refund, RefundStatus
+from manilla.splits import movements
 
 
 class PaymentNotFound(Refusal):
@@ -84,13 +85,14 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
     """
     if not await store.insert(connection, refund):
         return False
-    await postings.debit(connection, refund)
     notice = await notices.refund_notice(
         connection, payment, refund.trx_id, refund.amount, refund.status, refund.source
     )
     debited_minor, reason = refund.from_wallet_minor, refund.reason
     outcome = states.outcome_of(payment, refund, "started", reason, debited_minor, notice)
-    await outcomes.apply(connection, outcome)
+    async with movements.following(connection, states.with_refund(payment, debited_minor)):
+        await postings.debit(connection, refund)
+        await outcomes.apply(connection, outcome)
     if refund.scenario is not Scenario.PENDING:
         await jobs.put(connection, refund.merchant_id, SEND, refund.trx_id)
     if actor.current.get() != actor.API:

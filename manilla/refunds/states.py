@@ -24,6 +24,7 @@ from manilla.providers.claims import Claimed
 from manilla.providers.port import ReportedRefundStatus, WebhookSubject
 from manilla.refunds import postings, store
 from manilla.refunds.refund import SEND, Refund, RefundStatus
+from manilla.splits import movements
 from manilla.transfers import doubts, reports
 from manilla.transfers.events import Source, TransferEvent, TransferResult
 
@@ -153,10 +154,16 @@ async def _change(
     )
     if not is_paid:
         await connection.execute(_CHECK_DISPUTES, payment.merchant_id, payment.trx_id)
-    is_written = await outcomes.apply(connection, outcome)
-    assert is_written, "a returned refund may exceed the wallet's maximum balance"
+    async with movements.following(connection, with_refund(payment, -returned_minor)):
+        is_written = await outcomes.apply(connection, outcome)
+        assert is_written, "a returned refund may exceed the wallet's maximum balance"
     if by_administrator:
         await record(connection, "refund.confirm" if is_paid else "refund.reject", refund, detail)
+
+
+def with_refund(payment: Payment, minor: int) -> Payment:
+    """Returns the payment after a refund of this amount, or after the end of one (negative)."""
+    return msgspec.structs.replace(payment, refunded_minor=payment.refunded_minor + minor)
 
 
 def outcome_of(
@@ -170,8 +177,7 @@ def outcome_of(
     """Returns what changes the payment: the refund was started, completed or failed."""
     event = f"return_{what}" if refund.is_of_customer_credit else f"refund_{what}"
     facts = {"refund": refund.trx_id, "amount": str(refund.amount), "reason": refund.reason}
-    refunded_minor = payment.refunded_minor + refunded_minor
-    after = msgspec.structs.replace(payment, refunded_minor=refunded_minor)
+    after = with_refund(payment, refunded_minor)
     return TransactionOutcome(
         merchant_id=payment.merchant_id,
         trx_id=payment.trx_id,

@@ -189,6 +189,19 @@ TABLES = (
         *("saved_way", "saved_ways", ALL, GROWS, REPLICATED),
         fixed=("merchant_id", "id", "environment", "kind", "currency", "payment_trx_id"),
     ),
+    # Shares of payments.
+    Table(
+        *("split", "splits", KEEP, GROWS, REPLICATED, Archived("trx_id", "trx_id")),
+        fixed=(
+            *("merchant_id", "trx_id", "owner_id", "payment_trx_id", "environment", "currency"),
+            *("amount_minor", "ref_trx", "hold_until"),
+        ),
+    ),
+    Table(
+        *("split_rule", "splits", KEEP, GROWS, REPLICATED),
+        fixed=("merchant_id", "id", "version", "environment", "name", "terms"),
+    ),
+    Table("split_partner", "splits", KEEP, GROWS, REPLICATED),
     # Settlements.
     Table("settlement", "settlements", KEEP, GROWS, REPLICATED),
     Table(

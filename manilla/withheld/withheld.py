@@ -1,7 +1,8 @@
 """A movement between a wallet, the withheld money, and whoever takes it.
 
-Disputes use it. A record holds an amount while it is open. When it ends, the amount is released to
-the wallet, or taken. A record can also change its mind: what was taken can be returned.
+Disputes and shares of payments use it. A record holds an amount while it is open. When it ends, the
+amount is released to the wallet, or taken. A record can also change its mind: what was taken can be
+returned.
 """
 
 import msgspec
@@ -11,6 +12,16 @@ from manilla.kit.money import Money
 from manilla.ledger import posting
 from manilla.ledger.posting import Line, Posting
 from manilla.posting_kinds import PostingKind
+
+# The amounts that are withheld from wallets: by disputes, as held shares of payments, and as claims
+# of the owners of payments on receivers that are short.
+OPEN = """(
+    SELECT merchant_id, environment, currency, withheld_minor AS minor FROM dispute
+     WHERE status IN ('needs_response', 'submitted')
+     UNION ALL
+    SELECT merchant_id, environment, currency, withheld_minor FROM split WHERE status = 'held'
+     UNION ALL
+    SELECT owner_id, environment, currency, short_minor FROM split WHERE status = 'short')"""
 
 
 class Holding(msgspec.Struct, frozen=True):
@@ -34,6 +45,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
     before: Holding
     after: Holding
     taker: str  # the account that gets what is taken
+    kind: PostingKind = PostingKind.WITHHELD
     reason: str
 
     def posting(self) -> Posting | None:
@@ -49,7 +61,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
         return Posting(
             merchant_id=self.merchant_id,
             trx_id=self.trx_id,
-            kind=PostingKind.WITHHELD,
+            kind=self.kind,
             environment=self.environment,
             wallet=Money(self.currency, -(withheld + taken)),
             lines=lines,

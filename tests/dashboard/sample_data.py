@@ -29,10 +29,12 @@ from manilla.methods.method import Method, MethodKind
 from manilla.notify.endpoints import changes as endpoint_changes
 from manilla.notify.endpoints import deliveries
 from manilla.notify.endpoints.endpoint import EndpointTerms
+from manilla.payments import states as payment_states
 from manilla.payments.checkout import SandboxOutcome
 from manilla.payments.payment import SANDBOX
 from manilla.payments.payment_links import store as payment_links
 from manilla.payments.payment_links.link import LinkTerms
+from manilla.payments.states import PaymentEvent
 from manilla.payouts.protection.protection import ThresholdChange
 from manilla.people.roles import Realm
 from manilla.platform.settings import PlatformSettings
@@ -43,12 +45,14 @@ from manilla.saved_ways.way import SavedWay, WayKind, WayStatus
 from manilla.services import Services
 from manilla.settlements import store as settlements
 from manilla.settlements.store import SettlementOrder, SettlementState
+from manilla.splits import service as splits
+from manilla.splits import store as split_store
 from tests.compliance.files import PNG
 from tests.payments.orders import INITIATE, order
 from tests.payouts.payout_merchant import ACCOUNT, MANUAL, new_reference
 from tests.payouts.payout_merchant import INITIATE as PAY_OUT
 from tests.support.approving import approvals_of
-from tests.support.client import Merchant
+from tests.support.client import Merchant, new_merchant
 
 
 async def create_sample_data(services: Services, merchant: Merchant, text: str) -> dict[str, str]:
@@ -69,6 +73,7 @@ async def create_sample_data(services: Services, merchant: Merchant, text: str) 
     endpoint = await _endpoint(services, merchant, text, notification)
     return {
         **await create_dispute(services, merchant, payment, text),
+        **await create_share(services, merchant),
         "endpoint": endpoint,
         **await _dossier(services, merchant, text),
         "trx_id": payment,
@@ -105,6 +110,18 @@ async def _invoice(services: Services, merchant: Merchant, text: str) -> str:
     assert issued is not None
     await issuing.record_reference(services.db, issued.number, line, line)
     return issued.number
+
+
+async def create_share(services: Services, merchant: Merchant) -> dict[str, str]:
+    """Creates another merchant's sandbox payment, of which the merchant gets a share."""
+    owner = await new_merchant(merchant.site, services.db, services.keyring)
+    await splits.invite(services.db, owner.new.id, merchant.new.id, is_accepted=True)
+    split = {"receivers": [{"merchant_id": merchant.new.id, "percent": 30}]}
+    reply = await owner.post(INITIATE, order(split=split))
+    trx_id = reply.json["payment_url"].partition("?")[0].rpartition("/")[2]
+    await payment_states.end_in_sandbox(services.db, owner.new.id, trx_id, PaymentEvent.PAID)
+    [share] = await split_store.shares_of(services.db, owner.new.id, trx_id)
+    return {"share": share.trx_id, "partner": str(owner.new.id)}
 
 
 async def create_dispute(

@@ -9,6 +9,7 @@ from manilla.payments.invariants import PAYMENTS
 from manilla.payouts.invariants import PAYOUTS
 from manilla.prices.invariants import PRICES
 from manilla.saved_ways.invariants import SAVED_WAYS
+from manilla.splits.invariants import SPLITS
 
 ALL = (
     *LEDGER,
@@ -20,4 +21,5 @@ ALL = (
     *INVOICES,
     *MARGIN,
     *SAVED_WAYS,
+    *SPLITS,
 )

@@ -39,6 +39,10 @@ use Manilla\Models\SavedWay;
 use Manilla\Models\SavedWays;
 use Manilla\Models\SentTransfer;
 use Manilla\Models\SiteInfo;
+use Manilla\Models\SplitRuleInfo;
+use Manilla\Models\SplitShares;
+use Manilla\Models\SubAccountInfo;
+use Manilla\Models\SubAccountList;
 use Manilla\Models\UndeliveredPayout;
 use Manilla\Models\UnfinishedPayment;
 use Manilla\Models\VerifiedRefund;
@@ -83,6 +87,8 @@ final class Client
     private const DISPUTES = '/api/v1/disputes';
     private const INVOICES = '/api/v1/invoices';
     private const CUSTOMERS = '/api/v1/customers';
+    private const SPLITS = '/api/v1/splits';
+    private const SUB_ACCOUNTS = '/api/v1/sub-accounts';
     private const ENDPOINTS = '/api/v1/webhook-endpoints';
     private const PERIOD = ['since', 'until', 'ref_trx'];
     private const PAGING = ['limit', 'cursor'];
@@ -298,6 +304,72 @@ final class Client
     public function getInvoiceXml(string $number): string
     {
         return $this->do(Call::file(Call::path(self::INVOICES, $number, '.xml'), 'application/xml'));
+    }
+
+    /**
+     * Yields all your splits, newest first. Requests more pages when needed.
+     *
+     * @return \Generator<int, SplitRuleInfo>
+     */
+    public function splits(): \Generator
+    {
+        return $this->every(self::SPLITS, SplitRuleInfo::read(...), [], []);
+    }
+
+    public function getSplit(string $split_id): SplitRuleInfo
+    {
+        return $this->do(Call::get(Call::path(self::SPLITS, $split_id), SplitRuleInfo::read(...)));
+    }
+
+    /**
+     * Creates a rule that divides payments between you and other receivers.
+     *
+     * @param array<string, mixed> $order percentages and amounts are numbers
+     */
+    public function createSplit(array $order, ?string $idempotency_key = null): SplitRuleInfo
+    {
+        return $this->do(Call::post(self::SPLITS, SplitRuleInfo::read(...), $order, $idempotency_key));
+    }
+
+    /**
+     * Creates the next version of a split. Earlier payments keep their version.
+     *
+     * @param array<string, mixed> $change
+     */
+    public function editSplit(string $split_id, array $change): SplitRuleInfo
+    {
+        $path = Call::path(self::SPLITS, $split_id);
+        return $this->do(Call::send('PATCH', $path, SplitRuleInfo::read(...), $change));
+    }
+
+    /** Stops new payments with the split. */
+    public function disableSplit(string $split_id, ?string $idempotency_key = null): SplitRuleInfo
+    {
+        $path = Call::path(self::SPLITS, $split_id, '/disable');
+        return $this->do(Call::post($path, SplitRuleInfo::read(...), null, $idempotency_key));
+    }
+
+    /** Creates a receiver with wallets and a settlement account of its own. */
+    public function createSubAccount(string $name, ?string $idempotency_key = null): SubAccountInfo
+    {
+        $body = ['name' => $name];
+        return $this->do(Call::post(self::SUB_ACCOUNTS, SubAccountInfo::read(...), $body, $idempotency_key));
+    }
+
+    public function subAccounts(): SubAccountList
+    {
+        return $this->do(Call::get(self::SUB_ACCOUNTS, SubAccountList::read(...)));
+    }
+
+    /** Releases the held shares of a payment. A repeated call changes nothing. */
+    public function releaseShares(
+        string $trx_id,
+        string|int|null $receiver = null,
+        ?string $idempotency_key = null,
+    ): SplitShares {
+        $path = Call::path('/api/v1/payments', $trx_id, '/release');
+        $body = self::given(['receiver' => $receiver]);
+        return $this->do(Call::post($path, SplitShares::read(...), $body, $idempotency_key));
     }
 
     /**

@@ -41,8 +41,8 @@ final class Notification
      */
     public function handledOnceBy(): array
     {
-        // A dispute can return to an earlier status, so the message's id distinguishes its events.
-        $other = $this->event === 'dispute' ? $this->id : $this->data['refund_trx_id'] ?? '';
+        // A dispute or share can return to an earlier status, so the message's id distinguishes its events.
+        $other = in_array($this->event, ['dispute', 'split'], true) ? $this->id : $this->data['refund_trx_id'] ?? '';
         return [$this->event, $this->trx_id, $this->status, is_string($other) ? $other : ''];
     }
 }

@@ -20,6 +20,7 @@ namespace Manilla;
  *     customer_name?: string|null,
  *     customer_email?: string|null,
  *     allow_payment_methods?: string|list<string>|null,
+ *     split?: string|array<string, mixed>|null,
  *     success_redirect: string,
  *     cancel_redirect: string,
  *     save_for?: string|null,
@@ -99,6 +100,7 @@ namespace Manilla;
  *     single_use?: bool,
  *     success_redirect?: string|null,
  *     customer_reference?: string|null,
+ *     split?: string|array<string, mixed>|null,
  * }
  * @phpstan-type PaymentLinkChange array{
  *     title?: string|null,
@@ -130,6 +132,7 @@ final class Orders
         'customer_name' => 'plain',
         'customer_email' => 'plain',
         'allow_payment_methods' => 'plain',
+        'split' => 'plain',
         'success_redirect' => 'plain',
         'cancel_redirect' => 'plain',
         'save_for' => 'plain',
@@ -209,6 +212,7 @@ final class Orders
         'single_use' => 'plain',
         'success_redirect' => 'plain',
         'customer_reference' => 'plain',
+        'split' => 'plain',
     ];
     public const PAYMENT_LINK_CHANGE = [
         'title' => 'plain',

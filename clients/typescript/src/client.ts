@@ -222,6 +222,51 @@ export class Client {
     return this.#invoiceFile(number, ".xml", "application/xml");
   }
 
+  /** Iterates over all your splits, newest first. Requests more pages when needed. */
+  splits(): AsyncGenerator<api.SplitRuleInfo, void, undefined> {
+    return this.#every("listSplits", {});
+  }
+
+  getSplit(splitId: string): Promise<api.SplitRuleInfo> {
+    return this.#call("getSplit", { id: splitId });
+  }
+
+  /** Creates a rule that divides payments between you and other receivers. */
+  createSplit(order: api.SplitRequest, options: CallOptions = {}): Promise<api.SplitRuleInfo> {
+    return this.#call("createSplit", { body: order, options });
+  }
+
+  /** Creates the next version of a split. Earlier payments keep their version. */
+  editSplit(splitId: string, change: api.SplitEditRequest): Promise<api.SplitRuleInfo> {
+    return this.#call("editSplit", { id: splitId, body: change });
+  }
+
+  /** Stops new payments with the split. */
+  disableSplit(splitId: string, options: CallOptions = {}): Promise<api.SplitRuleInfo> {
+    return this.#call("disableSplit", { id: splitId, options });
+  }
+
+  /** Creates a receiver with wallets and a settlement account of its own. */
+  createSubAccount(
+    order: api.SubAccountRequest,
+    options: CallOptions = {},
+  ): Promise<api.SubAccountInfo> {
+    return this.#call("createSubAccount", { body: order, options });
+  }
+
+  subAccounts(): Promise<api.SubAccountList> {
+    return this.#call("listSubAccounts", {});
+  }
+
+  /** Releases the held shares of a payment. A repeated call changes nothing. */
+  releaseShares(
+    trxId: string,
+    order: api.SplitReleaseRequest = {},
+    options: CallOptions = {},
+  ): Promise<api.SplitShares> {
+    return this.#call("releaseShares", { id: trxId, body: order, options });
+  }
+
   /** Iterates over all your disputes, newest first. Requests more pages when needed. */
   disputes(filters: DisputeFilters = {}): AsyncGenerator<api.DisputeInfo, void, undefined> {
     return this.#every("listDisputes", filters);

@@ -223,10 +223,11 @@ function read(body: Bytes, sent: Map<string, string>, id: string | null): Notifi
     error_code: text(document["error_code"]),
     timestamp: timestamp(document["timestamp"]),
     id,
-    // A dispute can return to an earlier status, so the message's id distinguishes its events.
+    // A dispute or share can return to an earlier status, so the message's id distinguishes its
+    // events.
     handled_once_by: [
       ...[event, trxId, status] as const,
-      (event === "dispute" ? id : text(data["refund_trx_id"])) ?? "",
+      (event === "dispute" || event === "split" ? id : text(data["refund_trx_id"])) ?? "",
     ],
     data: plain(data, noticeShape(event)) as Record<string, unknown>,
   };

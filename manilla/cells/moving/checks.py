@@ -258,6 +258,18 @@ async def _merchant_problems(
         yield (
             "It has archived transactions, which cannot be moved. Leave the merchant in this cell."
         )
+    if await source.has_row(
+        "SELECT true FROM split WHERE $1 IN (merchant_id, owner_id)"
+        " UNION ALL SELECT true FROM split_partner"
+        " WHERE $1 IN (merchant_id, owner_id) AND status <> 'invited'"
+        " UNION ALL SELECT true FROM merchant"
+        " WHERE $1 IN (parent_id, id) AND parent_id IS NOT NULL",
+        merchant_id,
+    ):
+        yield (
+            "It shares payments with other merchants of this cell, or is or has a sub-account."
+            " Leave the merchant in this cell."
+        )
     waiting = await source.number(
         "SELECT count(*) FROM approval WHERE merchant_id = $1 AND status = 'waiting'", merchant_id
     )

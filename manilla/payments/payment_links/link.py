@@ -64,6 +64,7 @@ class LinkTerms(msgspec.Struct, frozen=True, kw_only=True):
     single_use: bool = False
     success_redirect: str | None = None
     customer_reference: str | None = None  # whose account numbers the page shows
+    split: str | None = None  # how the payments are divided, as JSON
 
     @property
     def amount(self) -> Money | None:

@@ -29,6 +29,8 @@ from manilla.payments.link import CheckoutLinks
 from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkStatus, PaymentLink
 from manilla.prices.wording import describe, name_of, rate_of
+from manilla.splits import planning
+from manilla.splits.rule import SplitInvalid
 
 # The maximum numbers of payments started per minute, per IP address and per link.
 # Many customers of a mobile network can share an IP address.
@@ -161,6 +163,7 @@ class LinkPayments:
             customer_email=given.email,
             link_id=link.id,
             customer_reference=link.customer_reference,
+            split=None if link.split is None else planning.decode_given(link.split),
         )
 
     async def _start_single(
@@ -201,7 +204,7 @@ class LinkPayments:
             session = await self._initiation.initiate(caller, named, ticket)
         except (PaymentLimitExceeded, CommissionAboveAmount):
             raise AmountNotPossible from None
-        except (CurrencyNotEnabled, WalletNotAvailable, CommissionNotCovered):
+        except (CurrencyNotEnabled, WalletNotAvailable, CommissionNotCovered, SplitInvalid):
             raise PaymentNotPossible from None
         # A payment request without an idempotency key always creates a new session.
         assert isinstance(session, PaymentSession)

@@ -111,10 +111,13 @@ def operation_id(endpoint: Endpoint) -> str:
 # Maps words to tags. The first word found in an endpoint's path determines its tag.
 TAGS = {
     "payout": "Payouts",
+    "/release": "Splits",
     "payment": "Payments",
     "refund": "Refunds",
     "dispute": "Disputes",
     "customer": "Customers",
+    "split": "Splits",
+    "sub-account": "Splits",
     "balance": "Balance",
     "price": "Prices",
     "invoice": "Invoices",

@@ -20,6 +20,7 @@ TAGS = {
     "Refunds": "Return payments to customers.",
     "Disputes": "Answer customers' banks that take payments back.",
     "Customers": "Give customers account numbers of their own.",
+    "Splits": "Divide payments between you and other receivers.",
     "Payouts": "Send bank transfers from your wallet.",
     "Prices": "Read what your transactions cost.",
     "Invoices": "Read the invoices for our fees.",
@@ -82,6 +83,14 @@ PARAMETERS = {
         "description": "The payment link's `id`.",
         "schema": {"type": "string", "pattern": LINK_ID_PATTERN},
         "example": examples.LINK_ID,
+    },
+    "SplitId": {
+        "name": "splitId",
+        "in": "path",
+        "required": True,
+        "description": "The split's `id`.",
+        "schema": {"type": "string", "pattern": DISPUTE_ID_PATTERN.replace("DSP", "SPL")},
+        "example": examples.SPLIT_ID,
     },
     "DisputeId": {
         "name": "disputeId",

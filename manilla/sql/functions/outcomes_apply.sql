@@ -3,7 +3,8 @@
 -- would exceed its maximum balance, and changes nothing for it.
 --
 -- The caller holds the locks on the transactions' rows. All statements then lock wallets, in sorted
--- order, so they cannot deadlock. All items change the same tables.
+-- order, so they cannot deadlock. All items change the same tables, except those with `follows`: each
+-- of them is written with the item of this number, or left out with it. They are the last items.
 CREATE OR REPLACE FUNCTION outcomes_apply(
     p_items           jsonb,
     p_posting_items   integer[],  -- the number of the posting's item
@@ -30,7 +31,8 @@ AS $$
 #variable_conflict use_column
 DECLARE
     balance_max constant bigint := 9000000000000000000;
-    numbers integer[] := p_numbers;
+    numbers integer[];
+    has_followers constant boolean := p_items -> -1 ? 'follows';
     is_wallet_moved constant boolean := EXISTS (
         SELECT FROM unnest(p_wallet_minors) AS u (minor) WHERE u.minor <> 0);
     -- The jobs that end.
@@ -40,6 +42,12 @@ DECLARE
     only_unchanged boolean[];
     fences bigint[];
 BEGIN
+    IF has_followers THEN
+        p_numbers := p_numbers || ARRAY(
+            SELECT g.item FROM jsonb_to_recordset(p_items) AS g (item integer, follows integer)
+             WHERE g.follows = ANY (p_numbers));
+    END IF;
+    numbers := p_numbers;
     IF is_wallet_moved THEN
         PERFORM FROM (
                 SELECT DISTINCT u.m, u.e, u.c
@@ -67,11 +75,45 @@ BEGIN
                   AND wallet.currency = g.currency
                 LIMIT 1) AS w ON true
          WHERE g.credit_minor = 0 OR w.balance_minor + g.added <= balance_max;
+        IF has_followers THEN
+            numbers := ARRAY(
+                SELECT g.item FROM jsonb_to_recordset(p_items) AS g (item integer, follows integer)
+                 WHERE g.item = ANY (numbers) AND coalesce(g.follows, g.item) = ANY (numbers));
+        END IF;
     END IF;
     IF cardinality(numbers) IS NULL OR cardinality(numbers) = 0 THEN
         RETURN '{}';
     END IF;
 
+    IF p_items -> -1 ? 'split_key' THEN
+        INSERT INTO split AS s (
+               merchant_id, trx_id, owner_id, payment_trx_id, environment, ref_trx, currency,
+               amount_minor, status, withheld_minor, returned_minor, short_minor, hold_until,
+               released_at, traceparent)
+        SELECT g.merchant_id, g.split_key, g.split_owner_id, g.split_payment_trx_id, g.environment,
+               g.split_payment_trx_id, g.currency, g.split_amount_minor, g.split_status,
+               g.split_withheld_minor, g.split_returned_minor, g.split_short_minor,
+               g.split_hold_until, g.split_released_at, g.split_traceparent
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, environment environment, currency text,
+               split_key text, split_owner_id bigint, split_payment_trx_id text,
+               split_amount_minor bigint, split_status text, split_withheld_minor bigint,
+               split_returned_minor bigint, split_short_minor bigint,
+               split_hold_until timestamptz, split_released_at timestamptz, split_traceparent text)
+         WHERE g.item = ANY (numbers) AND g.split_key IS NOT NULL
+            ON CONFLICT (merchant_id, trx_id) DO UPDATE
+           SET (status, withheld_minor, returned_minor, short_minor, released_at, updated_at)
+             = (excluded.status, excluded.withheld_minor, excluded.returned_minor,
+                excluded.short_minor, excluded.released_at, now());
+
+        INSERT INTO job (merchant_id, kind, subject, due_at)
+        SELECT g.merchant_id, 'split', g.split_key, g.split_due_at
+          FROM jsonb_to_recordset(p_items) AS g (
+               item integer, merchant_id bigint, split_key text, split_due_at timestamptz)
+         WHERE g.item = ANY (numbers) AND g.split_due_at IS NOT NULL
+            ON CONFLICT (merchant_id, kind, subject) DO UPDATE
+           SET due_at = excluded.due_at, fence = job.fence + 1, parked_at = NULL, failures = 0;
+    END IF;
     IF p_items -> 0 ? 'payout_key' THEN
         UPDATE payout p
            SET (status, error_code, guidance, is_reversed, provider_fee_minor, bank_reference,
@@ -181,7 +223,7 @@ BEGIN
       FROM jsonb_to_recordset(p_items) AS g (
            item integer, merchant_id bigint, trx_id text, step text, from_status text,
            to_status text, detail text, facts jsonb)
-     WHERE g.item = ANY (numbers);
+     WHERE g.item = ANY (numbers) AND g.step IS NOT NULL;
 
     INSERT INTO notification (merchant_id, id, environment, trx_id, event, type, status, url, body,
                               state, epoch)

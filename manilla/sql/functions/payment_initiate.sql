@@ -52,7 +52,7 @@ BEGIN
                description text, customer_name text, customer_email text, ipn_url text,
                success_redirect text, cancel_redirect text, allow_payment_methods text[],
                is_legacy boolean, scenario text, link_id text, remarks text,
-               customer_reference text, saves_way boolean, saved_way text,
+               customer_reference text, saves_way boolean, saved_way text, split text,
                created_at timestamptz, expires_at timestamptz, traceparent text,
                job_kind text, due_in_seconds float8,
                endpoint text, key text, body_hash text, answer text,
@@ -121,7 +121,7 @@ BEGIN
                ipn_url, success_redirect, cancel_redirect, allow_payment_methods, is_legacy,
                scenario, link_id, remarks, created_at, expires_at, traceparent,
                tax_minor, customer_tax_minor, price,
-               customer_reference, saves_way, saved_way)
+               customer_reference, saves_way, saved_way, split)
         SELECT merchant_id, trx_id, environment::environment, ref_trx, currency, amount_minor,
                commission_minor, commission_bearer, description, customer_name, customer_email,
                ipn_url, success_redirect, cancel_redirect, coalesce(allow_payment_methods, '{}'),
@@ -129,7 +129,7 @@ BEGIN
                coalesce(created_at, now()),  -- the previous version of the code sends no time
                expires_at, traceparent,
                coalesce(tax_minor, 0), coalesce(customer_tax_minor, 0), price::jsonb,
-               customer_reference, coalesce(saves_way, false), saved_way
+               customer_reference, coalesce(saves_way, false), saved_way, split::jsonb
           FROM judged WHERE outcome = 'created' ORDER BY merchant_id, environment, ref_trx
     ), jobs AS (
         INSERT INTO job (merchant_id, kind, subject, due_at)

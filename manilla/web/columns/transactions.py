@@ -23,6 +23,7 @@ from manilla.payouts.listing import BankCodes, PayoutFilter
 from manilla.payouts.payout import REPORTED, Payout, PayoutStatus, ReportedField
 from manilla.people.roles import Realm
 from manilla.refunds.refund import Refund, RefundStatus
+from manilla.splits.share import Share, ShareStatus
 from manilla.web import record_list, table_cells
 from manilla.web.display import badge, short_moment
 from manilla.web.forms import BadForm
@@ -46,6 +47,11 @@ def _reference(request: PageRequest, row: Payment | Payout) -> Markup:
 def _refund(request: PageRequest, row: Refund) -> Markup:
     root = "" if request.realm is Realm.CONSOLE else "~"
     return table_cells.id_link(request, f"{root}/refunds/{row.trx_id}", row.trx_id)
+
+
+def _share(request: PageRequest, row: Share) -> Markup:
+    root = "" if request.realm is Realm.CONSOLE else "~"
+    return table_cells.id_link(request, f"{root}/shares/{row.trx_id}", row.trx_id)
 
 
 def _payment_status(_request: PageRequest, row: ListedPayment) -> Markup:
@@ -223,6 +229,18 @@ DISPUTE_COLUMNS = (
     AMOUNT,
 )
 
+SHARE_COLUMNS = (
+    CREATED,
+    ListColumn("share", "Share", _share, Place.NAME),
+    ListColumn(
+        "payment", "Payment", lambda _, row: table_cells.identifier(row.payment_trx_id), Place.ASIDE
+    ),
+    ListColumn("status", "Status", lambda _, row: badge(row.status), Place.STATUS),
+    ListColumn("held", "Held", lambda _, row: money(row.withheld), is_number=True),
+    ListColumn("returned", "Taken back", lambda _, row: money(row.returned), is_number=True),
+    AMOUNT,
+)
+
 PAYMENT_OUTCOMES = (
     Outcome("Paid", PaymentStatus.SUCCESS, "green"),
     Outcome("Pending", PaymentStatus.PENDING, "yellow"),
@@ -264,6 +282,10 @@ def payout_filters(request: PageRequest) -> list[ListFilter]:
 
 def refund_filters(_request: PageRequest) -> list[ListFilter]:
     return [_statuses(list(RefundStatus))]
+
+
+def share_filters() -> list[ListFilter]:
+    return [_statuses(list(ShareStatus))]
 
 
 class EndingDisputes(DisputeFilter, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ final class Codes
         'SERVICE_UNAVAILABLE' => ServiceUnavailable::class,
         'SERVER_ERROR' => ServerError::class,
         'refund_failed' => RefundFailed::class,
+        'split_invalid' => SplitInvalid::class,
         'BAD_DOCUMENT' => BadDocument::class,
         'DOCUMENT_NOT_FOUND' => DocumentNotFound::class,
         'dispute_closed' => DisputeClosed::class,

@@ -75,6 +75,8 @@ final class PaymentInfo
         public readonly array $commission_parts,
         /** @var list<TaxOfTransaction> The taxes. Omitted if there are none. */
         public readonly array $taxes,
+        /** How the payment is divided. Omitted if it is not. */
+        public readonly ?SplitInfo $split,
     ) {
     }
 
@@ -109,6 +111,7 @@ final class PaymentInfo
             merchant_receives: $document->amount('merchant_receives'),
             commission_parts: $document->objectsIfAny('commission_parts', CommissionPart::read(...)),
             taxes: $document->objectsIfAny('taxes', TaxOfTransaction::read(...)),
+            split: $document->objectOrNull('split', SplitInfo::read(...)),
         );
     }
 }

@@ -48,6 +48,7 @@ from manilla_client.bodies import (
     PaymentLinkPage,
     PaymentOrder,
     PaymentSession,
+    PaymentShares,
     Payout,
     PayoutMethods,
     PayoutOrder,
@@ -58,6 +59,11 @@ from manilla_client.bodies import (
     SavedWays,
     SentTransfer,
     SiteInfo,
+    Split,
+    SplitChange,
+    SplitOrder,
+    SubAccount,
+    SubAccounts,
     TransferOrder,
     UndeliveredPayout,
     UnfinishedPayment,
@@ -284,6 +290,46 @@ class AsyncClient:
     async def get_invoice_xml(self, number: str) -> bytes:
         """Returns the invoice as a UBL 2.1 file."""
         return await self._do(calls.get_invoice_xml(number))
+
+    def splits(self) -> AsyncIterator[Split]:
+        """Yields all your splits, newest first. Requests more pages when needed."""
+        return self._every(lists.splits())
+
+    async def get_split(self, split_id: str) -> Split:
+        return await self._do(calls.get_split(split_id))
+
+    async def create_split(
+        self, *, idempotency_key: str | None = None, **order: Unpack[SplitOrder]
+    ) -> Split:
+        """Creates a rule that divides payments between you and other receivers."""
+        return await self._do(calls.create_split(order, idempotency_key))
+
+    async def edit_split(self, split_id: str, **change: Unpack[SplitChange]) -> Split:
+        """Creates the next version of a split. Earlier payments keep their version."""
+        return await self._do(calls.edit_split(split_id, change))
+
+    async def disable_split(self, split_id: str, *, idempotency_key: str | None = None) -> Split:
+        """Stops new payments with the split."""
+        return await self._do(calls.disable_split(split_id, idempotency_key))
+
+    async def create_sub_account(
+        self, name: str, *, idempotency_key: str | None = None
+    ) -> SubAccount:
+        """Creates a receiver with wallets and a settlement account of its own."""
+        return await self._do(calls.create_sub_account(name, idempotency_key))
+
+    async def sub_accounts(self) -> SubAccounts:
+        return await self._do(calls.sub_accounts())
+
+    async def release_shares(
+        self,
+        trx_id: str,
+        receiver: str | int | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> PaymentShares:
+        """Releases the held shares of a payment. A repeated call changes nothing."""
+        return await self._do(calls.release_shares(trx_id, receiver, idempotency_key))
 
     def disputes(self, **query: Unpack[DisputeQuery]) -> AsyncIterator[Dispute]:
         """Yields all your disputes, newest first. Requests more pages when needed."""

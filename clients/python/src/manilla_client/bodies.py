@@ -26,6 +26,7 @@ class PaymentOrder(TypedDict):
     customer_email: NotRequired[str | None]
     allow_payment_methods: NotRequired[str | Sequence[str] | None]
     save_for: NotRequired[str | None]  # the customer whose card checkout offers to save
+    split: NotRequired["str | SplitTerms | None"]
 
 
 class CustomerOrder(TypedDict):
@@ -114,6 +115,45 @@ class RefundOrder(TypedDict):
     reason: NotRequired[str | None]
 
 
+class SplitReceiver(TypedDict, total=False):
+    """A receiver. Exactly one of `merchant_id` and `sub_account` names it."""
+
+    merchant_id: int
+    sub_account: str
+    percent: Decimal | int
+    fixed: Decimal | int
+    minimum: Decimal | int
+
+
+class SplitTerms(TypedDict):
+    """A rule that divides a payment between you and other receivers."""
+
+    receivers: Sequence[SplitReceiver]
+    rest: NotRequired[str | int]
+    fees: NotRequired[str | int]
+    refunds: NotRequired[Literal["proportional", "owner"]]
+    disputes: NotRequired[str | int]
+    hold: NotRequired[Literal["none", "release"] | int]
+
+
+class SplitOrder(SplitTerms):
+    name: str
+    default: NotRequired[bool]
+
+
+class SplitChange(TypedDict, total=False):
+    """The fields to change. The result is a new version of the split."""
+
+    name: str
+    receivers: Sequence[SplitReceiver]
+    rest: str | int
+    fees: str | int
+    refunds: Literal["proportional", "owner"]
+    disputes: str | int
+    hold: Literal["none", "release"] | int
+    default: bool
+
+
 class DisputeEvidence(TypedDict, total=False):
     """The evidence to save. What you omit does not change, and None removes it."""
 
@@ -130,6 +170,7 @@ class PaymentLinkOrder(TypedDict):
     single_use: NotRequired[bool | None]
     success_redirect: NotRequired[str | None]
     customer_reference: NotRequired[str | None]  # whose account numbers the page shows
+    split: NotRequired["str | SplitTerms | None"]
 
 
 class PaymentLinkChange(TypedDict, total=False):
@@ -164,6 +205,12 @@ class CommissionPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedShare:
+    receiver: str
+    amount: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaxOfTransaction:
     name: str
     base: str
@@ -172,6 +219,15 @@ class TaxOfTransaction:
     included: bool
     borne_by: str
     collected_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentSplit:
+    """How a new payment is divided. The owner is one of the receivers."""
+
+    id: str | None
+    version: int | None
+    shares: tuple[PlannedShare, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +259,7 @@ class PaymentInfo:
     merchant_receives: Decimal
     commission_parts: tuple[CommissionPart, ...] = ()
     taxes: tuple[TaxOfTransaction, ...] = ()
+    split: PaymentSplit | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -551,6 +608,72 @@ class VerifiedRefund:
     updated_at: datetime
     event: str | None = None  # always "refund"
     source: str | None = None  # "customer_credit" if the refunded money was never in the wallet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverTerms:
+    """A receiver of a split, with its part."""
+
+    merchant_id: int | None = None
+    sub_account: str | None = None
+    percent: Decimal | None = None
+    fixed: Decimal | None = None
+    minimum: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """The latest version of a rule that divides payments."""
+
+    id: str
+    version: int
+    status: str  # active or disabled
+    name: str
+    receivers: tuple[ReceiverTerms, ...]
+    rest: str
+    fees: str
+    refunds: str
+    disputes: str
+    hold: str  # none, release or days
+    hold_days: int | None
+    default: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One receiver's share of a paid payment."""
+
+    trx_id: str
+    payment_trx_id: str
+    merchant_id: int
+    amount: Decimal
+    currency: str
+    status: str  # held, completed, short or returned
+    withheld: Decimal
+    returned: Decimal
+    short: Decimal
+    hold_until: datetime | None
+    created_at: datetime
+    environment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentShares:
+    trx_id: str
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAccount:
+    id: str
+    merchant_id: int
+    name: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAccounts:
+    data: tuple[SubAccount, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,7 @@ from manilla_client.bodies import (
     PaymentLinkPage,
     PaymentOrder,
     PaymentSession,
+    PaymentShares,
     Payout,
     PayoutMethods,
     PayoutOrder,
@@ -55,6 +56,11 @@ from manilla_client.bodies import (
     SavedWays,
     SentTransfer,
     SiteInfo,
+    Split,
+    SplitChange,
+    SplitOrder,
+    SubAccount,
+    SubAccounts,
     TransferOrder,
     UndeliveredPayout,
     UnfinishedPayment,
@@ -76,6 +82,7 @@ ENDPOINTS = "/api/v1/webhook-endpoints"
 DISPUTES = "/api/v1/disputes"
 INVOICES = "/api/v1/invoices"
 CUSTOMERS = "/api/v1/customers"
+SPLITS, SUB_ACCOUNTS = "/api/v1/splits", "/api/v1/sub-accounts"
 JSON_TYPE = "application/json"
 
 
@@ -178,6 +185,38 @@ def initiate_refund(
 def verify_refund(trx_id: str) -> Call[VerifiedRefund]:
     target = _path("/api/v1/verify-refund", trx_id)
     return Call("GET", target, lambda document: read(VerifiedRefund, document))
+
+
+def get_split(split_id: str) -> Call[Split]:
+    return Call("GET", _path(SPLITS, split_id), _reading(Split))
+
+
+def create_split(order: SplitOrder, idempotency_key: str | None) -> Call[Split]:
+    return _post(SPLITS, _reading(Split), _body(order, SplitOrder), idempotency_key)
+
+
+def edit_split(split_id: str, change: SplitChange) -> Call[Split]:
+    return Call("PATCH", _path(SPLITS, split_id), _reading(Split), _body(change, SplitChange))
+
+
+def disable_split(split_id: str, idempotency_key: str | None) -> Call[Split]:
+    return _post(_path(SPLITS, split_id, "/disable"), _reading(Split), b"", idempotency_key)
+
+
+def create_sub_account(name: str, idempotency_key: str | None) -> Call[SubAccount]:
+    return _post(SUB_ACCOUNTS, _reading(SubAccount), _encoded({"name": name}), idempotency_key)
+
+
+def sub_accounts() -> Call[SubAccounts]:
+    return Call("GET", SUB_ACCOUNTS, _reading(SubAccounts))
+
+
+def release_shares(
+    trx_id: str, receiver: str | int | None, idempotency_key: str | None
+) -> Call[PaymentShares]:
+    body = _encoded({} if receiver is None else {"receiver": receiver})
+    target = _path("/api/v1/payments", trx_id, "/release")
+    return _post(target, _reading(PaymentShares), body, idempotency_key)
 
 
 def get_dispute(dispute_id: str) -> Call[Dispute]:

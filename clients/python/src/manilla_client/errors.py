@@ -202,6 +202,11 @@ class RefundFailed(ApiError):
     advice = "Check the payment's status and its remaining amount."
 
 
+class SplitInvalid(ApiError):
+    codes = ("split_invalid",)
+    advice = "Correct each field that `errors` names. Nothing was created."
+
+
 class BadDocument(ApiError):
     codes = ("BAD_DOCUMENT",)
     advice = "Send a complete PDF, PNG or JPEG file of at most 5 MB."

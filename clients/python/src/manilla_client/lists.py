@@ -13,6 +13,7 @@ from manilla_client.bodies import (
     DeliveredPayout,
     Dispute,
     Invoice,
+    Split,
     UndeliveredPayout,
     UnfinishedPayment,
     VerifiedRefund,
@@ -102,6 +103,10 @@ def customers(query: CustomerQuery) -> PageCall[CustomerInfo]:
 
 def invoices(query: InvoiceQuery) -> PageCall[Invoice]:
     return _pages("invoices", query, InvoiceQuery, lambda item: read(Invoice, item))
+
+
+def splits() -> PageCall[Split]:
+    return _pages("splits", {}, TransactionQuery, lambda item: read(Split, item))
 
 
 def balance_transactions(query: StatementQuery) -> PageCall[BalanceTransaction]:

@@ -44,8 +44,10 @@ class Notification:
     @property
     def handled_once_by(self) -> tuple[str, str, str, str]:
         """A unique key. Store the key, and ignore a notification whose key is already stored."""
-        # A dispute can return to an earlier status, so the message's id distinguishes its events.
-        other = self.id or "" if self.event == "dispute" else self.data.get("refund_trx_id", "")
+        # A dispute or share can return to an earlier status, so the message's id distinguishes its
+        # events.
+        is_by_message = self.event in ("dispute", "split")
+        other = self.id or "" if is_by_message else self.data.get("refund_trx_id", "")
         return self.event, self.trx_id, self.status, str(other)
 
 

@@ -157,6 +157,13 @@ export class RefundFailed extends ApiError {
     "Check the payment's status and its remaining amount.";
 }
 
+export class SplitInvalid extends ApiError {
+  static override readonly codes: readonly string[] =
+    ["split_invalid"];
+  static override readonly advice: string | null =
+    "Correct each field that `errors` names. Nothing was created.";
+}
+
 export class BadDocument extends ApiError {
   static override readonly codes: readonly string[] =
     ["BAD_DOCUMENT"];
@@ -371,6 +378,7 @@ export const ERROR_CLASSES: readonly (typeof ApiError)[] = [
   ServiceUnavailable,
   ServerError,
   RefundFailed,
+  SplitInvalid,
   BadDocument,
   DocumentNotFound,
   DisputeRefused,

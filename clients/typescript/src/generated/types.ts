@@ -462,7 +462,7 @@ export interface EventItem {
   /** The event's id: the `webhook-id` of its notification. */
   id: string;
   /** The event's type. */
-  type: Open<"payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "account.active" | "account.failed" | "account.closed">;
+  type: Open<"payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "split.held" | "split.released" | "split.short" | "split.returned" | "account.active" | "account.failed" | "account.closed">;
   /** The transaction's id. For a refund, the payment's id. */
   trx_id: string;
   /** Your reference for the transaction. */
@@ -751,6 +751,8 @@ export interface PaymentInfo {
   commission_parts?: (CommissionPart)[];
   /** The taxes. Omitted if there are none. */
   taxes?: (TaxOfTransaction)[];
+  /** How the payment is divided. Omitted if it is not. */
+  split?: SplitInfo | null;
 }
 
 /** The fields to change. Unknown fields are ignored. */
@@ -807,8 +809,6 @@ export interface PaymentLinkItem {
   paid_amount: Amount;
   /** When the link was created. ISO 8601, UTC, with microseconds. */
   created_at: string;
-  /** Your reference of the customer. Omitted if there is none. */
-  customer_reference?: string;
 }
 
 /** A page of payment links. */
@@ -844,11 +844,8 @@ export interface PaymentLinkRequest {
   single_use?: boolean;
   /** The URL to which the customer is redirected after success. */
   success_redirect?: string | null;
-  /**
-   * Your reference of a customer. The page also shows the customer's account numbers, and payments
-   * with the link belong to the customer. Not possible with `single_use`.
-   */
-  customer_reference?: string | null;
+  /** How its payments are divided: the id of a split, or a rule. */
+  split?: string | SplitTerms | null;
 }
 
 /** A page of payments. */
@@ -948,6 +945,8 @@ export interface PaymentRequest {
    * list or comma-separated.
    */
   allow_payment_methods?: string | readonly (string)[] | null;
+  /** How the payment is divided: the id of a split, or a rule. */
+  split?: string | SplitTerms | null;
   /** The URL to which the customer is redirected after success. */
   success_redirect: string;
   /** The URL to which the customer is redirected if the payment is not successful. */
@@ -1192,6 +1191,20 @@ export interface PricesInForce {
   taxes: (TaxInForce)[];
 }
 
+/** A receiver and its part. The receiver of the rest has neither percent nor fixed amount. */
+export interface ReceiverTerms {
+  /** A merchant that has accepted your invitation. */
+  merchant_id?: number | null;
+  /** The id of one of your sub-accounts. */
+  sub_account?: string | null;
+  /** The percentage of the amount. */
+  percent?: Amount | null;
+  /** A fixed amount, instead of a percentage. */
+  fixed?: Amount | null;
+  /** The smallest amount that a percentage gives. */
+  minimum?: Amount | null;
+}
+
 /** The refund's details. */
 export interface RefundInfo {
   /** The merchant's id. */
@@ -1327,6 +1340,34 @@ export interface RotateSecretRequest {
   overlap_minutes?: number;
 }
 
+/** One receiver's share of a payment, for the receiver and for the owner. */
+export interface ShareInfo {
+  /** The share's id in the receiver's statement. */
+  trx_id: string;
+  /** The payment's id. */
+  payment_trx_id: string;
+  /** The receiver's merchant number. */
+  merchant_id: number;
+  /** The share. */
+  amount: Amount;
+  /** The currency. */
+  currency: string;
+  /** The share's status. */
+  status: Open<"held" | "completed" | "short" | "returned">;
+  /** What is held until it is released. */
+  withheld: Amount;
+  /** What refunds and disputes took back. */
+  returned: Amount;
+  /** What of that the receiver's wallet did not cover. */
+  short: Amount;
+  /** When it is released, or null: when the owner does it. */
+  hold_until: string | null;
+  /** When the payment was credited. */
+  created_at: string;
+  /** The environment. */
+  environment: Open<"sandbox" | "production">;
+}
+
 /** Descriptions of the two environments. */
 export interface SiteEnvironments {
   /** The description of production. */
@@ -1367,6 +1408,157 @@ export interface SiteInfo {
   api_version: Open<"1.0">;
   /** The site's status. */
   status: Open<"active">;
+}
+
+/** The fields to change. Unknown fields are ignored. */
+export interface SplitEditRequest {
+  /** The rule's name, which only you see. */
+  name?: string | null;
+  /** 1 to 20 receivers, besides you. */
+  receivers?: readonly (ReceiverTerms)[] | null;
+  /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
+  rest?: string | number | null;
+  /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+  fees?: string | number | null;
+  /** Who bears refunds: all in proportion, or the owner. */
+  refunds?: "owner" | "proportional" | null;
+  /** Who bears disputes: `owner`, `proportional`, or a receiver. */
+  disputes?: string | number | null;
+  /** Whether shares are held until you release them (`release`), or for a number of days. */
+  hold?: "none" | "release" | number | null;
+  /** Whether it divides payments that have no split of their own. */
+  default?: boolean | null;
+}
+
+/** How a payment is divided. The shares, the commission and the taxes are what is paid. */
+export interface SplitInfo {
+  /** The rule's id, or null if you sent the rule itself. */
+  id: string | null;
+  /** The rule's version, or null. */
+  version: number | null;
+  /** The owner's and each receiver's share. */
+  shares: (SplitShare)[];
+}
+
+/** A page of rules. */
+export interface SplitList {
+  /** The rules, newest first. */
+  data: (SplitRuleInfo)[];
+  /**
+   * The `cursor` of the next page, or null on the last page. A page can have fewer items than
+   * `limit`, or no items, although there is a next page.
+   */
+  next_cursor: string | null;
+}
+
+/** Whose held share to release. Unknown fields are ignored. */
+export interface SplitReleaseRequest {
+  /** Only this receiver's share. */
+  receiver?: string | number | null;
+}
+
+/** A new rule. Unknown fields are ignored. */
+export interface SplitRequest {
+  /** 1 to 20 receivers, besides you. */
+  receivers: readonly (ReceiverTerms)[];
+  /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
+  rest?: string | number;
+  /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+  fees?: string | number;
+  /** Who bears refunds: all in proportion, or the owner. */
+  refunds?: "owner" | "proportional";
+  /** Who bears disputes: `owner`, `proportional`, or a receiver. */
+  disputes?: string | number;
+  /** Whether shares are held until you release them (`release`), or for a number of days. */
+  hold?: "none" | "release" | number;
+  /** The rule's name, which only you see. */
+  name: string;
+  /** Whether it divides payments that have no split of their own. */
+  default?: boolean;
+}
+
+/** A rule, with its version. */
+export interface SplitRuleInfo {
+  /** 1 to 20 receivers, besides you. */
+  receivers: (ReceiverTerms)[];
+  /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
+  rest: string;
+  /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+  fees: string;
+  /** Who bears refunds: all in proportion, or the owner. */
+  refunds: string;
+  /** Who bears disputes: `owner`, `proportional`, or a receiver. */
+  disputes: string;
+  /** Whether shares are held until you release them (`release`), or for a number of days. */
+  hold: Open<"none" | "release" | "days">;
+  /** For how many days shares are held, or null. */
+  hold_days: number | null;
+  /** The rule's id. */
+  id: string;
+  /** Each change of a rule is a new version. */
+  version: number;
+  /** Its status. */
+  status: Open<"active" | "disabled">;
+  /** The rule's name, which only you see. */
+  name: string;
+  /** Whether it divides payments that have no split of their own. */
+  default: boolean;
+}
+
+/** A part of a payment. */
+export interface SplitShare {
+  /** `owner`, a merchant's number, or the id of a sub-account. */
+  receiver: string;
+  /** Its share, after the commission. */
+  amount: Amount;
+}
+
+/** The shares of a payment. */
+export interface SplitShares {
+  /** The payment's id. */
+  trx_id: string;
+  /** Each receiver's share. */
+  shares: (ShareInfo)[];
+}
+
+/** The rule of a split. */
+export interface SplitTerms {
+  /** 1 to 20 receivers, besides you. */
+  receivers: (ReceiverTerms)[];
+  /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
+  rest?: string | number;
+  /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+  fees?: string | number;
+  /** Who bears refunds: all in proportion, or the owner. */
+  refunds?: Open<"owner" | "proportional">;
+  /** Who bears disputes: `owner`, `proportional`, or a receiver. */
+  disputes?: string | number;
+  /** Whether shares are held until you release them (`release`), or for a number of days. */
+  hold?: Open<"none" | "release"> | number;
+}
+
+/** A sub-account: a merchant that belongs to you. */
+export interface SubAccountInfo {
+  /** The id that a split names. */
+  id: string;
+  /** The number of its own dashboard pages. */
+  merchant_id: number;
+  /** The sub-account's name. */
+  name: string;
+  /** Its status: `approved` sub-accounts can receive money. */
+  status: string;
+}
+
+/** All sub-accounts. */
+export interface SubAccountList {
+  /** The sub-accounts, oldest first. */
+  data: (SubAccountInfo)[];
+}
+
+/** A new sub-account. Unknown fields are ignored. */
+export interface SubAccountRequest {
+  /** The sub-account's name. */
+  name: string;
 }
 
 /** A tax, and the transactions that it is for. */
@@ -1655,7 +1847,7 @@ export interface WebhookEndpointChangeRequest {
   /** The URL of your server that receives events. */
   url?: string | null;
   /** The event types to receive: single types, a group (`payment.*`), or all (`*`). */
-  events?: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "account.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "account.active" | "account.failed" | "account.closed")[] | null;
+  events?: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "split.*" | "account.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "split.held" | "split.released" | "split.short" | "split.returned" | "account.active" | "account.failed" | "account.closed")[] | null;
   /** A note for you, on one line. */
   description?: string | null;
   /** `disabled` stops deliveries, and `enabled` starts them again. */
@@ -1701,7 +1893,7 @@ export interface WebhookEndpointRequest {
   /** The URL of your server that receives events. */
   url: string;
   /** The event types to receive: single types, a group (`payment.*`), or all (`*`). */
-  events: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "account.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "account.active" | "account.failed" | "account.closed")[];
+  events: readonly ("*" | "payment.*" | "payout.*" | "refund.*" | "dispute.*" | "split.*" | "account.*" | "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "split.held" | "split.released" | "split.short" | "split.returned" | "account.active" | "account.failed" | "account.closed")[];
   /** A note for you, on one line. */
   description?: string | null;
 }
@@ -1849,6 +2041,15 @@ export interface ListCustomersQuery {
   search?: string | null;
 }
 
+export interface ListSplitsQuery {
+  /** The maximum number of items on a page, at most 100. Defaults to 20. */
+  limit?: number | null;
+  /**
+   * `next_cursor` of the previous page. Send it with the same filters. Omit it for the first page.
+   */
+  cursor?: string | null;
+}
+
 export interface ListBalanceTransactionsQuery {
   /** The maximum number of items on a page, at most 100. Defaults to 20. */
   limit?: number | null;
@@ -1946,7 +2147,7 @@ export interface EventsQuery {
    */
   since?: string | null;
   /** Only events of this type. */
-  type?: "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "account.active" | "account.failed" | "account.closed" | null;
+  type?: "payment.pending" | "payment.success" | "payment.failed" | "payout.pending" | "payout.completed" | "payout.failed" | "payout.canceled" | "payout.reversed" | "refund.pending" | "refund.completed" | "refund.failed" | "dispute.opened" | "dispute.updated" | "dispute.submitted" | "dispute.won" | "dispute.lost" | "dispute.accepted" | "dispute.deadline_missed" | "dispute.reopened" | "split.held" | "split.released" | "split.short" | "split.returned" | "account.active" | "account.failed" | "account.closed" | null;
   /** If there are no events, wait up to this many seconds, at most 30. Defaults to 0. */
   wait?: number | null;
 }
@@ -2136,6 +2337,46 @@ export interface Operations {
     request: WayChargeRequest;
     query: undefined;
     response: WayChargeInfo;
+  };
+  listSplits: {
+    request: undefined;
+    query: ListSplitsQuery;
+    response: SplitList;
+  };
+  createSplit: {
+    request: SplitRequest;
+    query: undefined;
+    response: SplitRuleInfo;
+  };
+  getSplit: {
+    request: undefined;
+    query: undefined;
+    response: SplitRuleInfo;
+  };
+  editSplit: {
+    request: SplitEditRequest;
+    query: undefined;
+    response: SplitRuleInfo;
+  };
+  disableSplit: {
+    request: undefined;
+    query: undefined;
+    response: SplitRuleInfo;
+  };
+  createSubAccount: {
+    request: SubAccountRequest;
+    query: undefined;
+    response: SubAccountInfo;
+  };
+  listSubAccounts: {
+    request: undefined;
+    query: undefined;
+    response: SubAccountList;
+  };
+  releaseShares: {
+    request: SplitReleaseRequest;
+    query: undefined;
+    response: SplitShares;
   };
   getBalance: {
     request: undefined;

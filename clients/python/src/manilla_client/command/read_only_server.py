@@ -78,6 +78,10 @@ EventType = Literal[
     "account.active",
     "account.failed",
     "account.closed",
+    "split.held",
+    "split.released",
+    "split.short",
+    "split.returned",
 ]
 DisputeStatus = Annotated[
     Literal["needs_response", "submitted", "won", "lost", "accepted"] | None,

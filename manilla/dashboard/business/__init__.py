@@ -1,0 +1,1 @@
+"""Pages about the merchant's business: its profile and its verification."""

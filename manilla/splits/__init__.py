@@ -1,0 +1,1 @@
+"""Splits: a payment is divided between its merchant and other receivers."""
