@@ -167,12 +167,13 @@ class PaymentInitiation:
         methods = eligibility.eligible(
             self._catalogue, self._rails, caller, quote.customer_pays, order.allow_payment_methods
         )
-        division = await self._divide(caller, order, quote)
-        if division is None and order.method is None:
+        split = order.split or caller.default_split
+        if split is None and order.method is None:
             # The shares are exact when the payment is created, so a split payment has one price.
             ways = commission.choices(self.prices, caller, amount, methods, created_at)
             priced = priced.with_choices(ways)
         _check_commission(caller, priced)
+        division = await self._divide(caller, split, quote)
         expires_at = created_at + timedelta(minutes=self._platform.now.checkout_minutes)
         session = PaymentSession(
             payment_url=self._links.url(trx_id, expires_at),
@@ -188,8 +189,9 @@ class PaymentInitiation:
         answer = _accepted(taken).answer
         return Replayed(answer) if answer is not None else session
 
-    async def _divide(self, caller: Caller, order: PaymentOrder, quote: Quote) -> Division | None:
-        given = order.split or caller.default_split
+    async def _divide(
+        self, caller: Caller, given: GivenSplit | None, quote: Quote
+    ) -> Division | None:
         if given is None:
             return None
         tenant = Tenant(caller.merchant_id, caller.environment)

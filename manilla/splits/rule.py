@@ -26,7 +26,7 @@ Hold = Literal["none", "release"] | Annotated[int, msgspec.Meta(ge=1, le=HOLD_DA
 # The fields, as the API describes them.
 RECEIVERS = "1 to 20 receivers, besides you."
 REST = "Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver."
-FEES = "Who bears the commission that you pay: `owner`, `proportional`, or a receiver."
+FEES = "Who bears the commission and taxes that you pay: `owner`, `proportional`, or a receiver."
 REFUNDS = "Who bears refunds: all in proportion, or the owner."
 DISPUTES = "Who bears disputes: `owner`, `proportional`, or a receiver."
 HOLD = "Whether shares are held until you release them (`release`), or for a number of days."

@@ -5,9 +5,10 @@ import pytest
 from manilla.settings import Settings
 from tests.payments.conftest import production, sandbox, sandbox_shop, shop, simulator
 from tests.payments.shop import Shop
+from tests.prices.conftest import use_prices
 from tests.splits.steps import Splits
 
-__all__ = ["production", "sandbox", "sandbox_shop", "shop", "simulator", "splits"]
+__all__ = ["production", "sandbox", "sandbox_shop", "shop", "simulator", "splits", "use_prices"]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ final class SplitRuleInfo
         public readonly array $receivers,
         /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
         public readonly string $rest,
-        /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+        /** Who bears the commission and taxes that you pay: `owner`, `proportional`, or a receiver. */
         public readonly string $fees,
         /** Who bears refunds: all in proportion, or the owner. */
         public readonly string $refunds,

@@ -1418,7 +1418,7 @@ export interface SplitEditRequest {
   receivers?: readonly (ReceiverTerms)[] | null;
   /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
   rest?: string | number | null;
-  /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+  /** Who bears the commission and taxes that you pay: `owner`, `proportional`, or a receiver. */
   fees?: string | number | null;
   /** Who bears refunds: all in proportion, or the owner. */
   refunds?: "owner" | "proportional" | null;
@@ -1463,7 +1463,7 @@ export interface SplitRequest {
   receivers: readonly (ReceiverTerms)[];
   /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
   rest?: string | number;
-  /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+  /** Who bears the commission and taxes that you pay: `owner`, `proportional`, or a receiver. */
   fees?: string | number;
   /** Who bears refunds: all in proportion, or the owner. */
   refunds?: "owner" | "proportional";
@@ -1483,7 +1483,7 @@ export interface SplitRuleInfo {
   receivers: (ReceiverTerms)[];
   /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
   rest: string;
-  /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+  /** Who bears the commission and taxes that you pay: `owner`, `proportional`, or a receiver. */
   fees: string;
   /** Who bears refunds: all in proportion, or the owner. */
   refunds: string;
@@ -1527,7 +1527,7 @@ export interface SplitTerms {
   receivers: (ReceiverTerms)[];
   /** Who gets what the receivers' parts and the rounding leave: `owner`, or a receiver. */
   rest?: string | number;
-  /** Who bears the commission that you pay: `owner`, `proportional`, or a receiver. */
+  /** Who bears the commission and taxes that you pay: `owner`, `proportional`, or a receiver. */
   fees?: string | number;
   /** Who bears refunds: all in proportion, or the owner. */
   refunds?: Open<"owner" | "proportional">;
