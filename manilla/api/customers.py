@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from manilla.api.endpoint import Call, Endpoint
 from manilla.api.fields import Amount, CallbackAddress, Email, Title, money_of
@@ -36,16 +36,23 @@ from manilla.customers.fields import AccountInfo, CustomerInfo, describe, descri
 from manilla.customers.service import PaymentOfOther
 from manilla.customers.store import CustomerFilter
 from manilla.kit import strict_json
+from manilla.kit.fields import api_field
 from manilla.kit.money import MoneyError
 from manilla.ledger.transactions import KeyUsedBefore, TransactionNotFound
 from manilla.merchants.rights import Right
 from manilla.payments.states import HeldInProduction
 from manilla.services import Services
+from manilla.splits.planning import GivenSplit
+from manilla.splits.rule import SplitInvalid
 
 CUSTOMERS, CUSTOMER = "/api/v1/customers", "/api/v1/customers/{reference}"
 NO_REFERENCE = "Use 1 to 60 letters, digits, hyphens, underscores and full stops."
 NO_PHONE = "Expected 7 to 15 digits, which may follow a plus sign."
 NO_IDENTITY = f"Expected {IDENTITY_DIGITS} digits."
+SPLIT = (
+    "How transfers into the accounts are divided: the id of a split, or a rule. If you repeat the "
+    "request with another one, it replaces the earlier one. Null: by your default split."
+)
 
 CustomerName = Annotated[Title, Meta(max_length=NAME_LENGTH_MAX)]
 # Everything that a merchant can change, in the order of the fields in the request.
@@ -105,6 +112,7 @@ class AccountsRequest(Struct, frozen=True, kw_only=True):
     method_codes: Annotated[list[str], Meta(min_length=1, max_length=10)] | None = None
     count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] = 1
     ipn_url: CallbackAddress | None = None
+    split: Annotated[GivenSplit | None, api_field(SPLIT)] = None
 
 
 class TestTransferRequest(Struct, frozen=True, kw_only=True):
@@ -269,6 +277,7 @@ def _accounts(services: Services) -> list[Endpoint]:
 
     async def request_accounts(call: Call) -> AccountList:
         body: AccountsRequest = call.body
+        sent = strict_json.decode(call.raw_body) if call.raw_body else {}
         platform_email = services.platform.now.customer_email(services.base_url)
 
         def describe_all(made: Sequence[CustomerAccount]) -> AccountList:
@@ -281,6 +290,7 @@ def _accounts(services: Services) -> list[Endpoint]:
             count=body.count,
             ipn_url=body.ipn_url or "",
             email_domain=platform_email.rpartition("@")[2],
+            split=body.split if "split" in sent else UNSET,
             remember=remember(call, describe_all),
         )
         return describe_all(made)
@@ -326,7 +336,7 @@ def _accounts(services: Services) -> list[Endpoint]:
             body=AccountsRequest,
             refusals=(
                 *(CustomerNotFound, CustomerDisabled, NoAccountMethod, TooManyAccounts),
-                KeyUsedBefore,
+                *(SplitInvalid, KeyUsedBefore),
             ),
             is_repeatable=True,
         ),

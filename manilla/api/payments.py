@@ -82,10 +82,11 @@ class PaymentFields(Struct, frozen=True, kw_only=True):
         return {"payment_amount": problem} if problem else {}
 
 
+SPLIT = "How the payment is divided: the id of a split, or a rule."
+
+
 class PaymentRequest(PaymentFields, frozen=True, kw_only=True):
-    split: Annotated[
-        GivenSplit | None, api_field("How the payment is divided: the id of a split, or a rule.")
-    ] = None
+    split: Annotated[GivenSplit | None, api_field(SPLIT)] = None
     success_redirect: WebAddress
     cancel_redirect: WebAddress
     save_for: Reference | None = None  # the customer whose card checkout offers to save

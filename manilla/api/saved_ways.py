@@ -17,12 +17,13 @@ from manilla.api.fields import (
     WebAddress,
     money_of,
 )
-from manilla.api.payments import REFUSALS, amount_problem
+from manilla.api.payments import REFUSALS, SPLIT, amount_problem
 from manilla.api.refusals import InvalidAmount, ValidationFailed
 from manilla.api.request import read_repeat_key, read_scenario, remember
 from manilla.customers import store as customers
 from manilla.customers.customer import CustomerDisabled, CustomerNotFound, CustomerRow
 from manilla.kit.clock import LAGOS
+from manilla.kit.fields import api_field
 from manilla.kit.texts import Line
 from manilla.ledger.transactions import KeyUsedBefore
 from manilla.merchants.rights import Right
@@ -33,6 +34,7 @@ from manilla.saved_ways.fields import WayInfo
 from manilla.saved_ways.mandates import MandateTerms
 from manilla.saved_ways.way import MandateRefused, RetryLimit, WayNotFound, WayUnusable
 from manilla.services import Services
+from manilla.splits.planning import GivenSplit
 
 CUSTOMER = "/api/v1/customers/{reference}"
 YEARS_MAX = 10
@@ -45,6 +47,7 @@ class WayChargeRequest(Struct, frozen=True, kw_only=True):
     ref_trx: Reference
     ipn_url: CallbackAddress
     description: Lines | None = None
+    split: Annotated[GivenSplit | None, api_field(SPLIT)] = None
 
     @classmethod
     def field_errors(cls, values: dict[str, Any], _bad: Collection[str] = ()) -> dict[str, str]:

@@ -73,6 +73,7 @@ class CustomerAccount(msgspec.Struct, frozen=True, kw_only=True):
     activated_at: datetime | None = None
     closing_at: datetime | None = None
     closed_at: datetime | None = None
+    split: str | None = None  # how its transfers are divided, as JSON
 
     @property
     def tenant(self) -> Tenant:

@@ -104,20 +104,36 @@ async def insert(
     currency: str,
     ipn_url: str,
     email_domain: str,
+    split: str | None = None,
 ) -> CustomerAccount:
     account_id = ACCOUNT_IDS.new(customer.merchant_id)
     created = await connection.row(
         CustomerAccount,
         f"""
         INSERT INTO customer_account (merchant_id, id, environment, customer_id, method_code,
-                                      provider, currency, ipn_url, email)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                                      provider, currency, ipn_url, email, split)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
         RETURNING {COLUMNS}""",
         *(customer.merchant_id, account_id, customer.environment, customer.id, method_code),
-        *(provider, currency, ipn_url, f"{account_id.lower()}@{email_domain}"),
+        *(provider, currency, ipn_url, f"{account_id.lower()}@{email_domain}", split),
     )
     assert created is not None
     return created
+
+
+async def set_split(
+    connection: Connection, wanted: CustomerAccount, split: str | None
+) -> CustomerAccount:
+    """Changes how later transfers are divided. The caller has locked the customer."""
+    changed = await connection.row(
+        CustomerAccount,
+        f"""
+        UPDATE customer_account SET split = $3, updated_at = now()
+         WHERE merchant_id = $1 AND id = $2 RETURNING {COLUMNS}""",
+        *(wanted.merchant_id, wanted.id, split),
+    )
+    assert changed is not None
+    return changed
 
 
 async def mark_sent(connection: Connection, wanted: CustomerAccount) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import UNSET, UnsetType
+
 from manilla.customers import account_store, store
 from manilla.customers.account import (
     ACCOUNTS_MAX,
@@ -23,6 +25,8 @@ from manilla.methods.method import Flow, Method, MethodKind
 from manilla.payments import eligibility
 from manilla.payments.payment import SANDBOX
 from manilla.providers.rails import Rails
+from manilla.splits import planning
+from manilla.splits.planning import GivenSplit
 
 OPEN = (AccountStatus.PENDING, AccountStatus.ACTIVE)
 
@@ -60,15 +64,21 @@ async def request(
     count: int = 1,
     ipn_url: str = "",
     email_domain: str = "example.com",
+    split: GivenSplit | UnsetType | None = UNSET,
     remember: Remember = without_key,
 ) -> list[CustomerAccount]:
     """Requests accounts at different providers: with these methods, or the merchant's first ones.
 
-    A customer has at most one open account at each provider, so a repeated request returns it.
+    A customer has at most one open account at each provider, so a repeated request returns it. Its
+    transfers are divided by the latest split that was sent.
     """
     availability.check(caller)
     chosen = _choose(offered, codes, count)
     tenant = Tenant(caller.merchant_id, caller.environment)
+    rule = None
+    if split is not UNSET and split is not None:
+        for currency in sorted({method.currency for method in chosen}):
+            rule = await planning.check_given(db, tenant, split, currency)
     async with db.transaction() as connection:
         customer = await store.of_tenant(connection, tenant, reference, lock=True)
         if customer.disabled_at is not None:
@@ -90,11 +100,14 @@ async def request(
                     method.currency,
                     ipn_url,
                     email_domain,
+                    rule,
                 )
             )
             await jobs.put(connection, added.merchant_id, JobKind.ACCOUNT, added.id)
             open_[method.code] = added
         accounts = [open_[method.code] for method in chosen]
+        if split is not UNSET:
+            accounts = [await account_store.set_split(connection, each, rule) for each in accounts]
         await remember(connection, accounts)
     return accounts
 

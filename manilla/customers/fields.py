@@ -9,6 +9,7 @@ from manilla.customers.account import AccountStatus, CustomerAccount
 from manilla.customers.customer import CustomerRow, CustomerStatus
 from manilla.kit.clock import iso
 from manilla.kit.fields import api_field
+from manilla.splits import planning
 
 
 class CustomerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,10 @@ class AccountInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     created_at: str
     error_code: str | None = None
     error: str | None = None
+    split_id: Annotated[
+        str | None,
+        api_field("The split that divides its transfers. Omitted if you sent no id of a split."),
+    ] = None
 
 
 class AccountNoticeData(AccountInfo, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,6 +96,7 @@ def describe_account(account: CustomerAccount, reference: str) -> AccountInfo:
         created_at=iso(account.created_at),
         error_code=account.error_code,
         error=account.error,
+        split_id=None if account.split is None else planning.given_id(account.split),
     )
 
 

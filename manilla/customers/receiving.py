@@ -40,6 +40,8 @@ from manilla.providers.port import (
     ReportedChargeStatus,
     WebhookSubject,
 )
+from manilla.splits import planning
+from manilla.splits.rule import SplitInvalid
 
 REFERENCE_PREFIX = "ACC-"
 
@@ -94,9 +96,10 @@ class Receiving:
             assert current.is_sandbox
             priced = self._price(caller, current, amount)
             obstacle = await self._obstacle(connection, caller, current, customer, transfer, priced)
+            split, obstacle = await _divided(connection, caller, current, priced, obstacle)
             if obstacle is not None:
                 raise states.HeldInProduction(f"{obstacle} In production, the money is held.")
-            new = _payment(current, customer, priced, transfer)
+            new = _payment(current, customer, priced, transfer, split)
             await account_store.add_transfer(
                 *(connection, current, current.provider, transfer.reference, new.trx_id)
             )
@@ -127,7 +130,9 @@ class Receiving:
         assert transfer.paid is not None
         current, customer = await _locked(connection, account)
         priced = self._price(caller, current, transfer.paid)
-        new = _payment(current, customer, priced, transfer)
+        obstacle = await self._obstacle(connection, caller, current, customer, transfer, priced)
+        split, obstacle = await _divided(connection, caller, current, priced, obstacle)
+        new = _payment(current, customer, priced, transfer, split)
         await account_store.add_transfer(
             *(connection, current, current.provider, transfer.reference, new.trx_id)
         )
@@ -135,7 +140,6 @@ class Receiving:
             *(connection, WebhookSubject.ACCOUNT_TRANSFER, 0),
             *(transfer.reference, current.provider),
         )
-        obstacle = await self._obstacle(connection, caller, current, customer, transfer, priced)
         charge = _charge(new, current, transfer)
         state = _state(transfer)
         await states.receive_transfer(connection, new, charge, state, said, obstacle)
@@ -233,6 +237,32 @@ def _obstacle_of_account(
     return None
 
 
+async def _divided(
+    connection: Connection,
+    caller: Caller,
+    account: CustomerAccount,
+    priced: PricedQuote,
+    obstacle: str | None,
+) -> tuple[str | None, str | None]:
+    """Returns how the transfer is divided, if it is, and why it must be held, if it must.
+
+    A transfer that the rule cannot divide now is held. If the owner were credited with all of it,
+    the receivers' shares could be paid out before anybody knows.
+    """
+    given = caller.default_split if account.split is None else planning.decode_given(account.split)
+    if given is None or obstacle is not None:
+        return None, obstacle
+    quote = priced.quote
+    try:
+        division = await planning.plan(
+            *(connection, account.tenant, given), quote.amount, quote.divisible
+        )
+    except SplitInvalid as error:
+        problems = " ".join((error.errors or {}).values())
+        return None, f"The transfer cannot be divided. {problems or error.message}"
+    return planning.encode(division), None
+
+
 async def _locked(
     connection: Connection, account: CustomerAccount
 ) -> tuple[CustomerAccount, CustomerRow]:
@@ -267,6 +297,7 @@ def _payment(
     customer: CustomerRow,
     priced: PricedQuote,
     transfer: AccountTransfer,
+    split: str | None,
 ) -> NewPayment:
     trx_id = trx_ids.new(account.merchant_id)
     now = datetime.now(UTC)
@@ -285,6 +316,7 @@ def _payment(
         remarks=SANDBOX_REMARK if account.is_sandbox else None,
         created_at=now,
         expires_at=now,
+        split=split,
     )
 
 

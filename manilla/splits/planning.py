@@ -18,7 +18,7 @@ GivenSplit = str | SplitTerms
 
 
 async def plan(
-    db: Database, tenant: Tenant, given: GivenSplit, amount: Money, remaining: Money
+    db: Database | Connection, tenant: Tenant, given: GivenSplit, amount: Money, remaining: Money
 ) -> Division:
     """Divides what remains of a payment's amount, if all receivers can get their shares now."""
     stored = await find(db, tenant, given) if isinstance(given, str) else None
@@ -42,7 +42,9 @@ async def plan(
     )
 
 
-async def check_given(db: Database, tenant: Tenant, given: GivenSplit, currency: str) -> str:
+async def check_given(
+    db: Database | Connection, tenant: Tenant, given: GivenSplit, currency: str
+) -> str:
     """Returns the split of a new payment link as JSON, if its payments could be divided now."""
     terms = given if isinstance(given, SplitTerms) else (await find(db, tenant, given)).decoded
     await check_receivers(db, tenant, terms, currency)
@@ -51,6 +53,12 @@ async def check_given(db: Database, tenant: Tenant, given: GivenSplit, currency:
 
 def decode_given(text: str) -> GivenSplit:
     return msgspec.json.decode(text, type=str | SplitTerms)
+
+
+def given_id(text: str) -> str | None:
+    """Returns the id of the rule that was given, or None if the rule itself was."""
+    given = decode_given(text)
+    return given if isinstance(given, str) else None
 
 
 async def find(db: Database | Connection, tenant: Tenant, rule_id: str) -> StoredRule:

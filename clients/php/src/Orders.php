@@ -90,6 +90,7 @@ namespace Manilla;
  *     ref_trx: string,
  *     ipn_url: string,
  *     description?: string|null,
+ *     split?: string|array<string, mixed>|null,
  * }
  * @phpstan-type PaymentLinkOrder array{
  *     title: string,
@@ -202,6 +203,7 @@ final class Orders
         'ref_trx' => 'plain',
         'ipn_url' => 'plain',
         'description' => 'plain',
+        'split' => 'plain',
     ];
     public const PAYMENT_LINK_ORDER = [
         'title' => 'plain',

@@ -41,6 +41,8 @@ final class CustomerAccount
         public readonly ?string $error_code,
         /** What you can do if the account failed. Omitted otherwise. */
         public readonly ?string $error,
+        /** The split that divides its transfers. Omitted if you sent no id of a split. */
+        public readonly ?string $split_id,
     ) {
     }
 
@@ -60,6 +62,7 @@ final class CustomerAccount
             created_at: $document->time('created_at'),
             error_code: $document->stringOrNull('error_code'),
             error: $document->stringOrNull('error'),
+            split_id: $document->stringOrNull('split_id'),
         );
     }
 }

@@ -77,6 +77,7 @@ class WayCharge(TypedDict):
     ref_trx: str
     ipn_url: str
     description: NotRequired[str | None]
+    split: NotRequired["str | SplitTerms | None"]
 
 
 class MandateOrder(TypedDict):

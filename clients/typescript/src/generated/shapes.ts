@@ -20,6 +20,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
     created_at: "time",
     error_code: "string?",
     error: "string?",
+    split_id: "string?",
   },
   AccountList: {
     data: "AccountInfo[]",
@@ -28,6 +29,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
     method_codes: "string[]|null",
     count: "integer",
     ipn_url: "string|null",
+    split: "SplitTerms",
   },
   AttachPaymentsRequest: {
     trx_ids: "string[]",
@@ -790,6 +792,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
     ref_trx: "string",
     ipn_url: "string",
     description: "string|null",
+    split: "SplitTerms",
   },
   WayInfo: {
     id: "string",

@@ -41,6 +41,8 @@ export interface AccountInfo {
   error_code?: string;
   /** What you can do if the account failed. Omitted otherwise. */
   error?: string;
+  /** The split that divides its transfers. Omitted if you sent no id of a split. */
+  split_id?: string;
 }
 
 /** A customer's accounts. */
@@ -57,6 +59,11 @@ export interface AccountsRequest {
   count?: number;
   /** The URL that receives notifications of transfers. By default, the customer's. */
   ipn_url?: string | null;
+  /**
+   * How transfers into the accounts are divided: the id of a split, or a rule. If you repeat the
+   * request with another one, it replaces the earlier one. Null: by your default split.
+   */
+  split?: string | SplitTerms | null;
 }
 
 /** The payments to attach. Unknown fields are ignored. */
@@ -1812,6 +1819,8 @@ export interface WayChargeRequest {
   ipn_url: string;
   /** The merchant's description. */
   description?: string | null;
+  /** How the payment is divided: the id of a split, or a rule. */
+  split?: string | SplitTerms | null;
 }
 
 /** A saved way to pay. */
