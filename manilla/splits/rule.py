@@ -37,6 +37,10 @@ class SplitInvalid(Refusal):
     message = "The split is not possible. Correct the named fields."
 
 
+class PartsAboveAmount(SplitInvalid):
+    """The rule can divide larger payments."""
+
+
 class ReceiverTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A receiver and its part. The receiver of the rest has neither percent nor fixed amount."""
 
@@ -144,7 +148,7 @@ def divide(terms: SplitTerms, amount: Money, remaining: Money) -> dict[str, int]
     shares = {**parts, OWNER: 0, rest: remaining.minor - others}
     if min(shares.values()) < 0:
         text = f"The shares are larger than what remains of this payment: {remaining}."
-        raise SplitInvalid.at("receivers", text)
+        raise PartsAboveAmount.at("receivers", text)
     return shares
 
 

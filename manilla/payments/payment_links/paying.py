@@ -30,7 +30,7 @@ from manilla.payments.payment_links import store
 from manilla.payments.payment_links.link import LinkStatus, PaymentLink
 from manilla.prices.wording import describe, name_of, rate_of
 from manilla.splits import planning
-from manilla.splits.rule import SplitInvalid
+from manilla.splits.rule import PartsAboveAmount, SplitInvalid
 
 # The maximum numbers of payments started per minute, per IP address and per link.
 # Many customers of a mobile network can share an IP address.
@@ -202,7 +202,7 @@ class LinkPayments:
         named = msgspec.structs.replace(order, ref_trx=link.reference_prefix + suffix)
         try:
             session = await self._initiation.initiate(caller, named, ticket)
-        except (PaymentLimitExceeded, CommissionAboveAmount):
+        except (PaymentLimitExceeded, CommissionAboveAmount, PartsAboveAmount):
             raise AmountNotPossible from None
         except (CurrencyNotEnabled, WalletNotAvailable, CommissionNotCovered, SplitInvalid):
             raise PaymentNotPossible from None
