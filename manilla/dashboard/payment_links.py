@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from manilla.customers import store as customers
 from manilla.customers.customer import CustomerNotFound
 from manilla.kit.clock import LAGOS
@@ -24,13 +26,21 @@ from manilla.payments.payment_links.link import (
     PaymentLink,
 )
 from manilla.payments.payment_links.store import LinkFilter, LinkTotals
+from manilla.splits import planning
+from manilla.splits import store as splits
+from manilla.splits.rule import SplitInvalid
 from manilla.web import lists
 from manilla.web.forms import BadForm, Form
 from manilla.web.page_request import PageRequest
 from manilla.web.serving.response import PageResponse
 from manilla.web.serving.router import PageNotFound
 
-AT_FIELD = ((CurrencyNotEnabled, "currency"), (CustomerNotFound, "customer_reference"))
+AT_FIELD = (
+    (CurrencyNotEnabled, "currency"),
+    (CustomerNotFound, "customer_reference"),
+    (SplitInvalid, "split"),
+)
+SPLITS_SHOWN_MAX = 200
 URL_LENGTH_MAX = 2000
 MOMENT = "%Y-%m-%dT%H:%M"
 
@@ -62,6 +72,10 @@ async def create(request: PageRequest) -> PageResponse:
         terms = _read_terms(request.form, request.form.required("currency", at_most=3))
         if terms.customer_reference is not None:
             await customers.of_tenant(request.db, request.tenant, terms.customer_reference)
+        rule_id = request.form.text("split", at_most=100)
+        if rule_id:
+            about = request.tenant, rule_id, terms.currency
+            terms = replace(terms, split=await planning.check_given(request.db, *about))
         link = await creation.create(request.db, request.services.payments, caller, terms)
     except Refusal as refusal:
         options = await _options(request)
@@ -76,6 +90,7 @@ async def show(request: PageRequest) -> PageResponse:
     return request.page(
         "payment_link.html",
         link=link,
+        split=None if link.split is None else await _split_name(request, link.split),
         url=url,
         share_text=text,
         whatsapp_url=f"https://wa.me/?text={quote(text)}",
@@ -140,7 +155,15 @@ async def _find(request: PageRequest) -> PaymentLink:
 
 async def _options(request: PageRequest) -> dict[str, Any]:
     codes = sorted((await request.caller()).currencies, key=lambda code: (code != "NGN", code))
-    return {"currencies": [(code, code) for code in codes]}
+    rules = await splits.rules(request.db, request.tenant, None, SPLITS_SHOWN_MAX)
+    names = [(rule.id, rule.name) for rule in rules.rows if rule.status == "active"]
+    return {"currencies": [(code, code) for code in codes], "splits": names}
+
+
+async def _split_name(request: PageRequest, split: str) -> str:
+    rule_id = planning.given_id(split)
+    rule = None if rule_id is None else await splits.rule(request.db, request.tenant, rule_id)
+    return "A rule that was sent by API" if rule is None else rule.name
 
 
 def _read_terms(form: Form, currency: str) -> LinkTerms:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from manilla.payments.payment_links import store as link_store
 from manilla.people.roles import Role
-from manilla.splits import store
+from manilla.splits import service, store
+from tests.payments.payment_links import customers
 from tests.splits.conftest import production, shop, simulator, splits
 from tests.splits.steps import Splits, percent
 from tests.support.client import Site
@@ -72,6 +74,27 @@ async def test_a_sub_account_is_created_on_the_page(splits: Splits, site: Site) 
     [made] = await store.sub_accounts(splits.db, splits.owner)
     assert f"SUB{made.merchant_id}" in await text_of(owner, PAGE)
     assert (await owner.post(f"{PAGE}/invite", {"merchant": "999999"})).status in (303, 404)
+
+
+async def test_the_form_for_a_payment_link_offers_the_splits(splits: Splits, site: Site) -> None:
+    receiver = await splits.receiver()
+    owner = await user_of(splits, site, splits.owner)
+    links = "/production/links"
+    assert 'name="split"' not in await text_of(owner, f"{links}/new")
+    rule = {"name": "Branches & agents", "receivers": [percent(receiver, 10)]}
+    made = (await splits.shop.merchant.post("/api/v1/splits", rule)).json
+    assert made["id"] in await text_of(owner, f"{links}/new")
+    form = {"title": "Cloth", "amount": "500", "currency": "NGN", "split": made["id"]}
+    created = await owner.post(links, form)
+    assert created.status == 303, created.body
+    path = created.location.removeprefix("/dashboard")
+    assert "Branches &amp; agents" in await text_of(owner, path)
+    link = await link_store.find(splits.db, path.rpartition("/")[2])
+    await splits.complete(await customers.start(splits.shop, link))
+    assert await splits.balance(receiver) == 50
+    await service.answer(splits.db, receiver, splits.owner, accepts=False)
+    assert (await owner.post(links, form)).status == 422
+    assert (await owner.post(links, {**form, "split": "SPL1"})).status == 422
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.DEVELOPER])
