@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from tests.simulation.disputed import Claim, DisputeRecord
+from tests.simulation.divided import ShareRecord, Split
 from tests.simulation.prices import Price
 
 
@@ -24,6 +25,7 @@ class Kind(StrEnum):
     PAYOUT = "payout"
     REFUND = "refund"
     DISPUTE = "dispute"
+    SHARE = "share"
 
 
 class Decision(StrEnum):
@@ -61,6 +63,7 @@ class Operation:
     price: Price | None = None  # as it was when the operation was created
     payer: str = ""  # who sent a transfer into a customer's account
     is_again: bool = False  # True if the merchant charges a saved card
+    split: Split | None = None  # how a payment is divided
     # False if the provider cannot be asked about an unknown outcome, so it may stay pending.
     can_be_queried: bool = True
 
@@ -97,6 +100,7 @@ class Observation:
     short: dict[int, int] = field(default_factory=dict)  # what each merchant owes
     claims: list[Claim] = field(default_factory=list)
     disputes: list[DisputeRecord] = field(default_factory=list)
+    shares: list[ShareRecord] = field(default_factory=list)
     statuses: dict[str, str] = field(default_factory=dict)  # API status by trx_id
     transfers: list[ProviderObject] = field(default_factory=list)
     charges: list[ProviderObject] = field(default_factory=list)

@@ -133,6 +133,9 @@ class FaultSteps:
     async def crash_with_customers(self, point: str) -> bool:
         return await self.crash(point)
 
+    async def crash_with_splits(self, point: str) -> bool:
+        return await self.crash(point)
+
     async def customer_answers(self, rail: str, call: str, answer: str, times: int) -> None:
         await self.provider_answers(rail, call, answer, times)
 

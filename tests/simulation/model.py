@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.simulation import disputed
+from tests.simulation import disputed, shares
 from tests.simulation.facts import Decision, Kind, Moved, Notice, Observation, Operation
 
 
@@ -190,6 +190,7 @@ class Model:
             *self._check_statuses(seen),
             *self._check_refunds(seen),
             *self._check_disputes(seen),
+            *shares.check(self._accepted(), seen),
             *self._check_balances(seen),
             *self._check_notices(seen),
         ]
@@ -258,7 +259,7 @@ class Model:
             if operation.payment and seen.statuses.get(operation.trx_id) != FAILED:
                 refunded[operation.payment.trx_id] += operation.amount
         yield from disputed.check(seen.claims, seen.disputes, paid, refunded)
-        withheld: dict[int, int] = defaultdict(int)
+        withheld = shares.withheld(seen)
         for record in seen.disputes:
             withheld[record.merchant] += record.withheld
         for merchant, minor in seen.withheld.items():
@@ -292,7 +293,7 @@ class Model:
         return {FAILED} if operation.can_be_queried and not has_case else {FAILED, PENDING}
 
     def _check_balances(self, seen: Observation) -> Iterator[str]:
-        available: dict[int, int] = defaultdict(int)
+        available = shares.available(seen)
         in_flight: dict[int, int] = defaultdict(int)
         for operation in self.operations.values():
             status = seen.statuses.get(operation.trx_id, PENDING)
@@ -323,6 +324,7 @@ class Model:
             if posted != events:
                 got, messages = sorted(posted.values()), sorted(events.values())
                 yield f"dispute {record.trx_id}: the endpoint got {got}, the events are {messages}"
+        yield from shares.check_messages(seen.shares, listed, delivered)
         for operation in self._accepted():
             status = seen.statuses.get(operation.trx_id, PENDING)
             allowed = MESSAGES.get((operation.kind, status), ([],))

@@ -211,7 +211,7 @@ class Observer:
                 if body["event"] == "account":
                     self._meet_account(notice_of(event["id"], shop.id, body))
                     continue
-                if body["event"] != "dispute":
+                if body["event"] not in ("dispute", "split"):
                     self._meet_customer(shop, body["data"])
                 yield notice_of(event["id"], shop.id, body)
             if len(page["data"]) < 100:

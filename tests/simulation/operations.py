@@ -63,7 +63,7 @@ class MerchantSteps:
         if url := await self._start_payment(wanted):
             await self._check_out(url, wanted, rail, "success", percent)
 
-    async def _start_payment(self, wanted: Operation, **more: str) -> str | None:
+    async def _start_payment(self, wanted: Operation, **more: Any) -> str | None:
         """Creates a payment, and returns its checkout link."""
         fields = {
             **more,

@@ -103,9 +103,9 @@ ADMIN: dict[str, tuple[float, Choices]] = {
     "review_answers": (1, {}),
     "reverse": (2, {"back": BACK, "rail": ["a", "c"]}),
 }
-# Version 0.15.0 knows no price plans and no customers. So only runs with an odd seed have the steps
-# of `PRICES`, `CUSTOMERS` and `CUSTOMER_FAULTS`, and their second host is not rolled back after the
-# first one.
+# Version 0.15.0 knows no price plans, customers and splits. So only runs with an odd seed have the
+# steps of `PRICES`, `CUSTOMERS`, `CUSTOMER_FAULTS`, `SPLITS` and `SPLIT_FAULTS`, and their second
+# host is not rolled back after the first one.
 PRICES: dict[str, tuple[float, Choices]] = {
     "change_plan": (
         6,
@@ -146,6 +146,20 @@ CUSTOMERS: dict[str, tuple[float, Choices]] = {
         },
     ),
     "revoke_card": (0.6, {"back": BACK, "amount": AMOUNT, "is_charged": [True, False]}),
+}
+SPLITS: dict[str, tuple[float, Choices]] = {
+    "pay_split": (
+        6,
+        {
+            "amount": AMOUNT,
+            "rail": RAILS,
+            "outcome": OUTCOME,
+            "percents": [["30"], ["33.3333", "10"], ["0.01", "60"]],
+            "fees": ["owner", "owner", "proportional"],
+            "hold": ["none", "none", "release", 1],
+        },
+    ),
+    "release_shares": (2, {"back": BACK}),
 }
 POINTS = [
     "after_webhook_stored",
@@ -237,6 +251,9 @@ CUSTOMER_FAULTS: dict[str, tuple[float, Choices]] = {
         {"rail": WITH_ACCOUNTS, "call": CUSTOMER_CALL, "answer": ANSWER, "times": [1, 2, 3]},
     ),
 }
+SPLIT_FAULTS: dict[str, tuple[float, Choices]] = {
+    "crash_with_splits": (2, {"point": ["amid_shares"]}),
+}
 
 
 @dataclass(frozen=True)
@@ -276,8 +293,8 @@ def first_rounds(seed: int, count: int) -> list[Round]:
 def _round(chance: random.Random, number: int, *, is_new: bool) -> Round:
     """`is_new`: whether the round has the steps that the previous release does not know."""
     steps: Round = []
-    merchant_steps = MERCHANT | (CUSTOMERS if is_new else {})
-    faults = FAULTS | (CUSTOMER_FAULTS if is_new else {})
+    merchant_steps = MERCHANT | (CUSTOMERS | SPLITS if is_new else {})
+    faults = FAULTS | (CUSTOMER_FAULTS | SPLIT_FAULTS if is_new else {})
 
     def add(lane: str, choices: dict[str, tuple[float, Choices]], after: int = 0) -> None:
         steps.append(draw(chance, choices, Step(number, len(steps) + 1, lane, "", {}, after)))

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from tests.simulation import dispute_records
+from tests.simulation import dispute_records, splits
 from tests.simulation.administrators import decide
 from tests.simulation.facts import Decision, Kind, Observation, Operation
 from tests.simulation.faults import DATABASE_ERRORS, FaultSteps
@@ -33,7 +33,7 @@ REFUNDS_NOT_RESENT = [kind.provider for kind in BY_RAIL.values() if not kind.res
 REDELIVER = "ipn redeliver --failed-since 30d"
 RECONCILE = "reconcile"
 # These jobs query providers for as long as a charge or an account is open.
-WATCHING = ["charge", "way.charge", "saved_way", "account", "account.transfer"]
+WATCHING = ["charge", "way.charge", "saved_way", "account", "account.transfer", "split"]
 # An administrator acts on a payout or notification that is still open after this many looks.
 STUCK_LOOKS = 12
 A_DAY_PASSES = """
@@ -114,6 +114,8 @@ class QuietMoment(Observer):
             world.prices.settle()
             world.model.settle_disputes(seen)
             world.checks["disputes"] = len(seen.disputes)
+            world.checks["shares"] = len(seen.shares)
+            world.checks["shares that are short"] += any(each.short for each in seen.shares)
             for rail in RAILS:
                 found = sum(each.rail == rail for each in seen.transfers)
                 world.checks[f"transfers at provider {rail}"] = found
@@ -146,6 +148,7 @@ class QuietMoment(Observer):
 
     async def _observe_disputes(self, seen: Observation) -> None:
         seen.disputes = await dispute_records.records_of(self.world)
+        seen.shares = await splits.records_of(self.world)
         for rail in RAILS:
             seen.claims += await dispute_records.claims_of(self.world, rail)
         for shop in self.world.shops:

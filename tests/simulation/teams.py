@@ -13,12 +13,12 @@ from typing import Any
 
 from manilla.settlements.store import AUTOMATIC
 from tests.dashboard.bulk_upload import HEADER
-from tests.simulation.customers import CustomerSteps
 from tests.simulation.facts import Kind, Operation
 from tests.simulation.faults import DATABASE_ERRORS
 from tests.simulation.plan import Step
 from tests.simulation.prices import PAYOUT, SETTLEMENT, Price
 from tests.simulation.shops import BANK, CODES, LOST, minor_of
+from tests.simulation.splits import SplitSteps
 from tests.simulation.world import TeamShop, World
 from tests.support.client import Reply
 
@@ -35,7 +35,7 @@ A_DAY_PASSES = """
 EXPECTED = (*LOST, *DATABASE_ERRORS, AssertionError)
 
 
-class TeamSteps(CustomerSteps):
+class TeamSteps(SplitSteps):
     """Runs the steps of one merchant's lane: its requests, its customers and its team."""
 
     world: World

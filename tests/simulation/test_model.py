@@ -10,7 +10,7 @@ from tests.simulation.facts import Decision, Kind, Notice, Observation, Operatio
 from tests.simulation.model import Bounds, Model
 
 MODEL = Path(__file__).with_name("model.py")
-PARTS = ("model", "disputed", "facts", "prices")
+PARTS = ("model", "disputed", "facts", "prices", "divided", "shares")
 FUNDED, PAID, PAID_OUT, FEE, REFUNDED = 100_000, 20_000, 30_000, 500, 5_000
 BALANCE = FUNDED + PAID - PAID_OUT - FEE - REFUNDED
 

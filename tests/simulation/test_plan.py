@@ -23,16 +23,16 @@ def test_a_written_plan_is_read_unchanged() -> None:
 def test_every_step_of_a_plan_can_be_run() -> None:
     runners = {ADMINISTRATOR: AdministratorSteps, FAULT: FaultSteps}
     for choices, runner in (
-        (plan.MERCHANT | plan.CUSTOMERS, TeamSteps),
+        (plan.MERCHANT | plan.CUSTOMERS | plan.SPLITS, TeamSteps),
         ({**plan.ADMIN, **plan.PRICES}, runners[ADMINISTRATOR]),
-        (plan.FAULTS | plan.CUSTOMER_FAULTS, runners[FAULT]),
+        (plan.FAULTS | plan.CUSTOMER_FAULTS | plan.SPLIT_FAULTS, runners[FAULT]),
     ):
         assert [name for name in choices if not hasattr(runner, name)] == []
 
 
 def test_many_rounds_contain_every_kind_of_step() -> None:
     drawn = {step.name for step in chain(*plan.first_rounds(1, 60))}
-    new = {*plan.PRICES, *plan.CUSTOMERS, *plan.CUSTOMER_FAULTS}
+    new = {*plan.PRICES, *plan.CUSTOMERS, *plan.CUSTOMER_FAULTS, *plan.SPLITS, *plan.SPLIT_FAULTS}
     assert drawn == {*plan.MERCHANT, *plan.ADMIN, *plan.FAULTS, *new}
 
 

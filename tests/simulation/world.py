@@ -18,6 +18,7 @@ from manilla.kit.database.connections import Database
 from manilla.kit.errors import Unavailable
 from manilla.people.roles import Role
 from manilla.services import Services
+from manilla.splits import service
 from tests.faults.live_instance import LiveInstance
 from tests.faults.replicated import Replicated
 from tests.simulation.clocks import DATABASE, FIRST, SECOND, Clocks
@@ -45,6 +46,7 @@ RESERVE = "100000"  # the amount that a settlement leaves in the wallet
 PROTECTED = (1, 4)  # the merchants whose large payouts need a second person
 THRESHOLD = "1000"
 SHOP_TRIES = 5
+RECEIVERS = 2  # how many merchants receive shares of each merchant's payments
 AUTOMATIC = (2, 6)  # the merchants whose balance is settled every day, without an order
 ACCOUNT = "0123456789"  # the settlement account
 NEW_MEMBER_SECONDS = 3 * 24 * 3600  # New members may not approve payouts until this time.
@@ -55,6 +57,7 @@ SECOND_HOST_TURN = 4  # the second host gets each fourth request
 EVENT_TYPES = ["payment.success", "payment.failed", "refund.completed"]
 EVENT_TYPES += [f"payout.{status}" for status in ("completed", "failed", "canceled", "reversed")]
 EVENT_TYPES += [f"dispute.{event}" for event in ("opened", "updated", "submitted", "reopened")]
+EVENT_TYPES += [f"split.{event}" for event in ("held", "released", "returned", "short")]
 EVENT_TYPES += [f"dispute.{event}" for event in ("won", "lost", "accepted", "deadline_missed")]
 
 
@@ -122,6 +125,9 @@ class World(MerchantWorld):
         await self.prepare_providers(RAILS)
         for number in range(MERCHANTS):
             self.shops.append(await self._create_shop(number))
+        for shop in self.shops:
+            for receiver in self.receivers_of(shop):
+                await service.invite(self.live.db, shop.id, receiver, is_accepted=True)
         self.administrators = [
             await administrator(self.services, self.live.instance.site, f"{name}@example.com")
             for name in ("ada", "bola", "chike")
@@ -173,6 +179,12 @@ class World(MerchantWorld):
         if number in PROTECTED and self.clocks.can_change:
             await self._protect(shop)
         return shop
+
+    def receivers_of(self, shop: Shop) -> list[int]:
+        """Returns the merchants that consent to receive shares of this merchant's payments."""
+        ids = [each.id for each in self.shops]
+        following = ids.index(shop.id) + 1
+        return [*ids[following:], *ids][:RECEIVERS]
 
     def expect_settlement(self, shop: TeamShop) -> None:
         """Records that a settlement may take the whole balance at any time.
