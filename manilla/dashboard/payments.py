@@ -136,6 +136,7 @@ def _about(request: PageRequest, history: PaymentStory) -> dict[str, Any]:
         "version": _version(history),
         "quote": payment.quote,
         "net": history.net,
+        "shared": history.shared,
         "refunds": history.refunds,
         "disputes": history.disputes,
         "shares": history.shares,

@@ -32,7 +32,7 @@ from manilla.providers.rails import Rails
 from manilla.refunds import store as refund_queries
 from manilla.refunds.refund import Refund, RefundStatus, refunded_minor
 from manilla.splits import store as splits
-from manilla.splits.share import Share
+from manilla.splits.share import Share, shared_minor
 from manilla.transaction_types import PAYMENT, PAYOUT, TYPES, TransactionType, children_of
 
 
@@ -88,7 +88,13 @@ class PaymentStory(TransactionStory, frozen=True, kw_only=True):
     def net(self) -> Money:
         """The amount that the wallet receives for the payment, before refunds."""
         quote = self.payment.quote
-        return quote.merchant_receives - quote.deducted_later(self.payment.environment)
+        deducted = quote.deducted_later(self.payment.environment)
+        return quote.merchant_receives - deducted - self.shared
+
+    @property
+    def shared(self) -> Money:
+        """What other receivers get of the payment, before refunds."""
+        return Money(self.payment.currency, shared_minor(self.payment.split))
 
     @property
     def wrong_amount(self) -> WrongAmount | None:

@@ -241,6 +241,8 @@ def _paid(reader: StoryReader, story: PaymentStory) -> Whereabouts:
         (f"{who} confirmed the payment at ", at, "."),
         (story.net, f" was credited to {reader.wallet}."),
     ]
+    if story.shared.minor:
+        sentences.append((story.shared, " was credited to the other receivers."))
     if story.refunding.minor:
         sentences.append((story.refunding, " is being refunded to the customer."))
     if story.refunded.minor:

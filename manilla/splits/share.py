@@ -70,6 +70,13 @@ class Division(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def shared_minor(split: str | None) -> int:
+    """Returns what other receivers get of a payment that is divided so."""
+    if split is None:
+        return 0
+    return sum(each.minor for each in msgspec.json.decode(split, type=Division).shares)
+
+
 class DividedPayment(msgspec.Struct, frozen=True):
     """The columns of a payment that its shares depend on."""
 
