@@ -25,13 +25,16 @@ EXPLANATIONS = {
     "payout_fee": "Fees earned on payouts",
     "provider_fee": "Fees kept by the provider",
     "in_flight": "Debited from wallets for payouts in progress",
-    "withheld": "Withheld from wallets until disputes are decided",
+    "withheld": "Withheld from wallets until disputes are decided, held shares are released, or "
+    "receivers have paid what they owe the owner of a payment",
     "short": "Owed by merchants whose wallets did not cover a debit. Their next credits pay it.",
     "suspense": "Received but not credited to a wallet until an administrator resolves the case",
     "customer_credit": "Received from customers by bank transfer and not credited to a wallet: a "
     "surplus to refund, or a partial payment whose rest has not arrived",
     "adjustment": "Manual credits and debits",
     "bank": "Transfers between our bank and the provider",
+    "tax": "Taxes collected and not remitted to the authority yet",
+    "internal": "Shares of payments on their way from the owner to receivers. Always zero.",
 }
 
 

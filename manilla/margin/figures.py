@@ -63,8 +63,13 @@ class MarginFilter(msgspec.Struct, frozen=True, kw_only=True):
     def days(self) -> int:
         return (self.until - self.since).days + 1
 
+    @property
+    def is_possible(self) -> bool:
+        has_next_day = self.until < date.max
+        return has_next_day and 0 < self.days <= DAYS_MAX
+
     def check(self) -> None:
-        if not 0 < self.days <= DAYS_MAX:
+        if not self.is_possible:
             raise BadPeriod
 
     @property

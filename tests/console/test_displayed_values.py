@@ -3,6 +3,7 @@
 import re
 
 from manilla.console import ledger
+from manilla.ledger import posting
 from manilla.payments.checkout import SandboxOutcome
 from manilla.services import Services
 from tests.console.conftest import PopulatedConsole
@@ -29,6 +30,11 @@ async def test_money_held_by_a_provider_is_shown_as_positive(
     assert adjusted
     # The page reverses the sign only for clearing accounts.
     assert in_the_ledger not in adjusted.group(0)
+
+
+def test_every_account_of_the_ledger_is_explained() -> None:
+    names = {each.partition(":")[0] for each in (*posting.ACCOUNTS, *posting.PREFIXES)}
+    assert names == {*ledger.EXPLANATIONS}
 
 
 async def test_only_currencies_with_a_method_are_offered(

@@ -83,7 +83,7 @@ def read_filter(request: PageRequest) -> MarginFilter:
         method_code=given.text("method") or None,
         provider=given.text("provider") or None,
     )
-    if not 0 < wanted.days <= figures.DAYS_MAX:
+    if not wanted.is_possible:
         raise BadForm(errors={"until": figures.BadPeriod.message})
     return wanted
 
