@@ -67,6 +67,7 @@ namespace Manilla;
  *     method_codes?: list<string>|null,
  *     count?: int,
  *     ipn_url?: string|null,
+ *     split?: string|array<string, mixed>|null,
  * }
  * @phpstan-type TransferOrder array{
  *     account_id: string,
@@ -180,6 +181,7 @@ final class Orders
         'method_codes' => 'plain',
         'count' => 'plain',
         'ipn_url' => 'plain',
+        'split' => 'plain',
     ];
     public const TRANSFER_ORDER = [
         'account_id' => 'plain',
