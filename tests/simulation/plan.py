@@ -160,6 +160,7 @@ SPLITS: dict[str, tuple[float, Choices]] = {
         },
     ),
     "release_shares": (2, {"back": BACK}),
+    "empty_wallet": (0.8, {}),
 }
 POINTS = [
     "after_webhook_stored",

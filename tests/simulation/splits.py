@@ -4,6 +4,7 @@ from tests.simulation import shares
 from tests.simulation.customers import CustomerSteps
 from tests.simulation.divided import RELEASE, ShareRecord, Split
 from tests.simulation.facts import Kind, Operation
+from tests.simulation.operations import DELIVERED, OVERDRAFT_MAX, balance_of
 from tests.simulation.plan import Step
 from tests.simulation.prices import Price
 from tests.simulation.shops import MerchantWorld, decoded, minor_of
@@ -13,6 +14,8 @@ SHARES = """
     SELECT merchant_id, trx_id, owner_id, payment_trx_id, amount_minor, withheld_minor,
            returned_minor, short_minor
       FROM split ORDER BY merchant_id, trx_id"""
+
+EMPTYING_PAYOUTS, LEAST_PAYOUT = 3, 1000_00
 
 
 class SplitSteps(CustomerSteps):
@@ -34,6 +37,17 @@ class SplitSteps(CustomerSteps):
         wanted.split = Split(dict(zip(receivers, percents, strict=False)), fees, hold)
         if url := await self._start_payment(wanted, split=wanted.split.request):
             await self._check_out(url, wanted, rail, outcome)
+
+    async def empty_wallet(self, step: Step) -> None:
+        """Pays out nearly everything, so that the merchant cannot give its shares back."""
+        for number in range(EMPTYING_PAYOUTS):
+            reply = await self.world.call(self.shop, "GET", "/api/v1/balance")
+            if reply is None or reply.status != 200:
+                return
+            amount = min(balance_of(reply)[0] * 98 // 100, OVERDRAFT_MAX)
+            if amount >= LEAST_PAYOUT:
+                reference = f"{self._reference(step)}-{number}"
+                await self._pay_out(reference, amount, "manual", DELIVERED)
 
     async def release_shares(self, step: Step, back: int) -> None:
         """Releases the held shares of a payment, or of one that is not paid yet."""
