@@ -352,6 +352,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
     paid_count: "integer",
     paid_amount: "amount",
     created_at: "time",
+    customer_reference: "string?",
   },
   PaymentLinkList: {
     data: "PaymentLinkItem[]",
@@ -365,6 +366,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
     expires_at: "time|null",
     single_use: "boolean",
     success_redirect: "string|null",
+    customer_reference: "string|null",
     split: "SplitTerms",
   },
   PaymentList: {

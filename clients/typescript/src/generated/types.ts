@@ -816,6 +816,8 @@ export interface PaymentLinkItem {
   paid_amount: Amount;
   /** When the link was created. ISO 8601, UTC, with microseconds. */
   created_at: string;
+  /** Your reference of the customer. Omitted if there is none. */
+  customer_reference?: string;
 }
 
 /** A page of payment links. */
@@ -851,6 +853,11 @@ export interface PaymentLinkRequest {
   single_use?: boolean;
   /** The URL to which the customer is redirected after success. */
   success_redirect?: string | null;
+  /**
+   * Your reference of a customer. The page also shows the customer's account numbers, and payments
+   * with the link belong to the customer. Not possible with `single_use`.
+   */
+  customer_reference?: string | null;
   /** How its payments are divided: the id of a split, or a rule. */
   split?: string | SplitTerms | null;
 }
