@@ -19,6 +19,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.kit.database.reader import Reader
 from manilla.kit.http import Network
+from manilla.kit.http_client.client import HttpClient
 from manilla.kit.ratelimit import RateLimiter
 from manilla.ledger.reader import TransactionReader
 from manilla.mail.letter import LetterWriter
@@ -36,6 +37,7 @@ from manilla.payouts.batch_delivery import DeliveredPayouts
 from manilla.payouts.failover import Failover
 from manilla.payouts.ordering import PayoutPreviews
 from manilla.people import demo_login
+from manilla.people.company.access import CompanyAccess
 from manilla.people.demo_login import DemoLogin
 from manilla.platform.settings import CurrentSettings
 from manilla.prices.book import PriceBook
@@ -83,6 +85,8 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     payouts: pay_out.PayoutInitiation
     cells: CellDirectory
     cell_client: CellClient
+    company: CompanyAccess
+    operator_client: HttpClient  # for the operator's own systems, such as a security team's
     letters: LetterWriter
     mail_transport: Transport | None  # None if sending email is not configured
     base_url: str

@@ -31,6 +31,7 @@ from manilla.merchants.directory import Directory
 from manilla.merchants.requests.log import RequestLog
 from manilla.methods import catalogue
 from manilla.methods.catalogue import Catalogue
+from manilla.notify import delivery
 from manilla.payments import initiate as pay_in
 from manilla.payments.charges import ChargeService
 from manilla.payments.checkout import Checkout
@@ -38,6 +39,8 @@ from manilla.payments.link import CheckoutLinks
 from manilla.payouts import initiate as pay_out
 from manilla.payouts.batch_delivery import DeliveredPayouts
 from manilla.payouts.ordering import PayoutPreviews
+from manilla.people.company.access import CompanyAccess
+from manilla.people.company.openid import OpenIdClient
 from manilla.platform import master_key
 from manilla.platform.settings import CurrentSettings
 from manilla.prices.book import CachedPrices
@@ -56,6 +59,7 @@ from manilla.sql import epochs, migrate
 
 # Maximum number of pages that one SQL statement reads. A page can have a hundred rows.
 PAGES_MAX = 32
+CALLS_AT_ONCE = 8  # to sign-in providers, and to the operator's own systems
 
 
 class DatabaseAway(Refusal):
@@ -83,8 +87,12 @@ async def open_services(
     if settings.crash_folder is not None:
         crash.arm(settings.crash_folder)
     client = open_client()
+    operator_client = delivery.open_client(is_public_only=False, connections=CALLS_AT_ONCE)
+    merchant_client = delivery.open_client(
+        is_public_only=not settings.is_development, connections=CALLS_AT_ONCE
+    )
     standby = await open_standby(settings, name, connections, statement_seconds)
-    services = build(settings, db, client, standby)
+    services = build(settings, db, client, operator_client, merchant_client, standby)
     try:
         await master_key.verify(db, services.keyring)
         await db.execute(epochs.BEGIN_AFTER_RESTORE)
@@ -105,6 +113,8 @@ async def open_services(
             await services.requests.close()
     finally:
         await client.close()
+        await operator_client.close()
+        await merchant_client.close()
         if standby is not None:
             await standby.close()
         await db.close()
@@ -121,7 +131,12 @@ async def open_standby(
 
 
 def build(
-    settings: Settings, db: Database, client: HttpClient, standby: Standby | None = None
+    settings: Settings,
+    db: Database,
+    client: HttpClient,
+    operator_client: HttpClient,
+    merchant_client: HttpClient,
+    standby: Standby | None = None,
 ) -> Services:
     keyring, watch = Keyring(settings.master_keys), ChangeWatch(db)
     platform = CurrentSettings(db, watch, is_development=settings.is_development)
@@ -140,6 +155,8 @@ def build(
     deliveries = Deliveries(db, registry)
     router = Router(methods, rails, registry, banks, resolver, funds, deliveries)
     reads = Reader(db, standby, _count_read)
+    is_production_mode = not settings.is_development
+    openid = OpenIdClient(operator_client, merchant_client, is_production_mode=is_production_mode)
     single = SharedReads(db.keep_connection(BY_KEY))
     pages = SharedReads(ReaderByKey(reads), batch_max=PAGES_MAX)
     return Services(
@@ -181,6 +198,8 @@ def build(
         ),
         cells=CellDirectory(db, watch),
         cell_client=CellClient(db, keyring, client),
+        company=CompanyAccess(db, keyring, openid),
+        operator_client=operator_client,
         letters=LetterWriter(
             *(keyring, lambda: platform.now.site_name, settings.base_url, settings.mail_from),
             way_url=lambda trx_id, expires_at: links.url(trx_id, expires_at, "/way"),

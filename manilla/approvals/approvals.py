@@ -18,8 +18,6 @@ from manilla.kit.errors import Refusal
 from manilla.kit.texts import is_line
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
-from manilla.payouts.protection import protection
-from manilla.payouts.protection.protection import ProtectionChange
 from manilla.people import second_person
 from manilla.people.second_person import ApprovalNotAllowed, ApprovalRequest
 
@@ -89,8 +87,8 @@ async def request_in(
         wanted=detail,
         reason=reason,
     )
-    if isinstance(change, ProtectionChange):
-        await protection.mail_team(connection, change)
+    if kinds.is_of_team(change):
+        await kinds.mail_team(connection, change)
     else:
         await _mail_administrators(connection, f"{kind} of {about[0]}", reason)
     return approval_id

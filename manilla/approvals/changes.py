@@ -5,7 +5,6 @@ import msgspec
 from manilla.approvals import approvals, kinds
 from manilla.approvals.approvals import Approvals
 from manilla.approvals.kinds import Change, Result
-from manilla.payouts.protection.protection import ProtectionChange
 
 
 class ApprovalRequested(msgspec.Struct, frozen=True):
@@ -27,7 +26,7 @@ async def apply_or_ask(
 
     In development mode, only changes by merchants' teams need approval.
     """
-    is_needed = services.is_production_mode or isinstance(change, ProtectionChange)
+    is_needed = services.is_production_mode or kinds.is_of_team(change)
     async with services.db.transaction() as connection:
         await approvals.check(connection, services, change)
         if is_needed and await kinds.needs_second(connection, services.keyring, change):

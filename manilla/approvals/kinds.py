@@ -29,6 +29,9 @@ from manilla.payouts.protection.protection import (
     ProtectionChange,
     ThresholdChange,
 )
+from manilla.people import second_person
+from manilla.people.company import providers as sign_in_providers
+from manilla.people.company.providers import SignInProviderChange
 from manilla.platform import setting_texts, settings
 from manilla.prices.changes import (
     PlanAssignment,
@@ -154,7 +157,8 @@ PlatformChange = (
     | TaxAddition
     | TaxRemittance
 )
-TeamChange = ThresholdChange | LockChange | AccountAddition
+# The console's team decides on its own company sign-in, and a merchant's team on the merchant's.
+TeamChange = ThresholdChange | LockChange | AccountAddition | SignInProviderChange
 Change = PlatformChange | TeamChange
 Result = FundingResult | Credentials | MerchantRow | Method | Case | Dispute | Remitted | int | None
 
@@ -203,8 +207,8 @@ async def _apply(
             )
         case DisputeRecord() | TaxRemittance():
             result = await _apply_record(connection, change)
-        case ProtectionChange():
-            result = await protection.apply(connection, change)
+        case ProtectionChange() | SignInProviderChange():
+            result = await _apply_for_team(connection, keyring, change)
     return result
 
 
@@ -217,9 +221,35 @@ async def _apply_record(
     return await remittance.remit(connection, change)
 
 
+async def _apply_for_team(
+    connection: Connection, keyring: Keyring, change: ProtectionChange | SignInProviderChange
+) -> int | None:
+    if isinstance(change, ProtectionChange):
+        return await protection.apply(connection, change)
+    await sign_in_providers.save(connection, keyring, change)
+    return None
+
+
+def is_of_team(change: Change) -> bool:
+    """Whether a merchant's team decides on the change, also in development mode."""
+    is_for_merchant = isinstance(change, SignInProviderChange) and bool(change.merchant_id)
+    return is_for_merchant or isinstance(change, ProtectionChange)
+
+
+async def mail_team(connection: Connection, change: Change) -> None:
+    """Emails the other members of the team who may approve the change."""
+    if isinstance(change, ProtectionChange):
+        await protection.mail_team(connection, change)
+    elif isinstance(change, SignInProviderChange):
+        about = "a change to company sign-in", "/dashboard/production/protection"
+        await second_person.mail_team(connection, change.merchant_id, current.get(), *about)
+
+
 async def needs_second(connection: Connection, keyring: Keyring, change: Change) -> bool:
     if isinstance(change, ProtectionChange):
         return await protection.needs_second(connection, change, current.get().id)
+    if isinstance(change, SignInProviderChange):
+        return await _sign_in_needs_second(connection, change)
     return await _needs_second_administrator(connection, keyring, change)
 
 
@@ -243,6 +273,20 @@ async def _needs_second_administrator(
             return await _commission_needs_second(connection, change)
         case CaseResolution():
             return await _resolution_needs_second(connection, change)
+
+
+async def _sign_in_needs_second(connection: Connection, change: SignInProviderChange) -> bool:
+    """Returns whether a second person must approve a change to company sign-in.
+
+    In the console always: users who may move money sign in with it. A merchant's owner manages the
+    team alone, but must not lock out the others who may move money.
+    """
+    if not change.merchant_id:
+        return True
+    person_id = current.get().id
+    return change.is_required and await second_person.has_second(
+        connection, change.merchant_id, person_id
+    )
 
 
 def _changes_limit(current: settings.PlatformSettings, change: SettingChange) -> bool:
@@ -352,10 +396,7 @@ async def check(connection: Connection, change: Change, *, is_production_mode: b
                 connection, change.merchant_id, change.environment, change.amount.currency
             )
         case ProviderChange():
-            kind = await accounts.kind_of(connection, change.provider)
-            credentials.check(kind, change.wanted)
-            if is_production_mode:
-                credentials.check_encrypted(change.wanted)
+            await _check_provider(connection, change, is_production_mode=is_production_mode)
         case ProviderAddition():
             await accounts.check_new(connection, change.kind, change.provider)
         case MerchantChange():
@@ -377,6 +418,17 @@ async def check(connection: Connection, change: Change, *, is_production_mode: b
             await change.check(connection)
         case TaxRemittance():
             await remittance.check(connection, change)
+        case SignInProviderChange():
+            await sign_in_providers.check(connection, change, is_production_mode=is_production_mode)
+
+
+async def _check_provider(
+    connection: Connection, change: ProviderChange, *, is_production_mode: bool
+) -> None:
+    kind = await accounts.kind_of(connection, change.provider)
+    credentials.check(kind, change.wanted)
+    if is_production_mode:
+        credentials.check_encrypted(change.wanted)
 
 
 def _may_take(change: WalletFunding | WalletAdjustment) -> bool:
@@ -395,7 +447,13 @@ def subject(change: Change) -> str:
             return f"merchant:{change.merchant_id}"
         case MethodChange() | MethodAddition():
             return f"method:{change.code}"
-        case CaseResolution() | DisputeRecord() | PriceChange() | TaxRemittance():
+        case (
+            CaseResolution()
+            | DisputeRecord()
+            | PriceChange()
+            | TaxRemittance()
+            | SignInProviderChange()
+        ):
             return change.subject
 
 
@@ -407,6 +465,8 @@ def merchant_of(change: Change) -> int | None:
             return change.merchant_id
         case PriceChange():
             return change.owner_id
+        case SignInProviderChange():
+            return change.merchant_id or None
     return None
 
 
@@ -414,6 +474,8 @@ async def describe(connection: Connection, change: Change) -> dict[str, Any]:
     """Returns the fields of a change for display, without secrets."""
     if isinstance(change, ProtectionChange):
         return protection.describe(change)
+    if isinstance(change, SignInProviderChange):
+        return change.describe()
     return await _describe(connection, change)
 
 

@@ -81,6 +81,11 @@ async def record(
     await _insert(connection, msgspec.structs.replace(line, hash=line.computed_hash))
 
 
+async def is_streamed(connection: Connection) -> bool:
+    """Returns whether another system reads the log, so that it also needs successful sign-ins."""
+    return await connection.has_row("SELECT true FROM audit_target LIMIT 1")
+
+
 async def _insert(connection: Connection, line: AuditEntry) -> None:
     await connection.execute(
         """
@@ -185,7 +190,7 @@ async def verify_in(connection: Connection, kept: SavedHead | None = None) -> Au
 
 async def _walk(connection: Connection, head: _Head) -> AuditVerification:
     count, last_hash, after = 0, GENESIS, -(2**63)
-    while batch := await _batch(connection, after):
+    while batch := await list_after(connection, after, BATCH):
         for line in batch:
             reason = _broken(line, count + 1, last_hash, head)
             if reason is not None:
@@ -216,10 +221,12 @@ def _broken(line: AuditEntry, expected_id: int, last_hash: bytes, head: _Head) -
     return None
 
 
-async def _batch(connection: Connection, after: int) -> list[AuditEntry]:
-    records = await connection.records(
-        _ENTRY + " WHERE id > $1 ORDER BY id LIMIT $2", *(after, BATCH)
-    )
+async def list_after(db: Database | Connection, after: int, limit: int) -> list[AuditEntry]:
+    """Returns the entries that follow this id, oldest first.
+
+    Entries are committed in the order of their ids, so a later call finds no entry in between.
+    """
+    records = await db.records(_ENTRY + " WHERE id > $1 ORDER BY id LIMIT $2", *(after, limit))
     return [read(record) for record in records]
 
 

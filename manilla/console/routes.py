@@ -34,6 +34,8 @@ from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account, money_story
 from manilla.web.authentication import Authentication
+from manilla.web.company import settings as company_settings
+from manilla.web.company.pages import sign_out_handler
 from manilla.web.layout import Layout, NavigationItem
 from manilla.web.routes import Route
 from manilla.web.serving.router import UrlHandler
@@ -77,6 +79,7 @@ NAVIGATION = {
     "Platform": [
         NavigationItem("Settings", "/settings", "settings", VIEW),
         NavigationItem("People", "/people", "users", PEOPLE),
+        NavigationItem("Company sign-in", "/company-sign-in", "key", PEOPLE),
         NavigationItem("Audit log", "/audit", "history", VIEW),
         NavigationItem("System", "/system", "heart-rate-monitor", VIEW),
     ],
@@ -195,6 +198,7 @@ ROUTES = [
     ),
     Route("POST", "/people/{person:int}/sign-out", people.sign_out, PEOPLE, step_up=True),
     Route("POST", "/people/{person:int}/link", people.new_link, PEOPLE, step_up=True),
+    *company_settings.routes(PEOPLE),
     Route("GET", "/audit", audit.show, VIEW),
     Route("POST", "/audit/verify", audit.verify, VIEW),
     Route("GET", "/payouts", payouts.show_all, VIEW),
@@ -427,4 +431,4 @@ def build(services: Services) -> list[UrlHandler]:
         *(Realm.CONSOLE, services, TEMPLATES, NAVIGATION, ACTIONS), open_groups=("Queues",)
     )
     authentication = Authentication(layout, needs_second_factor=not services.is_development)
-    return authentication.handlers(ROUTES)
+    return [*authentication.handlers(ROUTES), sign_out_handler(layout)]

@@ -33,6 +33,8 @@ from manilla.people.roles import Permission, Realm
 from manilla.services import Services
 from manilla.web import account, money_story
 from manilla.web.authentication import Authentication
+from manilla.web.company import settings as company_settings
+from manilla.web.company.pages import sign_out_handler
 from manilla.web.layout import Layout, NavigationItem
 from manilla.web.receipts import pages as receipts
 from manilla.web.routes import SIGNED_IN, Route
@@ -70,6 +72,7 @@ NAVIGATION = {
         NavigationItem("Saved accounts", "~/accounts", "building-bank", Permission.VIEW),
         NavigationItem("Payout protection", "~/protection", "shield-check", Permission.MOVE_MONEY),
         NavigationItem("Team", "/team", "users", Permission.VIEW),
+        NavigationItem("Company sign-in", "/company-sign-in", "key", Permission.MANAGE_TEAM),
         NavigationItem("Verification", "/verification", "id", Permission.VIEW),
         NavigationItem("Invoices", "/invoices", "file-invoice", Permission.VIEW),
         NavigationItem("Business profile", "/profile", "building-store", Permission.VIEW),
@@ -400,6 +403,7 @@ ROUTES = [
     Route("POST", "/team/invitations/{invitation:int}/withdraw", team.withdraw, MANAGE_TEAM),
     Route("POST", "/team/{person:int}/role", team.change_role, MANAGE_TEAM, step_up=True),
     Route("POST", "/team/{person:int}/remove", team.remove, MANAGE_TEAM, step_up=True),
+    *company_settings.routes(MANAGE_TEAM),
     Route("GET", "/profile", profile.show, VIEW),
     Route("POST", "/profile", profile.change, PROFILE),
     Route("POST", "/profile/bvn", profile.set_bvn, PROFILE, step_up=True, checks_first=True),
@@ -426,4 +430,8 @@ def build(services: Services) -> list[UrlHandler]:
         counts=protection.count_waiting,
         open_groups=("Developers",),
     )
-    return [*Authentication(layout).handlers(ROUTES), receipts.verification(layout)]
+    return [
+        *Authentication(layout).handlers(ROUTES),
+        receipts.verification(layout),
+        sign_out_handler(layout),
+    ]

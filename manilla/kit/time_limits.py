@@ -92,6 +92,8 @@ class TimeLimits(msgspec.Struct, frozen=True):
     mail_hook_seconds: float = 10
 
     cell_seconds: float = 3  # for one call to another cell
+    sign_in_provider_seconds: float = 5  # for one call to the provider of a company sign-in
+    audit_target_seconds: float = 30  # for sending one batch of audit events
 
     # Spans that are sent to a collector of traces
     trace_export_seconds: float = 5

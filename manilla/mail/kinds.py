@@ -31,6 +31,7 @@ class MailKind(StrEnum):
     ENDPOINT_FAILING = "endpoint_failing"
     ENDPOINT_DISABLED = "endpoint_disabled"
     APPROVAL_REQUESTED = "approval_requested"
+    BREAK_GLASS = "break_glass"
     CASE_OPENED = "case_opened"
     BALANCE_LOW = "balance_low"
     LEDGER_HEADS = "ledger_heads"
@@ -223,6 +224,13 @@ RULES: dict[MailKind, MailRule] = {
         audience=Audience.CONSOLE,
         roles=ADMINISTRATORS,
         facts=_facts("by change reason"),
+    ),
+    MailKind.BREAK_GLASS: MailRule(
+        title="Sign-in with the break-glass account",
+        audience=Audience.CONSOLE,
+        roles=ADMINISTRATORS,
+        facts=_facts("by"),
+        is_security=True,
     ),
     MailKind.CASE_OPENED: MailRule(
         title="A case was opened",

@@ -136,7 +136,7 @@ async def add(
         if not await join(connection, merchant_id, person.id, role, timedelta()):
             raise AlreadyMember
         await report(connection, merchant_id, f"added {email} as {role}", except_person=person.id)
-        await _record(connection, "member.add", merchant_id, person.id, email=email, role=role)
+        await record(connection, "member.add", merchant_id, person.id, email=email, role=role)
     return person
 
 
@@ -161,7 +161,7 @@ async def change_role(db: Database, merchant_id: int, person_id: int, role: Role
         )
         ends = _moves_money(before) and not _moves_money(role)
         detail = {"changed": changed, **_ends(ends)}
-        await _record(connection, "member.role", merchant_id, person_id, **detail)
+        await record(connection, "member.role", merchant_id, person_id, **detail)
 
 
 async def remove(db: Database, merchant_id: int, person_id: int) -> None:
@@ -176,7 +176,7 @@ async def remove(db: Database, merchant_id: int, person_id: int) -> None:
         await queries.end_sessions(connection, person_id, merchant_id=merchant_id)
         await report(connection, merchant_id, f"removed {email}, who was {role}")
         ends = _ends(_moves_money(role))
-        await _record(connection, "member.remove", merchant_id, person_id, role=role, **ends)
+        await record(connection, "member.remove", merchant_id, person_id, role=role, **ends)
 
 
 async def _email(connection: Connection, person_id: int) -> str:
@@ -215,6 +215,19 @@ async def approves_from(
         *(merchant_id, person_id),
     )
     return found
+
+
+async def delay_approvals(connection: Connection, person_id: int) -> None:
+    """Makes the user wait before they can approve, as a new member does.
+
+    Whoever manages a provider can sign in as its users. They could set up a second factor there.
+    """
+    await connection.execute(
+        """
+        UPDATE membership SET approves_from = greatest(approves_from, now() + $2::interval)
+         WHERE person_id = $1""",
+        *(person_id, APPROVES_AFTER),
+    )
 
 
 async def report(
@@ -265,7 +278,7 @@ async def _lock_roles(connection: Connection, merchant_id: int) -> dict[int, tup
     return {row["person_id"]: (row["role"], row["status"]) for row in rows}
 
 
-async def _record(
+async def record(
     connection: Connection, action: str, merchant_id: int, person_id: int, **detail: Any
 ) -> None:
     subject = f"person:{person_id}"

@@ -8,6 +8,7 @@ from manilla.kit.errors import Refusal
 from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.people import links, passwords, persons, queries, throttle, tokens
+from manilla.people.company import identities
 from manilla.people.queries import PERSON, Person
 from manilla.people.roles import Realm
 
@@ -27,10 +28,17 @@ async def count(db: Database, realm: Realm, email: str, address: str) -> None:
 
 
 async def ask(db: Database, keyring: Keyring, realm: Realm, email: str) -> None:
-    """Emails a password reset link if an active user has this email address."""
+    """Emails a password reset link if an active user has this email address.
+
+    A console user whose role depends on a provider's groups gets none, because the password would
+    also work without the groups. In the dashboard, a merchant's provider can create users with any
+    address, and must not take the link from the address's owner.
+    """
     normal = persons.normal_email(email)
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
+        return
+    if realm is Realm.CONSOLE and await identities.gets_role_from_groups(db, person.id):
         return
     async with db.transaction() as connection:
         await _write_and_mail(connection, keyring, person)

@@ -12,7 +12,7 @@ from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
 from manilla.kit.ids import ALPHABET, base32
-from manilla.people import persons, queries, security_log, throttle
+from manilla.people import members, persons, queries, security_log, throttle
 from manilla.people.queries import Person, PersonCredentials
 from manilla.people.security_log import SecurityEvent, SecurityOutcome, SecuritySubject
 from manilla.people.visitor import Visitor
@@ -91,6 +91,8 @@ async def confirm(db: Database, keyring: Keyring, visitor: Visitor, code: str) -
         await connection.execute(
             "UPDATE session SET second_factor = true WHERE id = $1", visitor.session_id
         )
+        if visitor.is_by_company:
+            await members.delay_approvals(connection, person.id)
         person_now = await persons.get(connection, person.id)
         await persons.record(connection, "person.second_factor_on", person_now)
     _report(person_now, SecurityOutcome.TURNED_ON)

@@ -13,7 +13,7 @@ import structlog
 from manilla import metrics
 from manilla.audit import audit
 from manilla.audit.actor import address
-from manilla.kit.database.connections import Database
+from manilla.kit.database.connections import Connection, Database
 from manilla.people import throttle
 from manilla.people.roles import Realm
 
@@ -41,6 +41,9 @@ class SecurityOutcome(StrEnum):
     WRONG_CODE = "wrong_code"
     LOCKED_OUT = "locked_out"
     REFUSED = "refused"
+    NO_ROLE = "no_role"  # the provider's response is valid, but the user has no access here
+    PROVIDER_UNAVAILABLE = "provider_unavailable"
+    BREAK_GLASS = "break_glass"  # a password was used where company sign-in is required
     TURNED_ON = "turned_on"
     TURNED_OFF = "turned_off"
     CODES_RENEWED = "codes_renewed"
@@ -52,6 +55,11 @@ _GOOD = (
     SecurityOutcome.TURNED_ON,
     SecurityOutcome.CODES_RENEWED,
 )
+
+
+# The alert needs the counters before they increase for the first time.
+for _realm in Realm:
+    metrics.security_events.labels(SecurityEvent.SIGN_IN, _realm, SecurityOutcome.BREAK_GLASS)
 
 
 class SecuritySubject(msgspec.Struct, frozen=True):
@@ -113,6 +121,18 @@ async def record_failure(
             outcome=outcome,
             failures_in_window=count,
         )
+
+
+async def record_sign_in(
+    connection: Connection, realm: Realm, who: SecuritySubject, **detail: Any
+) -> None:
+    """Writes a sign-in to the audit log if the log is sent to a target, which needs sign-ins too.
+
+    Must be the last call in the transaction, like `audit.record`.
+    """
+    if await audit.is_streamed(connection):
+        facts = {"realm": realm, "email": who.email, "address": address.get(), **detail}
+        await audit.record(connection, "sign_in.done", f"person:{who.person_id}", **facts)
 
 
 async def record_export(

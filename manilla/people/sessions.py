@@ -8,8 +8,10 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import columns
 from manilla.kit.errors import Refusal
-from manilla.people import passwords, queries, second_factor, throttle, tokens
+from manilla.people import passwords, queries, second_factor, security_log, throttle, tokens
+from manilla.people.company import providers
 from manilla.people.roles import Realm
+from manilla.people.security_log import SecurityEvent, SecurityOutcome, SecuritySubject
 from manilla.people.visitor import Visitor
 
 IDLE = {Realm.DASHBOARD: timedelta(hours=12), Realm.CONSOLE: timedelta(hours=1)}
@@ -59,6 +61,8 @@ async def begin(
     second_factor: bool,
     address: str,
     user_agent: str,
+    provider_merchant_id: int | None = None,
+    provider_session: str | None = None,
 ) -> NewSession:
     """Starts a session with a new token. Tokens from before the sign-in are never reused."""
     token = tokens.new()
@@ -68,10 +72,10 @@ async def begin(
         """
         WITH entered AS (UPDATE person SET last_login_at = now() WHERE id = $2)
         INSERT INTO session (token_hash, person_id, realm, merchant_id, expires_at, second_factor,
-                             address, user_agent)
-        VALUES ($1, $2, $3, $4, now() + $5, $6, $7, $8)""",
+                             address, user_agent, provider_merchant_id, provider_session)
+        VALUES ($1, $2, $3, $4, now() + $5, $6, $7, $8, $9, $10)""",
         *(tokens.digest(token), person_id, realm, merchant_id, LASTS[realm]),
-        *(second_factor, address, user_agent),
+        *(second_factor, address, user_agent, provider_merchant_id, provider_session),
     )
     await connection.execute(
         """
@@ -102,11 +106,16 @@ async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
                coalesce(p.console_role, m.role) AS role, m.merchant_id, c.name AS merchant_name,
                c.status AS merchant_status, s.stepped_up_at,
                p.totp_confirmed_at IS NOT NULL AS has_totp,
-               s.second_factor AND p.totp_confirmed_at IS NOT NULL AS second_factor
+               s.second_factor AND p.totp_confirmed_at IS NOT NULL AS second_factor,
+               p.password_hash IS NOT NULL AS has_password, s.provider_merchant_id,
+               coalesce(o.is_required AND s.provider_merchant_id IS DISTINCT FROM o.merchant_id
+                        AND o.break_glass <> p.email, false) AS must_use_company
           FROM good s
           JOIN person p ON p.id = s.person_id AND p.realm = s.realm AND p.status = 'active'
           LEFT JOIN membership m ON m.merchant_id = s.merchant_id AND m.person_id = s.person_id
-          LEFT JOIN merchant c ON c.id = m.merchant_id""",
+          LEFT JOIN merchant c ON c.id = m.merchant_id
+          LEFT JOIN sign_in_provider o
+            ON o.merchant_id = CASE WHEN s.realm = 'console' THEN 0 ELSE m.merchant_id END""",
         *(tokens.digest(token), realm, IDLE[realm], SEEN_EVERY),
     )
     return None if visitor is None else msgspec.structs.replace(visitor, realm=realm)
@@ -190,16 +199,23 @@ async def choose_merchant(db: Database, visitor: Visitor, merchant_id: int) -> N
 
 
 async def move_to(connection: Connection, visitor: Visitor, merchant_id: int) -> None:
+    """Switches the session to another merchant of the user.
+
+    A merchant controls its own provider, so a session that the provider began stays with it.
+    """
     if not await connection.has_row(
         """
         UPDATE session s SET merchant_id = m.merchant_id
           FROM membership m
          WHERE s.id = $1 AND m.merchant_id = $2 AND m.person_id = s.person_id
-           AND s.realm = 'dashboard'
+           AND s.realm = 'dashboard' AND s.provider_merchant_id IS NULL
         RETURNING s.id""",
         *(visitor.session_id, merchant_id),
     ):
         raise NotAMember
+    if await providers.report_password(connection, merchant_id, visitor.person_id, visitor.email):
+        who = SecuritySubject(visitor.person_id, visitor.email)
+        security_log.report(SecurityEvent.SIGN_IN, SecurityOutcome.BREAK_GLASS, visitor.realm, who)
 
 
 def _printable(text: str, length_max: int) -> str:

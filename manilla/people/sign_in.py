@@ -21,6 +21,7 @@ from manilla.people import (
     sessions,
     throttle,
 )
+from manilla.people.company import providers
 from manilla.people.queries import PersonCredentials
 from manilla.people.roles import Realm
 from manilla.people.second_factor import CodeRefused
@@ -181,15 +182,35 @@ async def _begin_session(
     if attempt.device is None:
         await _report_new_device(connection, attempt, person.id)
     memberships = await members.merchants_of(connection, person.id)
-    return await sessions.begin(
+    merchant_id = memberships[0].merchant_id if memberships else None
+    session = await sessions.begin(
         connection,
         person.id,
         attempt.realm,
-        merchant_id=memberships[0].merchant_id if memberships else None,
+        merchant_id=merchant_id,
         second_factor=person.has_totp,
         address=attempt.address,
         user_agent=attempt.user_agent,
     )
+    await _record(connection, attempt, person, merchant_id)
+    return session
+
+
+async def _record(
+    connection: Connection,
+    attempt: SignInAttempt,
+    person: PersonCredentials,
+    merchant_id: int | None,
+) -> None:
+    """Records the sign-in, and reports it if company sign-in is required here."""
+    who = SecuritySubject(person.id, person.email)
+    if attempt.realm is Realm.CONSOLE:
+        merchant_id = providers.CONSOLE
+    if merchant_id is not None and await providers.report_password(
+        connection, merchant_id, person.id, person.email
+    ):
+        security_log.report(SecurityEvent.SIGN_IN, SecurityOutcome.BREAK_GLASS, attempt.realm, who)
+    await security_log.record_sign_in(connection, attempt.realm, who)
 
 
 async def _report_new_device(

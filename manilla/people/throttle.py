@@ -70,6 +70,11 @@ def giving_code(person_id: int) -> tuple[Bucket, ...]:
     return (Bucket(f"{SLOW}sign-in:code:{person_id}", CODES_PER_PERSON),)
 
 
+def using_provider(realm: str, address: str) -> tuple[Bucket, ...]:
+    """Returns the limit for company sign-ins, which call the provider before they are verified."""
+    return (Bucket(f"{SLOW}sign-in:{realm}:company:{address_bucket(address)}", PER_ADDRESS),)
+
+
 def past_the_limit(realm: str, address: str) -> tuple[Bucket, ...]:
     """Returns the limit for sign-ins with a code after the normal limit is exceeded."""
     sender = address_bucket(address)

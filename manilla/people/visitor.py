@@ -24,6 +24,11 @@ class Visitor(msgspec.Struct, frozen=True):
     stepped_up_at: datetime | None
     has_totp: bool
     second_factor: bool  # whether the user has entered a code in this session
+    has_password: bool
+    # The merchant whose provider began the session, 0 for the console's, or None for a password.
+    provider_merchant_id: int | None
+    # Whether the merchant or the console requires company sign-in, and the user has not used it.
+    must_use_company: bool
 
     @property
     def permissions(self) -> frozenset[Permission]:
@@ -31,6 +36,15 @@ class Visitor(msgspec.Struct, frozen=True):
 
     def may(self, permission: Permission) -> bool:
         return permission in self.permissions
+
+    @property
+    def is_by_company(self) -> bool:
+        return self.provider_merchant_id is not None
+
+    @property
+    def owes_code(self) -> bool:
+        """Whether the user signed in with a provider, which never replaces the second factor."""
+        return self.is_by_company and self.has_totp and not self.second_factor
 
     @property
     def is_stepped_up(self) -> bool:

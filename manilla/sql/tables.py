@@ -72,6 +72,7 @@ TABLES = (
     Table("rate_window", "kit", ALL, SMALL),
     Table("audit", "audit", APPEND, SMALL, STAYS),  # the cell's own log, which is one hash chain
     Table("audit_head", "audit", CHANGE, SMALL),
+    Table("audit_target", "audit", ALL, SMALL),
     Table("provider_bank", "banks", ALL, SMALL),
     Table("master_key_proof", "platform", KEEP, SMALL),
     Table("setting", "platform", KEEP, SMALL),
@@ -132,6 +133,9 @@ TABLES = (
     Table("password_reset", "people", ALL, SMALL),
     # Users sign in again, at the URL of the second cell.
     Table("session", "people", ALL, SMALL, STAYS),
+    # The provider must know the URL of the second cell, so the merchant sets it up again there.
+    Table("sign_in_provider", "people", ALL, SMALL, STAYS),
+    Table("company_identity", "people", ALL, SMALL, STAYS),
     # Payments, payouts and refunds.
     Table("payment", "payments", KEEP, GROWS, REPLICATED, Archived("trx_id", "trx_id")),
     Table(

@@ -20,6 +20,7 @@ from manilla.people.sign_in import NeedsCode, SignedIn
 from manilla.people.sign_in import sign_in as check_credentials
 from manilla.people.throttle import TooManyAttempts
 from manilla.web import email_choices, pending_sign_in, qr_code, record_list
+from manilla.web.company import pages as company
 from manilla.web.page_request import PageRequest, safe_path
 from manilla.web.routes import SIGNED_IN, Route
 from manilla.web.serving.response import PageResponse
@@ -36,7 +37,7 @@ async def show_sign_in(request: PageRequest) -> PageResponse:
     if request.is_signed_in:
         return request.redirect("/")
     onward = request.query.text("next", at_most=2000)
-    return request.page("sign_in.html", next=onward)
+    return request.page("sign_in.html", next=onward, company=await company.last_used(request))
 
 
 async def sign_in_to_demo(request: PageRequest) -> PageResponse:
@@ -63,7 +64,8 @@ async def sign_in(request: PageRequest) -> PageResponse:
             "code.html", refusal, next=onward, ticket=ticket, is_over_limit=True
         )
     except Refusal as refusal:
-        return request.form_with_errors("sign_in.html", refusal, next=onward)
+        offered = await company.last_used(request)
+        return request.form_with_errors("sign_in.html", refusal, next=onward, company=offered)
     if isinstance(entered, NeedsCode):
         ticket = pending_sign_in.write(request.services.keyring, request.csrf, email, password)
         return request.page("code.html", next=onward, ticket=ticket, is_over_limit=False)
@@ -114,6 +116,8 @@ def _start_session(request: PageRequest, session: NewSession, onward: str) -> Pa
 async def sign_out(request: PageRequest) -> PageResponse:
     await sessions.end(request.db, request.realm, request.session_token)
     request.set_cookie(request.layout.cookie, "", 0)
+    if (page := await company.sign_out(request)) is not None:
+        return page
     return request.redirect("/sign-in", done="You have signed out.")
 
 
@@ -191,6 +195,7 @@ async def _about(request: PageRequest) -> dict[str, Any]:
         "recovery_codes_left": person.recovery_codes_left,
         "sessions": await sessions.list_of(request.db, person_id),
         "merchants": await members.merchants_of(request.db, person_id),
+        **await company.about(request),
     }
 
 
@@ -291,6 +296,7 @@ ROUTES = [
     Route("POST", "/invitation/{token:str}/join", join, SIGNED_IN),
     Route("GET", "/account", show, SIGNED_IN, enrolls=True),
     *email_choices.ROUTES,
+    *company.ROUTES,
     Route("POST", "/account/password", change_password, SIGNED_IN),
     Route("POST", "/account/merchant", choose_merchant, SIGNED_IN),
     Route("POST", "/account/sessions/{session:int}/end", end_session, SIGNED_IN),

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import structlog
@@ -21,6 +22,7 @@ from manilla.people.security_log import SecurityEvent, SecurityOutcome, Security
 from manilla.people.throttle import TooManyAttempts
 from manilla.people.visitor import Visitor
 from manilla.web import interrupted_form
+from manilla.web.company import pages as company
 from manilla.web.csrf import FIELD, Csrf, ForgedForm
 from manilla.web.exports import ExportFile
 from manilla.web.form_body import read_form
@@ -39,6 +41,7 @@ log = structlog.get_logger(__name__)
 ANONYMOUS = "manilla_visit"
 ANONYMOUS_SECONDS = 12 * 3600
 STEP_UP = "step_up_secret"
+SIGN_OUT = "/sign-out"
 FORBIDDEN = 403
 # A form that is submitted to `/payouts`, for example, is on the page `/payouts/new`.
 NEW = "/new"
@@ -59,6 +62,11 @@ class NotAllowed(Refusal):
 class SecondFactorNeeded(Refusal):
     status, code = 403, "SECOND_FACTOR_NEEDED"
     message = "A second factor is required. Set one up under Your account."
+
+
+class CompanySignInNeeded(Refusal):
+    status, code = 403, "COMPANY_SIGN_IN_NEEDED"
+    message = "Company sign-in is required here. Sign in with your company under Your account."
 
 
 class Authentication:
@@ -111,6 +119,8 @@ class Authentication:
                 return asked.page
             except _NotSignedIn:
                 return await self._to_sign_in(request, token)
+            except _CodeOwed:
+                return request.redirect(company.CODE, query={"next": self._return_to(request)})
             except Refusal as refusal:
                 if refusal.status == FORBIDDEN:
                     self._report_refusal(visitor, request, refusal.code)
@@ -180,8 +190,14 @@ class Authentication:
             self._check_allowed(route, request, visitor)
 
     def _check_allowed(self, route: Route, request: PageRequest, visitor: Visitor) -> None:
-        if route.is_public or route.enrolls:
+        if route.is_public:
             return
+        if visitor.owes_code and route.path not in (company.CODE, SIGN_OUT):
+            raise _CodeOwed
+        if route.enrolls:
+            return
+        if visitor.must_use_company and route.needs != SIGNED_IN:
+            raise CompanySignInNeeded
         if self._needs_second_factor and not visitor.second_factor:
             raise SecondFactorNeeded
         if route.needs == SIGNED_IN:
@@ -207,7 +223,8 @@ class Authentication:
         The page keeps the submitted form, and submits it with the user's confirmation.
         """
         needs_code = self._needs_code(route, request)
-        if visitor.is_stepped_up and (visitor.second_factor or not needs_code):
+        is_enough = visitor.second_factor or not (needs_code or visitor.owes_code)
+        if visitor.is_stepped_up and is_enough:
             return None
         alert = None
         if STEP_UP in request.form:
@@ -217,14 +234,29 @@ class Authentication:
                 return None
             except Refusal as refusal:
                 alert = refusal.text
-        status = 403 if alert else 200
-        return request.page("step_up.html", status, kept=_kept(request), problem_text=alert)
+        status, return_to = 403 if alert else 200, self._return_to(request)
+        if visitor.is_by_company and not visitor.has_totp and request.http.method == "POST":
+            # The user confirms their identity at the provider, and then finds the form here.
+            self._write_form(request, visitor.person_id, return_to)
+        action = return_to if request.http.method == "GET" else request.http.path
+        about: dict[str, Any] = {"return_to": return_to, "action": action, "problem_text": alert}
+        return request.page("step_up.html", status, kept=_kept(request), **about)
+
+    def _return_to(self, request: PageRequest) -> str:
+        if request.http.method != "GET":
+            return self._page_with_form(request)
+        query = request.http.query_string
+        return request.http.path + (f"?{query}" if query else "")
 
     def _needs_code(self, route: Route, request: PageRequest) -> bool:
         """Returns whether the route needs a second factor because it can affect real money."""
         return (
             self._layout.realm is Realm.DASHBOARD
-            and bool(self._layout.platform.now.second_factor_for_money)
+            # A provider, which a merchant manages, can sign in as any of the merchant's users.
+            and (
+                bool(self._layout.platform.now.second_factor_for_money)
+                or request.visitor.is_by_company
+            )
             and route.needs != SIGNED_IN
             and route.affects_production(request.environment_or_none)
         )
@@ -250,11 +282,9 @@ class Authentication:
 
     async def _to_sign_in(self, request: PageRequest, token: str) -> PageResponse:
         """Redirects to the sign-in page, with a message if the browser had a session that ended."""
-        if request.http.method == "GET":
-            query = request.http.query_string
-            target, why = request.http.path + (f"?{query}" if query else ""), SESSION_ENDED
-        else:
-            target, why = self._page_with_form(request), NOT_SUBMITTED
+        target, why = self._return_to(request), SESSION_ENDED
+        if request.http.method != "GET":
+            why = NOT_SUBMITTED
             await self._keep_form(request, token, target)
         to = f"/sign-in?next={quote(target, safe='')}"
         return request.redirect(to, warning=why) if token else request.redirect(to)
@@ -270,6 +300,9 @@ class Authentication:
             self._csrf.check(token, request.form.text(FIELD), fetch_site)
         except (BadForm, ForgedForm):
             return
+        self._write_form(request, person_id, page)
+
+    def _write_form(self, request: PageRequest, person_id: int, page: str) -> None:
         path = page.partition("?")[0]
         form = InterruptedForm(person_id, path, request.http.path, _kept(request))
         if (cookie := interrupted_form.write(self._keyring, form)) is not None:
@@ -291,6 +324,10 @@ class Authentication:
 
 class _NotSignedIn(Exception):
     """The user is not signed in."""
+
+
+class _CodeOwed(Exception):
+    """The user signed in with a provider, and must still enter the code of their second factor."""
 
 
 class _IdentityNotConfirmed(Exception):

@@ -234,6 +234,10 @@ class PageRequest:
         target = self.at(path) + (f"?{urlencode(query)}" if query else "")
         return PageResponse.redirect(target, headers=NO_STORE, cookies=self._cookies)
 
+    def leave(self, url: str) -> PageResponse:
+        """Redirects to another site."""
+        return PageResponse.redirect(url, headers=NO_STORE, cookies=self._cookies)
+
     def poll_response(self, state: str) -> PageResponse | None:
         """Returns the response for a page that polls for changes, or None for other requests.
 

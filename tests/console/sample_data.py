@@ -177,4 +177,4 @@ async def _person(services: Services, text: str) -> dict[str, str]:
         )
         assert new.token is not None
         person, token = new.person, new.token
-    return {"person": str(person.id), "token": token, "session": "1"}
+    return {"person": str(person.id), "token": token, "session": "1", "company": "none"}

@@ -45,6 +45,7 @@ async def _populated(services: Services, site: Site) -> PopulatedMerchant:
     samples = {
         "environment": "sandbox",
         "list": "payments",
+        "company": "none",
         "currency": "NGN",
         "row": "1",
         **await _people_samples(services, people, new.id),

@@ -1,0 +1,1 @@
+"""Pages of company sign-in, in the dashboard and the console."""
