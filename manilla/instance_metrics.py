@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from manilla import metrics
+from manilla.audit.stream import targets
 from manilla.cases.cases import CaseKind
 from manilla.cells import registry
 from manilla.disputes import figures as disputes
@@ -49,6 +50,7 @@ async def measure(db: Database, kinds: Collection[str]) -> None:
     await _measure_deliveries(db, accounts)
     await _measure_books(db)
     await _measure_archive(db)
+    await _measure_audit_stream(db)
     metrics.fenced_seconds.set(await registry.fenced_seconds(db))
     await _measure_database(db)
     metrics.measured_at.set_to_current_time()
@@ -109,6 +111,11 @@ async def _count_without_rail(db: Database) -> int:
            AND outgoing_hold(p.merchant_id, p.environment, false) IS NULL""",
         [provider for provider, direction in down if direction is Direction.PAY_OUT],
     )
+
+
+async def _measure_audit_stream(db: Database) -> None:
+    lags = [target.lag_seconds for target in await targets.list_all(db)]
+    metrics.audit_stream_lag_seconds.set(max(lags, default=0))
 
 
 class _Cases(msgspec.Struct, frozen=True):

@@ -32,3 +32,4 @@ class JobKind(StrEnum):
     RESET = "person.reset"  # queue an email with a password reset link
     MAIL = "mail"
     RECEIPT_MAIL = "mail.receipt"
+    AUDIT_STREAM = "audit.stream"  # send new audit entries to a target

@@ -39,6 +39,10 @@ security_events = Counter(
     "Sign-ins, step-ups, second-factor changes, denied permissions and exports, by outcome.",
     ["event", "realm", "outcome"],
 )
+audit_stream_lag_seconds = gauge(
+    "manilla_audit_stream_lag_seconds",
+    "Age of the oldest audit entry that a target of the audit stream has not received; 0 if none.",
+)
 notifications = Counter(
     "manilla_notifications", "Attempts to deliver a notification, by result.", ["state"]
 )

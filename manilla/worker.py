@@ -11,6 +11,7 @@ import structlog
 
 from manilla import instance_metrics, metrics
 from manilla.approvals import queries as approvals
+from manilla.audit.stream.tasks import AuditStreamTasks
 from manilla.bulk.names import NameTasks
 from manilla.bulk.paying import BulkPayoutTasks
 from manilla.compliance import documents
@@ -108,6 +109,7 @@ def periodic_tasks(services: Services) -> list[PeriodicTask]:
         ),
         PeriodicTask("probe_rails", 2, services.rails.probe),
         PeriodicTask("learn_banks", 300, services.banks.refresh),
+        PeriodicTask("schedule_audit_stream", 60, _audit_stream(services).schedule),
         PeriodicTask("prove_books", 2, lambda: _prove_books(services)),
         PeriodicTask("chain_postings", 10, lambda: chain.extend(db)),
         PeriodicTask("total_clearing", 10, lambda: clearing.add_final_postings(db)),
@@ -194,7 +196,14 @@ def job_handlers(services: Services) -> dict[str, Work]:
         ).job_handlers(),
         **services.settling.job_handlers(),
         **ResendTasks(services.db).job_handlers(),
+        **_audit_stream(services).job_handlers(),
     }
+
+
+def _audit_stream(services: Services) -> AuditStreamTasks:
+    return AuditStreamTasks(
+        services.db, services.keyring, services.operator_client, services.base_url
+    )
 
 
 def _disputes(services: Services) -> DisputeTasks:

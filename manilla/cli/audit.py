@@ -1,4 +1,4 @@
-"""`manilla audit`: lists the audit log, and verifies that it is complete."""
+"""`manilla audit`: lists the audit log, verifies that it is complete, and streams it to targets."""
 
 import re
 from typing import Annotated
@@ -7,14 +7,20 @@ import typer
 
 from manilla.audit import audit, listing
 from manilla.audit.audit import AuditFilter, SavedHead
+from manilla.audit.stream import targets
+from manilla.audit.stream.targets import AuditTarget
 from manilla.cli.instance import Tools, command
 from manilla.cli.options import Limit, OfMerchant
 from manilla.cli.output import as_rows
+from manilla.cli.secret_input import read_line
 from manilla.kit import strict_json
+from manilla.kit.fields import Fields
 from manilla.proofs import going_live
 
 app = typer.Typer(no_args_is_help=True)
 
+TARGET = Fields(AuditTarget).select("name url waiting lag_seconds failures last_error delivered_at")
+TargetName = Annotated[str, typer.Argument(metavar="NAME")]
 COLUMNS = listing.FIELDS.select("id at actor_kind actor action subject merchant_id detail")
 
 
@@ -82,3 +88,46 @@ async def list_lines(
     if not tools.as_json:
         rows = [{**row, "detail": strict_json.encode(row["detail"]).decode()} for row in rows]
     tools.print_rows(rows, empty="There are no such entries.")
+
+
+@command(app, "target-add")
+async def add_target(
+    tools: Tools,
+    name: TargetName,
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL", help="log:, https://host/path, syslog+tls://host:port or syslog://…"
+        ),
+    ],
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Also send all earlier entries.")
+    ] = False,
+    authorization_stdin: Annotated[
+        bool,
+        typer.Option(
+            "--authorization-stdin",
+            help="Read the value of the HTTP header Authorization from standard input.",
+        ),
+    ] = False,
+) -> None:
+    """Send new audit entries to another system, as OCSF events."""
+    authorization = read_line("authorization") if authorization_stdin else None
+    await targets.add(
+        tools.db, tools.keyring, name, url, authorization=authorization, from_start=from_start
+    )
+    tools.print_fields({"name": name, "url": url})
+
+
+@command(app, "target-list")
+async def list_targets(tools: Tools) -> None:
+    """List the systems that receive the audit log, with what they have not received."""
+    rows = as_rows(TARGET, await targets.list_all(tools.db))
+    tools.print_rows(rows, empty="The audit log is not sent anywhere.")
+
+
+@command(app, "target-remove")
+async def remove_target(tools: Tools, name: TargetName) -> None:
+    """Stop sending the audit log to a system."""
+    await targets.remove(tools.db, name)
+    tools.print_fields({"removed": name})

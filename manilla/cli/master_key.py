@@ -4,6 +4,7 @@ import typer
 
 from manilla.approvals import approvals
 from manilla.audit import audit
+from manilla.audit.stream import targets
 from manilla.cells import registry
 from manilla.cells.moving import fence
 from manilla.cli.instance import Data, Tools, command
@@ -16,6 +17,7 @@ from manilla.mail import outbox
 from manilla.merchants import api_keys, credentials, merchants
 from manilla.notify.endpoints import signing_keys
 from manilla.people import second_factor
+from manilla.people.company import providers as providers_of_sign_in
 from manilla.platform import master_key
 from manilla.providers import credentials as providers
 from manilla.saved_ways import way
@@ -37,6 +39,8 @@ PLACES = (
     way.SEALED,
     signing_keys.SEALED,
     registry.SEALED,
+    providers_of_sign_in.SEALED,
+    targets.SEALED,
 )
 
 

@@ -143,3 +143,15 @@ async def test_commands_that_direct_money_to_another_provider_wait(
         assert "providerc (http://10.0.0.1)" in row["detail"]
     finally:
         await credentials.clear(db, "providerc")
+
+
+async def test_targets_of_the_audit_stream_are_added_listed_and_removed(command: Command) -> None:
+    await command("audit", "target-add", "siem", "https://siem.example/events")
+    refused = await command("audit", "target-add", "siem", "ftp://siem.example", code=1)
+    assert "syslog+tls://host:port" in refused
+    [target] = await command("audit", "target-list", "--json")
+    assert (target["name"], target["url"]) == ("siem", "https://siem.example/events")
+    assert target["waiting"] == 1  # the entry about the target
+    await command("audit", "target-remove", "siem")
+    assert await command("audit", "target-list", "--json") == []
+    assert "no such target" in await command("audit", "target-remove", "siem", code=1)

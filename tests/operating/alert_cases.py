@@ -261,6 +261,16 @@ CASES = (
         {"realm": "dashboard"},
     ),
     AlertCase(
+        "BreakGlassUsed",
+        {'manilla_security_events_total{realm="console",outcome="break_glass"}': "0x10 1x20"},
+        9,
+        12,
+        {"realm": "console"},
+    ),
+    AlertCase(
+        "AuditStreamLags", gauge("manilla_audit_stream_lag_seconds", 0, 1000, minutes=10), 10, 12
+    ),
+    AlertCase(
         "ManyExports",
         counter(
             'manilla_security_events_total{realm="dashboard",event="export"}', step=20, minutes=10
