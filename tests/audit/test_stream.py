@@ -26,6 +26,7 @@ from manilla.services import Services
 from tests.audit import ocsf_schema
 from tests.support.certificates import Certificate
 from tests.support.client import Site
+from tests.support.limits import limited
 from tests.web.signed_in_user import PASSWORD, administrator
 
 JOB = Job(0, JobKind.AUDIT_STREAM, "siem", 0, 0, 1)
@@ -227,6 +228,48 @@ async def test_a_syslog_server_that_does_not_read_gets_the_batch_again(
     assert (target.failures, target.waiting) == (1, 1)
 
 
+async def test_a_syslog_server_that_never_stops_sending_blocks_no_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def trickle(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b".")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+
+    server = await asyncio.start_server(trickle, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(TimeoutError), limited(audit_target_seconds=0.3):
+            async with asyncio.timeout(5):
+                url = f"syslog://127.0.0.1:{port}"
+                await asyncio.to_thread(senders._send_syslog, url, b"")
+
+
+async def test_a_key_in_a_targets_url_is_not_in_the_log(services: Services, db: Database) -> None:
+    await targets.add(db, services.keyring, "siem", "https://siem.example/events?key=a-hidden-word")
+    [entry] = await audit.list_entries(db, limit=1)
+    assert entry.detail == {"url": "https://siem.example/events"}
+
+
+async def test_a_batch_for_an_earlier_url_of_a_name_changes_nothing(
+    services: Services, db: Database
+) -> None:
+    await targets.add(db, services.keyring, "siem", "https://old.example", from_start=True)
+    old = await targets.find(db, "siem")
+    assert old is not None
+    await targets.remove(db, "siem")
+    about = db, services.keyring, "siem", "https://new.example"
+    await targets.add(*about, authorization="Bearer new", from_start=True)
+    assert await targets.authorization(db, services.keyring, old) is None
+    await targets.advance(db, old, 1)
+    new = await targets.find(db, "siem")
+    assert new is not None
+    assert new.cursor == 0
+    assert await targets.authorization(db, services.keyring, new) == "Bearer new"
+
+
 async def test_the_log_is_a_target(
     services: Services, tasks: AuditStreamTasks, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -302,6 +345,12 @@ async def test_a_target_that_lags_is_measured(services: Services, db: Database) 
         ("siem", "syslog://siem.example"),
         ("siem", "https://user:word@siem.example/"),
         ("siem", "https:///events"),
+        ("siem", "https://siem.example/a b"),
+        ("siem", "https://siem.example\\@other.example/"),
+        ("siem", "syslog://siem.example:0"),
+        ("siem", "syslog://siem.example:65536"),
+        ("siem", "syslog+tls://:6514"),
+        ("siem", "log:elsewhere"),
         ("SIEM", "https://siem.example/events"),
         ("", "log:"),
     ],

@@ -7,6 +7,7 @@ After an error, the whole batch is sent again, so a target can receive an event 
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -72,21 +73,24 @@ def _send_syslog(url: str, data: bytes) -> None:
     all of it. A server that disappears resets the connection or does not respond.
     """
     parts, seconds = urlsplit(url), time_limits.current.audit_target_seconds
+    ends_at = time.monotonic() + seconds
     assert parts.hostname is not None
     with socket.create_connection((parts.hostname, parts.port or 0), seconds) as plain:
         if parts.scheme == "syslog":
             plain.sendall(data)
             plain.shutdown(socket.SHUT_WR)
-            _wait_for_end(plain)
+            _wait_for_end(plain, ends_at)
             return
         with tls_context().wrap_socket(plain, server_hostname=parts.hostname) as encrypted:
             encrypted.sendall(data)
-            _wait_for_end(encrypted.unwrap())
+            _wait_for_end(encrypted.unwrap(), ends_at)
 
 
-def _wait_for_end(connection: socket.socket) -> None:
+def _wait_for_end(connection: socket.socket, ends_at: float) -> None:
+    """Waits until the server has closed the connection, however slowly it sends."""
     while connection.recv(4096):
-        pass
+        if time.monotonic() > ends_at:
+            raise TimeoutError
 
 
 ERRORS = (OSError, ssl.SSLError, TimeoutError, NotAccepted)

@@ -14,8 +14,8 @@ from manilla.kit.crypto import Keyring, SealedColumn
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import columns
 from manilla.kit.errors import Refusal
+from manilla.kit.http import is_web_address
 
-SCHEMES = ("log", "http", "https", "syslog", "syslog+tls")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 
@@ -83,21 +83,18 @@ async def add(
         ):
             raise BadTarget(f"There is already a target {name}.")
         await jobs.put(connection, 0, JobKind.AUDIT_STREAM, name)
-        await audit.record(connection, "audit_target.add", f"audit_target:{name}", url=url)
+        # The query can contain a key.
+        shown = url.partition("?")[0]
+        await audit.record(connection, "audit_target.add", f"audit_target:{name}", url=shown)
 
 
 def check(name: str, url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        has_place = parts.scheme == "log" or bool(parts.hostname)
-        needs_port = parts.scheme.startswith("syslog")
-        is_valid = has_place and (parts.port is not None or not needs_port)
-    except ValueError:
-        raise BadTarget from None
+    scheme, _, place = url.partition(":")
+    is_valid = url == "log:" or is_web_address(url)
+    if scheme in ("syslog", "syslog+tls") and is_web_address(f"http:{place}"):
+        is_valid = urlsplit(f"http:{place}").port is not None
     # Credentials belong in the authorization, which is encrypted and not shown.
-    if parts.scheme not in SCHEMES or not is_valid or "@" in url or not url.isprintable():
-        raise BadTarget
-    if not _NAME.fullmatch(name):
+    if not is_valid or "@" in url or not _NAME.fullmatch(name):
         raise BadTarget
 
 
@@ -118,9 +115,13 @@ async def find(db: Database, name: str) -> AuditTarget | None:
     return await db.row(AuditTarget, _TARGETS + " WHERE name = $1", name)
 
 
-async def authorization(db: Database, keyring: Keyring, name: str) -> str | None:
-    sealed = await db.value("SELECT authorization_sealed FROM audit_target WHERE name = $1", name)
-    return None if sealed is None else keyring.open(sealed, context({"name": name})).decode()
+async def authorization(db: Database, keyring: Keyring, target: AuditTarget) -> str | None:
+    """Returns the header for the target's URL, but not for a newer URL with the same name."""
+    sealed = await db.value(
+        "SELECT authorization_sealed FROM audit_target WHERE name = $1 AND url = $2",
+        *(target.name, target.url),
+    )
+    return None if sealed is None else keyring.open(sealed, context({"name": target.name})).decode()
 
 
 async def advance(db: Database, target: AuditTarget, cursor: int) -> None:
@@ -128,9 +129,9 @@ async def advance(db: Database, target: AuditTarget, cursor: int) -> None:
     await db.execute(
         """
         UPDATE audit_target
-           SET cursor = $3, failures = 0, last_error = '', delivered_at = now()
-         WHERE name = $1 AND cursor = $2""",
-        *(target.name, target.cursor, cursor),
+           SET cursor = $4, failures = 0, last_error = '', delivered_at = now()
+         WHERE name = $1 AND url = $2 AND cursor = $3""",
+        *(target.name, target.url, target.cursor, cursor),
     )
 
 

@@ -43,7 +43,7 @@ class AuditStreamTasks:
         if not entries:
             return POLL_SECONDS
         events = [ocsf.event(entry, self._instance) for entry in entries]
-        authorization = await targets.authorization(self._db, self._keyring, target.name)
+        authorization = await targets.authorization(self._db, self._keyring, target)
         try:
             await senders.send(self._client, target.url, authorization, events)
         except (HttpError, *senders.ERRORS) as error:
