@@ -59,7 +59,7 @@ from manilla.sql import epochs, migrate
 
 # Maximum number of pages that one SQL statement reads. A page can have a hundred rows.
 PAGES_MAX = 32
-CALLS_AT_ONCE = 8  # to sign-in providers, and to the operator's own systems
+CALLS_AT_ONCE = 64  # to sign-in providers, and to the operator's own systems
 
 
 class DatabaseAway(Refusal):

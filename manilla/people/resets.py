@@ -9,6 +9,7 @@ from manilla.mail import outbox
 from manilla.mail.kinds import MailKind
 from manilla.people import links, passwords, persons, queries, throttle, tokens
 from manilla.people.company import identities
+from manilla.people.company.providers import CONSOLE
 from manilla.people.queries import PERSON, Person
 from manilla.people.roles import Realm
 
@@ -38,7 +39,7 @@ async def ask(db: Database, keyring: Keyring, realm: Realm, email: str) -> None:
     person = await queries.person_by_email(db, realm, normal) if normal else None
     if person is None or person.status != "active":
         return
-    if realm is Realm.CONSOLE and await identities.gets_role_from_groups(db, person.id):
+    if realm is Realm.CONSOLE and await identities.gets_role_from_groups(db, CONSOLE, person.id):
         return
     async with db.transaction() as connection:
         await _write_and_mail(connection, keyring, person)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from manilla.notify import delivery
-from manilla.people import resets
+from manilla.people import resets, throttle
 from manilla.people.company import openid as openid_client
 from manilla.people.company import providers
+from manilla.people.company.access import CompanySignInEnded
 from manilla.people.company.openid import OpenIdClient, SignInUnavailable
 from manilla.people.company.providers import BadProvider
 from manilla.people.roles import ConsoleRole, Realm
@@ -236,14 +237,57 @@ async def test_only_a_valid_and_recent_logout_token_ends_sessions(
         {"iat": now - 900},
         {"sub": None},
     ]
-    for claims in [{**valid, **each} for each in wrong] + [{**valid, "iat": now - 60}]:
+    for claims in [{**valid, **each} for each in wrong] + [{**valid, "iat": now - 120}]:
         token = (await openid.control(sign=claims))["signed"]
         await browser_.ask("POST", console.link + "/sign-out", {"logout_token": token})
         assert (await browser_.get("/console/audit"))[0] == 200, claims
-    token = (await openid.control(sign=valid))["signed"]
+    # The provider's clock is 30 seconds slow.
+    token = (await openid.control(sign={**valid, "iat": now - 30}))["signed"]
     status, _, _ = await browser_.ask("POST", console.link + "/sign-out", {"logout_token": token})
     assert status == 200
     assert (await browser_.get("/console/audit"))[0] == 303
+
+
+async def test_forged_logout_tokens_are_limited(
+    console: CompanySetup, browser_: CompanyBrowser
+) -> None:
+    statuses = []
+    for _ in range(throttle.PER_ADDRESS + 1):
+        found = await browser_.ask("POST", console.link + "/sign-out", {"logout_token": "a.b.c"})
+        statuses.append(found[0])
+    assert statuses == [400] * throttle.PER_ADDRESS + [429]
+
+
+async def test_a_response_to_a_provider_that_was_replaced_in_the_meantime_is_rejected(
+    console: CompanySetup, openid: OpenIdProvider, browser_: CompanyBrowser, services: Services
+) -> None:
+    subject = await openid.user("payments-support")
+    back = await browser_.at_provider(await browser_.start(console.link), subject)
+    change = "UPDATE sign_in_provider SET issuer = $1 WHERE merchant_id = 0"
+    await services.db.execute(change, "http://127.0.0.1:9")
+    try:
+        status, text, _ = await browser_.get(back)
+    finally:
+        await services.db.execute(change, openid.issuer)
+    assert (status, "was started in another browser" in text) == (403, True)
+
+
+async def test_a_session_of_a_provider_that_has_just_changed_does_not_begin(
+    console: CompanySetup, openid: OpenIdProvider, services: Services
+) -> None:
+    subject = await openid.user("payments-support")
+    claims = {"sub": subject, "email": f"{subject}@company.example", "groups": ["payments-support"]}
+    await services.db.execute("UPDATE sign_in_provider SET updated_at = now()")
+    with pytest.raises(CompanySignInEnded):
+        await services.company.begin_session(console.provider, claims, "192.0.2.1", "a browser")
+
+
+async def test_an_email_address_that_is_none_creates_no_user(
+    console: CompanySetup, openid: OpenIdProvider, browser_: CompanyBrowser
+) -> None:
+    subject = await openid.user("payments-support", email="ada,eve@company.example")
+    status, text, _ = await browser_.sign_in(console.link, subject)
+    assert (status, "no valid email address" in text) == (403, True)
 
 
 async def test_access_ends_with_the_last_group(

@@ -14,6 +14,7 @@ from manilla.people import security_log, sessions
 from manilla.people.company import identities, providers
 from manilla.people.company.identities import CompanySignInRefused
 from manilla.people.company.openid import (
+    SKEW_SECONDS,
     AuthorizationRequest,
     OpenIdClient,
     SignInUnavailable,
@@ -102,6 +103,9 @@ class CompanyAccess(msgspec.Struct, frozen=True):
             await self._record_failure(provider, SecurityOutcome.NO_ROLE)
             raise
         async with self.db.transaction() as connection:
+            # A change of the provider, which ends its sessions, must not miss this one.
+            if not await providers.lock(connection, provider):
+                raise CompanySignInEnded
             session = await sessions.begin(
                 *(connection, person.id, provider.realm),
                 merchant_id=provider.merchant_id or None,
@@ -109,7 +113,7 @@ class CompanyAccess(msgspec.Struct, frozen=True):
                 address=address,
                 user_agent=user_agent,
                 provider_merchant_id=provider.merchant_id,
-                provider_session=str(claims["sid"]) if "sid" in claims else None,
+                provider_session=claims.get("sid"),
             )
             who = SecuritySubject(person.id, person.email)
             await security_log.record_sign_in(
@@ -124,8 +128,10 @@ class CompanyAccess(msgspec.Struct, frozen=True):
         """Confirms the identity of a user who has just authenticated again at the provider."""
         known = await identities.find(self.db, provider, subject)
         is_same = known is not None and known.person_id == visitor.person_id
-        if not is_same or visitor.session_id != session_id or visitor.has_password:
+        if not is_same or visitor.session_id != session_id:
             raise CompanySignInRefused("You signed in as another user.")
+        if visitor.has_password or visitor.has_totp:
+            raise CompanySignInRefused("Confirm your identity with your code or password.")
         await self.db.execute(
             "UPDATE session SET stepped_up_at = now() WHERE id = $1", visitor.session_id
         )
@@ -158,7 +164,7 @@ def _check_state(
     """Checks that this browser started the sign-in, at the provider that responds."""
     if (
         request is None
-        or request.merchant_id != provider.merchant_id
+        or (request.merchant_id, request.issuer) != (provider.merchant_id, provider.issuer)
         or not hmac.compare_digest(request.state.encode(), response.state.encode())
         or not 0 <= time.time() - request.started_at < REQUEST_SECONDS
     ):
@@ -178,6 +184,7 @@ async def _end_sessions(
            AND s.created_at < to_timestamp($5::double precision)
         RETURNING s.person_id""",
         *(provider.merchant_id, provider.issuer, claims.get("sub"), claims.get("sid")),
-        claims["iat"] + 1,
+        # The provider's clock can be slow. A session that began a little later ends too.
+        claims["iat"] + SKEW_SECONDS,
     )
     return [row["person_id"] for row in rows]

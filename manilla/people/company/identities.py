@@ -7,7 +7,7 @@ import msgspec
 from manilla.audit.actor import Actor, ActorKind, acting, address
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.errors import Refusal
-from manilla.kit.texts import is_line
+from manilla.kit.texts import is_email, is_line
 from manilla.people import console_people, members, persons, queries
 from manilla.people.company.providers import SignInProvider
 from manilla.people.queries import Person
@@ -72,6 +72,8 @@ async def disconnect(db: Database, provider: SignInProvider, person_id: int) -> 
         person = await persons.get(connection, person_id)
         if not person.has_password:
             raise CompanySignInRefused("Choose a password first. Then you can disconnect.")
+        if await gets_role_from_groups(connection, provider.merchant_id, person_id):
+            raise CompanySignInRefused("Your role comes from your company's groups.")
         await connection.execute(
             """
             WITH ended AS (
@@ -82,11 +84,15 @@ async def disconnect(db: Database, provider: SignInProvider, person_id: int) -> 
         await persons.record(connection, "person.disconnect", person, issuer=provider.issuer)
 
 
-async def gets_role_from_groups(db: Database, person_id: int) -> bool:
-    """Whether a provider's groups grant the user's role, so that a password would bypass them."""
+async def gets_role_from_groups(
+    db: Database | Connection, merchant_id: int, person_id: int
+) -> bool:
+    """Whether a provider's groups granted the user's role, so that a password would bypass them."""
     return await db.has_row(
-        "SELECT true FROM company_identity WHERE person_id = $1 AND granted_role IS NOT NULL",
-        person_id,
+        """
+        SELECT true FROM company_identity
+         WHERE merchant_id = $1 AND person_id = $2 AND granted_role IS NOT NULL""",
+        *(merchant_id, person_id),
     )
 
 
@@ -119,11 +125,10 @@ async def person_of(
             person_id = await _create(db, provider, subject, claims, granted)
         else:
             person_id = known.person_id
+            if (await persons.get(db, person_id)).status != "active":
+                raise CompanySignInRefused
             await _update(db, provider, known, granted)
-    person = await persons.get(db, person_id)
-    if person.status != "active":
-        raise CompanySignInRefused
-    return person
+    return await persons.get(db, person_id)
 
 
 def _granted(provider: SignInProvider, claims: dict[str, Any]) -> str | None:
@@ -141,8 +146,8 @@ async def _create(
         raise IdentityNotConnected
     if role is None:
         raise CompanySignInRefused
-    if email is None:
-        raise CompanySignInRefused("Your company's sign-in sent no email address.")
+    if email is None or not is_email(email):
+        raise CompanySignInRefused("Your company's sign-in sent no valid email address.")
     name = str(claims.get("name", "")).strip()
     name = name if is_line(name, persons.NAME_LENGTH_MAX) else email[: persons.NAME_LENGTH_MAX]
     async with db.transaction() as connection:

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -25,6 +26,8 @@ from manilla.people.company.identities import CompanySignInRefused
 from manilla.people.company.providers import SignInProvider
 
 BODY_BYTES_MAX = 256_000
+CALLS_OF_MERCHANT = 4  # at the same time, so that a slow provider does not delay the others
+SKEW_SECONDS = 60  # how much a provider's clock can differ
 KEPT_SECONDS = 3600  # after this time, metadata and keys are fetched again
 # A token with an unknown key makes Manilla fetch the keys again, because the provider may have
 # rotated them. Forged tokens must not cause many such calls.
@@ -75,6 +78,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
     """A request to sign in, kept in the browser's encrypted cookie until the provider responds."""
 
     merchant_id: int
+    issuer: str
     state: str
     nonce: str
     verifier: str  # of PKCE
@@ -84,9 +88,18 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
     confirms: int | None = None  # the session whose user confirms their identity
 
     @classmethod
-    def new(cls, merchant_id: int, onward: str, **purpose: int) -> "AuthorizationRequest":
+    def new(cls, provider: SignInProvider, onward: str, **purpose: int) -> "AuthorizationRequest":
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        return cls(merchant_id, state, nonce, verifier, time.time(), onward, **purpose)
+        return cls(
+            provider.merchant_id,
+            provider.issuer,
+            state,
+            nonce,
+            verifier,
+            started_at=time.time(),
+            onward=onward,
+            **purpose,
+        )
 
 
 class OpenIdClient:
@@ -97,17 +110,20 @@ class OpenIdClient:
         self._public = public  # for merchants' providers
         self._is_production_mode = is_production_mode
         self._kept: dict[tuple[bool, str], _Kept] = {}
+        self._calls: defaultdict[int, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(CALLS_OF_MERCHANT)
+        )
 
     async def check(self, merchant_id: int, issuer: str) -> None:
         """Fetches a new provider's metadata and keys. Raises an error if that fails."""
-        await self._fetch(not merchant_id, issuer)
+        await self._fetch(merchant_id, issuer)
 
     async def keys(self, provider: SignInProvider, *, again: bool = False) -> dict[str, Any]:
         """Returns the provider's public keys. `again` fetches them again after a rotation."""
         kept = await self._provider(provider)
         if again and _now() - kept.keys_fetched_at >= REFETCH_SECONDS:
             kept.keys_fetched_at = _now()
-            kept.keys = await self._get(not provider.merchant_id, kept.metadata.jwks_uri)
+            kept.keys = await self._get(provider.merchant_id, kept.metadata.jwks_uri)
         return kept.keys
 
     async def authorization_url(
@@ -164,7 +180,7 @@ class OpenIdClient:
             form |= {"client_id": provider.client_id, "client_secret": secret}
         body = urlencode(form).encode()
         url = metadata.token_endpoint
-        found = await self._call(not provider.merchant_id, "POST", url, headers, body)
+        found = await self._call(provider.merchant_id, "POST", url, headers, body)
         tokens: TokenReply = _convert(found, TokenReply, url)
         return tokens
 
@@ -174,7 +190,7 @@ class OpenIdClient:
         if url is None:
             return {}
         headers = {"Authorization": f"Bearer {access_token}"}
-        return await self._get(not provider.merchant_id, url, headers)
+        return await self._get(provider.merchant_id, url, headers)
 
     async def sign_out_url(self, provider: SignInProvider, return_to: str) -> str | None:
         """Returns the URL that also ends the session at the provider, or None if it has none."""
@@ -186,41 +202,42 @@ class OpenIdClient:
         kept = self._kept.get((not provider.merchant_id, provider.issuer))
         if kept is not None and kept.until > _now():
             return kept
-        return await self._fetch(not provider.merchant_id, provider.issuer)
+        return await self._fetch(provider.merchant_id, provider.issuer)
 
-    async def _fetch(self, is_private: bool, issuer: str) -> _Kept:
+    async def _fetch(self, merchant_id: int, issuer: str) -> _Kept:
         url = issuer.rstrip("/") + "/.well-known/openid-configuration"
-        metadata = _convert(await self._get(is_private, url), _Metadata, url)
+        metadata = _convert(await self._get(merchant_id, url), _Metadata, url)
         if metadata.issuer != issuer:
             raise SignInUnavailable(f"The provider's issuer is {metadata.issuer[:200]}.")
         for each in metadata.urls:
             is_encrypted = urlsplit(each).scheme == "https" or not self._is_production_mode
             if not is_web_address(each) or not is_encrypted:
                 raise SignInUnavailable("The provider's metadata contain a URL without https.")
-        keys = await self._get(is_private, metadata.jwks_uri)
+        keys = await self._get(merchant_id, metadata.jwks_uri)
         kept = _Kept(metadata, keys, _now() + KEPT_SECONDS, _now())
         if len(self._kept) >= PROVIDERS_KEPT_MAX:
             self._kept.clear()
-        self._kept[is_private, issuer] = kept
+        self._kept[not merchant_id, issuer] = kept
         return kept
 
     async def _get(
-        self, is_private: bool, url: str, headers: Mapping[str, str] | None = None
+        self, merchant_id: int, url: str, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        return await self._call(is_private, "GET", url, headers or {})
+        return await self._call(merchant_id, "GET", url, headers or {})
 
     async def _call(
         self,
-        is_private: bool,
+        merchant_id: int,
         method: str,
         url: str,
         headers: Mapping[str, str],
         body: bytes | None = None,
     ) -> dict[str, Any]:
         """Calls the provider, and returns the JSON object of its response."""
-        client, host = self._private if is_private else self._public, urlsplit(url).hostname
+        client, host = self._public if merchant_id else self._private, urlsplit(url).hostname
+        limit = time_limits.current.sign_in_provider_seconds
         try:
-            async with asyncio.timeout(time_limits.current.sign_in_provider_seconds):
+            async with asyncio.timeout(limit), self._calls[merchant_id]:
                 reply = await client.request(
                     method, url, headers=headers, body=body, body_max=BODY_BYTES_MAX
                 )
@@ -233,7 +250,7 @@ class OpenIdClient:
             raise SignInUnavailable(f"{host} responded with status {reply.status}. {_ADVICE}")
         try:
             found: dict[str, Any] = msgspec.json.decode(bytes(reply.body), type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise SignInUnavailable(f"{host} sent an unreadable response. {_ADVICE}") from None
         return found
 

@@ -132,6 +132,14 @@ async def _find(db: Database | Connection, column: str, value: object) -> SignIn
     return SignInProvider(**{**dict(record), "roles": msgspec.json.decode(record["roles"])})
 
 
+async def lock(connection: Connection, provider: SignInProvider) -> bool:
+    """Delays changes of the provider. Returns False if it has changed since it was loaded."""
+    return await connection.has_row(
+        "SELECT true FROM sign_in_provider WHERE merchant_id = $1 AND updated_at = $2 FOR SHARE",
+        *(provider.merchant_id, provider.updated_at),
+    )
+
+
 async def secret(db: Database, keyring: Keyring, provider: SignInProvider) -> str:
     sealed = await db.value(
         "SELECT secret_sealed FROM sign_in_provider WHERE merchant_id = $1", provider.merchant_id
@@ -210,6 +218,25 @@ async def save(connection: Connection, keyring: Keyring, change: SignInProviderC
     is_other = before is not None and (before.issuer, before.client_id) != wanted
     ended = await end_sessions(connection, change.merchant_id) if is_other else 0
     await _report(connection, change, ended)
+
+
+async def make_optional(db: Database, merchant_id: int) -> None:
+    """Lets users sign in with passwords again, if nobody can sign in to change the settings."""
+    async with db.transaction() as connection:
+        if not await connection.has_row(
+            """
+            UPDATE sign_in_provider SET is_required = false, updated_at = now()
+             WHERE merchant_id = $1 AND is_required
+            RETURNING key""",
+            merchant_id,
+        ):
+            raise NoProvider("Company sign-in is not required there.")
+        change = SignInProviderChange(merchant_id=merchant_id)
+        if merchant_id:
+            await members.report(connection, merchant_id, "made company sign-in optional")
+        await audit.record(
+            connection, "sign_in.optional", change.subject, merchant_id=merchant_id or None
+        )
 
 
 async def end_sessions(connection: Connection, merchant_id: int) -> int:

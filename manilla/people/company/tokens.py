@@ -13,10 +13,11 @@ from typing import Any
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
-from joserfc.jws import JWSRegistry
+from joserfc.jws import JWSRegistry, extract_compact
 
 from manilla.kit.errors import Refusal
-from manilla.people.company.openid import OpenIdClient
+from manilla.kit.texts import is_line
+from manilla.people.company.openid import SKEW_SECONDS, OpenIdClient
 from manilla.people.company.providers import SignInProvider
 
 # Signatures with a public key only. A shared secret or no signature at all is never accepted.
@@ -24,7 +25,7 @@ ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
 )
-SKEW_SECONDS = 60
+KEYS_MAX = 20  # with the same id; each takes time to parse
 TOKEN_BYTES_MAX = 50_000
 SUBJECT_LENGTH_MAX = 255
 LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
@@ -93,15 +94,17 @@ async def _decode(client: OpenIdClient, provider: SignInProvider, token: str) ->
 
 
 def _verify(token: str, keys: dict[str, Any]) -> jwt.Token:
-    """Verifies with the keys that sign. A provider's set can contain other keys, or new types."""
+    """Verifies with the key that the token names. A provider's set can have many, or new types."""
+    name = extract_compact(token.encode()).headers().get("kid")
     usable = [
         key
         for key in keys["keys"]
         if isinstance(key, dict)
         and key.get("use", "sig") == "sig"
         and key.get("kty") in ("RSA", "EC", "OKP")
+        and name in (None, key.get("kid"))
     ]
-    key_set = KeySet.import_key_set({"keys": usable})
+    key_set = KeySet.import_key_set({"keys": usable[:KEYS_MAX]})
     return jwt.decode(token, key_set, algorithms=list(ALGORITHMS), registry=_REGISTRY)
 
 
@@ -117,8 +120,8 @@ def _check(
         rules.validate(claims)
     except JoseError as error:
         raise TokenRefused(_refusal(error.description or str(error))) from None
-    for name in ("sub", "sid"):
-        _require(len(str(claims.get(name, ""))) <= SUBJECT_LENGTH_MAX, name)
+    for name in {"sub", "sid"} & claims.keys():
+        _require(is_line(_text(claims, name), SUBJECT_LENGTH_MAX), name)
     return claims
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
+from manilla.audit.actor import acting
 from manilla.kit.crypto import Keyring, SealError
+from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.people import throttle
 from manilla.people.company import identities, providers
@@ -45,7 +47,7 @@ async def start(request: PageRequest) -> PageResponse:
     """
     provider = await _provider(request)
     onward = request.query.text("next", at_most=2000)
-    wanted = AuthorizationRequest.new(provider.merchant_id, onward)
+    wanted = AuthorizationRequest.new(provider, onward)
     return await _to_provider(request, provider, wanted)
 
 
@@ -58,7 +60,7 @@ async def _to_provider(
     request: PageRequest, provider: SignInProvider, wanted: AuthorizationRequest
 ) -> PageResponse:
     uri = redirect_uri(request, provider)
-    async with _limited(request):
+    async with failure_limit(request.db, request.realm, request.address):
         client = request.services.company.client
         url = await client.authorization_url(provider, wanted, uri)
     _keep(request, wanted)
@@ -68,12 +70,12 @@ async def _to_provider(
 
 
 @contextlib.asynccontextmanager
-async def _limited(request: PageRequest) -> AsyncIterator[None]:
-    """Limits the failed sign-ins of an IP address."""
-    buckets = throttle.using_provider(request.realm, request.address)
-    await throttle.take(request.db, buckets)
+async def failure_limit(db: Database, realm: Realm, address: str) -> AsyncIterator[None]:
+    """Limits the failed calls to providers that an IP address causes."""
+    buckets = throttle.using_provider(realm, address)
+    await throttle.take(db, buckets)
     yield
-    await throttle.give_back(request.db, buckets)
+    await throttle.give_back(db, buckets)
 
 
 def redirect_uri(request: PageRequest, provider: SignInProvider) -> str:
@@ -93,7 +95,7 @@ async def finish(request: PageRequest) -> PageResponse:
         query.text("error", at_most=100),
     )
     company, uri = request.services.company, redirect_uri(request, provider)
-    async with _limited(request):
+    async with failure_limit(request.db, request.realm, request.address):
         claims = await company.accept(provider, wanted, response, uri)
     assert wanted is not None
     if wanted.connects is not None or wanted.confirms is not None:
@@ -136,7 +138,7 @@ async def connect(request: PageRequest) -> PageResponse:
     if provider is None or visitor.is_by_company:
         raise NoProvider
     purpose = {"connects": visitor.person_id}
-    wanted = AuthorizationRequest.new(provider.merchant_id, "", **purpose)
+    wanted = AuthorizationRequest.new(provider, "", **purpose)
     return await _to_provider(request, provider, wanted)
 
 
@@ -154,7 +156,7 @@ async def confirm(request: PageRequest) -> PageResponse:
     if provider is None or not visitor.is_by_company:
         raise NoProvider
     onward, purpose = request.query.text("next", at_most=2000), {"confirms": visitor.session_id}
-    wanted = AuthorizationRequest.new(provider.merchant_id, onward, **purpose)
+    wanted = AuthorizationRequest.new(provider, onward, **purpose)
     return await _to_provider(request, provider, wanted)
 
 
@@ -211,13 +213,16 @@ def sign_out_handler(layout: Layout) -> UrlHandler:
 
     async def respond(http: WebRequest) -> PageResponse:
         headers, services = {"Cache-Control": "no-store"}, layout.services
+        address = http.address(services.trusted_proxies)
         try:
             key = str(http.parameters["company"])[:KEY_LENGTH_MAX]
             provider = await providers.of_key(services.db, layout.realm, key)
             token = (await read_form(http)).text("logout_token", at_most=50_000)
-            await services.company.end_sessions(provider, token)
+            with acting(identities.ACTOR, address):
+                async with failure_limit(services.db, layout.realm, address):
+                    await services.company.end_sessions(provider, token)
         except Refusal as refusal:
-            status = refusal.status if refusal.status >= 500 else 400
+            status = refusal.status if refusal.status in (429, 503) else 400
             body = {"error": "invalid_request", "error_description": refusal.text}
             return PageResponse.json(body, status, headers=headers)
         return PageResponse.json({}, headers=headers)

@@ -10,7 +10,7 @@ from manilla.kit.errors import Refusal
 from manilla.people.company import providers
 from manilla.people.company.providers import BadProvider, SignInProviderChange
 from manilla.people.roles import Permission, Realm
-from manilla.web.company.pages import CALLBACK, SIGN_OUT
+from manilla.web.company.pages import CALLBACK, SIGN_OUT, failure_limit
 from manilla.web.forms import Form
 from manilla.web.page_request import PageRequest
 from manilla.web.routes import Route
@@ -47,7 +47,8 @@ async def save(request: PageRequest) -> PageResponse:
     try:
         change = _read(request.form, _merchant_id(request))
         await changes.check(request.approvals, change)
-        await request.services.company.client.check(change.merchant_id, change.issuer)
+        async with failure_limit(request.db, request.realm, request.address):
+            await request.services.company.client.check(change.merchant_id, change.issuer)
         await request.confirm_identity()
         result = await changes.apply_or_ask(request.approvals, change)
     except Refusal as refusal:
