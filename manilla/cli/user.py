@@ -22,6 +22,7 @@ from manilla.people import (
     second_factor,
     sessions,
 )
+from manilla.people.company import providers
 from manilla.people.members import Member
 from manilla.people.queries import Person
 from manilla.people.roles import ConsoleRole, Realm, Role
@@ -151,6 +152,13 @@ async def enable(tools: Tools, email: Email, realm: RealmOfPerson) -> None:
 async def totp_off(tools: Tools, email: Email, realm: RealmOfPerson) -> None:
     """Turn off a user's second factor, for example after a lost phone, and end all sessions."""
     await _change(tools, email, realm, second_factor.remove)
+
+
+@command(app, "company-optional")
+async def company_optional(tools: Tools, merchant: OfMerchant = None) -> None:
+    """Let users of a merchant, or of the console, sign in with passwords again."""
+    await providers.make_optional(tools.db, merchant or providers.CONSOLE)
+    tools.print_fields({"merchant_id": merchant, "is_required": False})
 
 
 @command(app, "sessions")

@@ -51,6 +51,11 @@ class LastOwner(Refusal):
     message = "A merchant must have at least one owner. Make another member an owner first."
 
 
+class BreakGlassMember(Refusal):
+    status, code = 409, "BREAK_GLASS_ACCOUNT"
+    message = "This is the break-glass account of company sign-in. Choose another one there first."
+
+
 class MemberNotFound(Refusal):
     status, code = 404, "MEMBER_NOT_FOUND"
     message = "There is no such member."
@@ -262,7 +267,19 @@ async def _lock(
     owners = [who for who, known in roles.items() if known == (Role.OWNER, "active")]
     if owners == [person_id] and not stays_owner:
         raise LastOwner
+    if not stays_owner and await _is_break_glass(connection, merchant_id, person_id):
+        raise BreakGlassMember
     return roles[person_id][0]
+
+
+async def _is_break_glass(connection: Connection, merchant_id: int, person_id: int) -> bool:
+    """Whether only this member can sign in while the merchant's provider does not respond."""
+    return await connection.has_row(
+        """
+        SELECT true FROM sign_in_provider s JOIN person p ON p.email = s.break_glass
+         WHERE s.merchant_id = $1 AND s.is_required AND p.id = $2""",
+        *(merchant_id, person_id),
+    )
 
 
 async def _lock_roles(connection: Connection, merchant_id: int) -> dict[int, tuple[str, str]]:

@@ -240,6 +240,7 @@ async def delete_person(connection: Connection, person_id: int) -> None:
     await end_sessions(connection, person_id)
     for sql in (
         "DELETE FROM password_reset WHERE person_id = $1",
+        "DELETE FROM company_identity WHERE person_id = $1",
         "UPDATE invitation SET invited_by = NULL WHERE invited_by = $1",
         "DELETE FROM person WHERE id = $1",
     ):

@@ -90,6 +90,8 @@ async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
     """Returns the session's user, or None if the session has ended or belongs to another realm.
 
     Also updates `seen_at`. If the user is no longer a member of the merchant, the role is None.
+    A role that a provider's groups granted works only in sessions of this provider: a password
+    would outlast the groups.
     """
     visitor = await db.row(
         Visitor,
@@ -108,8 +110,12 @@ async def find(db: Database, realm: Realm, token: str) -> Visitor | None:
                p.totp_confirmed_at IS NOT NULL AS has_totp,
                s.second_factor AND p.totp_confirmed_at IS NOT NULL AS second_factor,
                p.password_hash IS NOT NULL AS has_password, s.provider_merchant_id,
-               coalesce(o.is_required AND s.provider_merchant_id IS DISTINCT FROM o.merchant_id
-                        AND o.break_glass <> p.email, false) AS must_use_company
+               coalesce(s.provider_merchant_id IS DISTINCT FROM o.merchant_id
+                        AND (o.is_required AND o.break_glass <> p.email OR EXISTS (
+                            SELECT FROM company_identity i
+                             WHERE i.person_id = p.id AND i.merchant_id = o.merchant_id
+                               AND i.granted_role = coalesce(p.console_role, m.role))),
+                        false) AS must_use_company
           FROM good s
           JOIN person p ON p.id = s.person_id AND p.realm = s.realm AND p.status = 'active'
           LEFT JOIN membership m ON m.merchant_id = s.merchant_id AND m.person_id = s.person_id

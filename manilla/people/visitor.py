@@ -27,7 +27,8 @@ class Visitor(msgspec.Struct, frozen=True):
     has_password: bool
     # The merchant whose provider began the session, 0 for the console's, or None for a password.
     provider_merchant_id: int | None
-    # Whether the merchant or the console requires company sign-in, and the user has not used it.
+    # Whether the merchant, the console or the user's role requires company sign-in, and the user
+    # has not used it.
     must_use_company: bool
 
     @property

@@ -164,3 +164,15 @@ def test_a_mail_hook_that_is_not_executable_is_reported_at_start(tmp_path: Path)
     for path in (not_a_program, tmp_path, tmp_path / "missing"):
         with pytest.raises(BadConfiguration, match="MANILLA_MAIL_HOOK"):
             Settings.read({"MANILLA_MAIL_HOOK": str(path)}, assumed_mode=Mode.PRODUCTION)
+
+
+async def test_company_sign_in_is_made_optional(db: Database, command: InProcessCommand) -> None:
+    await db.execute(
+        """
+        INSERT INTO sign_in_provider (merchant_id, key, issuer, client_id, secret_sealed,
+                                      groups_claim, roles, is_required, break_glass)
+        VALUES (0, 'a-key', 'https://login.example', 'manilla', '', 'groups', '{}', true, '')"""
+    )
+    assert await command.printed("company-optional") == {"merchant_id": None, "is_required": False}
+    assert not await db.value("SELECT is_required FROM sign_in_provider WHERE merchant_id = 0")
+    await command.refused("company-optional")

@@ -93,6 +93,11 @@ async def test_an_account_without_a_merchant_is_replaced(mover: Mover) -> None:
     await mover.owners["abuja"].execute(
         "DELETE FROM membership WHERE person_id = $1", stranger.visitor.person_id
     )
+    await mover.owners["abuja"].execute(
+        "INSERT INTO company_identity (merchant_id, issuer, subject, person_id)"
+        " VALUES ($1, 'https://login.example', 'ada', $2)",
+        *(stranger.merchant_id, stranger.visitor.person_id),
+    )
     assert await mover.move() == []
     assert await _team(mover, "abuja") == {email: "owner"}
     assert not await abuja.is_signed_in(stranger.token)

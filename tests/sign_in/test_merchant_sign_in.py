@@ -9,9 +9,10 @@ import pytest
 from manilla.approvals import approvals, changes
 from manilla.approvals.approvals import Approvals
 from manilla.audit.actor import Actor, ActorKind, acting
-from manilla.people import members, resets
+from manilla.people import members, persons, resets, throttle
 from manilla.people.company import providers
-from manilla.people.company.providers import BadProvider, SignInProviderChange
+from manilla.people.company.providers import BadProvider, NoProvider, SignInProviderChange
+from manilla.people.members import BreakGlassMember
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.people.second_person import ApprovalNotAllowed
 from manilla.services import Services
@@ -396,3 +397,97 @@ async def test_a_second_factor_that_a_provider_can_set_up_delays_approvals(
         f"{subject}@company.example",
     )
     assert waits
+
+
+async def test_a_role_of_a_group_does_not_work_with_a_password(
+    company: CompanySetup,
+    openid: OpenIdProvider,
+    employee: CompanyBrowser,
+    services: Services,
+    site: Site,
+) -> None:
+    """An employee who leaves has no group any more, but never signs in at the provider again."""
+    subject = await openid.user("developers")
+    await employee.sign_in(company.link, subject)
+    email = f"{subject}@company.example"
+    person = await persons.find(services.db, Realm.DASHBOARD, email)
+    token = await resets.begin(services.db, services.keyring, person.id)
+    await resets.use(services.db, Realm.DASHBOARD, token, PASSWORD)
+    async with CompanyBrowser.of(site) as later:
+        await _password(later, email)
+        assert (await later.get(f"{ROOT}/sandbox/credentials"))[0] == 403
+        page, fields = f"{ROOT}/account", {"step_up_secret": PASSWORD}
+        status, text, _ = await later.post(f"{page}/company/disconnect", fields, page)
+        assert (status, "your company&#39;s groups" in text) == (403, True)
+    await employee.sign_in(company.link, subject)
+    assert (await employee.get(f"{ROOT}/sandbox/credentials"))[0] == 200
+    # A role that people grant is not of the groups.
+    merchant_id = company.provider.merchant_id
+    await members.change_role(services.db, merchant_id, person.id, Role.FINANCE)
+    async with CompanyBrowser.of(site) as later:
+        await _password(later, email)
+        assert (await later.get(f"{ROOT}/sandbox/payments"))[0] == 200
+
+
+async def test_a_user_with_a_code_cannot_confirm_at_the_provider_instead(
+    company: CompanySetup, openid: OpenIdProvider, employee: CompanyBrowser, services: Services
+) -> None:
+    subject = await openid.user("developers")
+    await employee.sign_in(company.link, subject)
+    confirm = f"{ROOT}/account/company/confirm?next=/dashboard/account"
+    back = await employee.at_provider(await employee.start(confirm), subject)
+    email = f"{subject}@company.example"
+    await services.db.execute(
+        "UPDATE person SET totp_sealed = 'x', totp_confirmed_at = now() WHERE email = $1", email
+    )
+    status, text, _ = await employee.get(back)
+    assert (status, "with your code" in text) == (403, True)
+
+
+async def test_a_disabled_user_does_not_join_again(
+    company: CompanySetup, openid: OpenIdProvider, employee: CompanyBrowser, services: Services
+) -> None:
+    subject = await openid.user("developers")
+    await employee.sign_in(company.link, subject)
+    person = await persons.find(services.db, Realm.DASHBOARD, f"{subject}@company.example")
+    await members.remove(services.db, company.provider.merchant_id, person.id)
+    await persons.disable(services.db, person.id)
+    assert (await employee.sign_in(company.link, subject))[0] == 403
+    assert await members.merchants_of(services.db, person.id) == []
+
+
+async def test_the_break_glass_account_stays_an_owner_until_the_operator_helps(
+    services: Services, site: Site, openid: OpenIdProvider, owner: SignedInUser
+) -> None:
+    merchant_id = await _merchant_of(services, owner)
+    viewer = await member(services, site, merchant_id, Role.VIEWER)
+    await members.change_role(services.db, merchant_id, viewer.person_id, Role.OWNER)
+    about = services, site, openid, merchant_id
+    await set_up(*about, is_required=True, break_glass=owner.email)
+    with pytest.raises(BreakGlassMember):
+        await members.remove(services.db, merchant_id, owner.person_id)
+    with pytest.raises(BreakGlassMember):
+        await members.change_role(services.db, merchant_id, owner.person_id, Role.FINANCE)
+    assert (await viewer.get("/sandbox/payments")).status == 403
+    await providers.make_optional(services.db, merchant_id)
+    assert (await viewer.get("/sandbox/payments")).status == 200
+    await members.remove(services.db, merchant_id, owner.person_id)
+    with pytest.raises(NoProvider):
+        await providers.make_optional(services.db, merchant_id)
+
+
+async def test_checks_of_providers_that_fail_are_limited(
+    services: Services, owner: SignedInUser
+) -> None:
+    await owner.enroll(services)
+    await owner.step_up(services)
+    await services.db.execute(
+        "UPDATE session SET second_factor = true WHERE person_id = $1", owner.person_id
+    )
+    fields = {"key": providers.new_key(), "issuer": "http://127.0.0.1:9", "client_id": "manilla"}
+    fields |= {"secret": "s3cret-4"}
+    bodies = [
+        (await owner.post("/company-sign-in", fields)).body for _ in range(throttle.PER_ADDRESS + 1)
+    ]
+    assert b"cannot be reached" in bodies[0]
+    assert b"Too many attempts" in bodies[-1]
