@@ -247,6 +247,15 @@ async def test_a_syslog_server_that_never_stops_sending_blocks_no_thread(
                 await asyncio.to_thread(senders._send_syslog, url, b"")
 
 
+async def test_a_host_name_that_cannot_be_encoded_is_an_error_of_the_target(
+    services: Services, tasks: AuditStreamTasks
+) -> None:
+    await targets.add(services.db, services.keyring, "siem", f"https://{'x' * 64}.example/")
+    assert await tasks.run(JOB) == POLL_SECONDS
+    [target] = await targets.list_all(services.db)
+    assert target.failures == 1
+
+
 async def test_a_key_in_a_targets_url_is_not_in_the_log(services: Services, db: Database) -> None:
     await targets.add(db, services.keyring, "siem", "https://siem.example/events?key=a-hidden-word")
     [entry] = await audit.list_entries(db, limit=1)

@@ -6,7 +6,6 @@ After an error, the whole batch is sent again, so a target can receive an event 
 
 import asyncio
 import socket
-import ssl
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -93,4 +92,5 @@ def _wait_for_end(connection: socket.socket, ends_at: float) -> None:
             raise TimeoutError
 
 
-ERRORS = (OSError, ssl.SSLError, TimeoutError, NotAccepted)
+# ValueError: a host name that cannot be encoded.
+ERRORS = (OSError, ValueError, NotAccepted)
