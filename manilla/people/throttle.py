@@ -75,6 +75,11 @@ def using_provider(realm: str, address: str) -> tuple[Bucket, ...]:
     return (Bucket(f"{SLOW}sign-in:{realm}:company:{address_bucket(address)}", PER_ADDRESS),)
 
 
+def ending_sessions(merchant_id: int, address: str) -> tuple[Bucket, ...]:
+    """Returns the limit for a provider's logout tokens. Merchants share a provider's addresses."""
+    return (Bucket(f"{SLOW}sign-out:{merchant_id}:{address_bucket(address)}", PER_ADDRESS),)
+
+
 def past_the_limit(realm: str, address: str) -> tuple[Bucket, ...]:
     """Returns the limit for sign-ins with a code after the normal limit is exceeded."""
     sender = address_bucket(address)

@@ -42,6 +42,10 @@ class Visitor(msgspec.Struct, frozen=True):
     def is_by_company(self) -> bool:
         return self.provider_merchant_id is not None
 
+    def reaches(self, merchant_id: int | None) -> bool:
+        """Whether the session may know what the user does at this merchant."""
+        return self.provider_merchant_id in (None, merchant_id or 0)
+
     @property
     def owes_code(self) -> bool:
         """Whether the user signed in with a provider, which never replaces the second factor."""

@@ -189,11 +189,12 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 async def _about(request: PageRequest) -> dict[str, Any]:
-    person_id = request.visitor.person_id
+    visitor, person_id = request.visitor, request.visitor.person_id
     person = await persons.get(request.db, person_id)
+    found = await sessions.list_of(request.db, person_id)
     return {
         "recovery_codes_left": person.recovery_codes_left,
-        "sessions": await sessions.list_of(request.db, person_id),
+        "sessions": [each for each in found if visitor.reaches(each.merchant_id)],
         "merchants": await members.merchants_of(request.db, person_id),
         **await company.about(request),
     }
@@ -299,8 +300,10 @@ ROUTES = [
     *company.ROUTES,
     Route("POST", "/account/password", change_password, SIGNED_IN),
     Route("POST", "/account/merchant", choose_merchant, SIGNED_IN),
-    Route("POST", "/account/sessions/{session:int}/end", end_session, SIGNED_IN),
-    Route("POST", "/account/sessions/end-others", end_others, SIGNED_IN),
+    Route(
+        "POST", "/account/sessions/{session:int}/end", end_session, SIGNED_IN, is_account_wide=True
+    ),
+    Route("POST", "/account/sessions/end-others", end_others, SIGNED_IN, is_account_wide=True),
     Route("POST", SECOND_FACTOR, begin_second_factor, SIGNED_IN, step_up=True, enrolls=True),
     Route("POST", SECOND_FACTOR + "/confirm", confirm_second_factor, SIGNED_IN, enrolls=True),
     Route("POST", SECOND_FACTOR + "/off", end_second_factor, SIGNED_IN, step_up=True),

@@ -130,7 +130,7 @@ class Authentication:
         self, route: Route, request: PageRequest, visitor: Visitor | None, binding: str
     ) -> PageResponse:
         await self._admit(route, request, visitor, binding)
-        if route.step_up and visitor is not None:
+        if visitor is not None and self._needs_step_up(route, visitor):
             if self._needs_code(route, request) and not visitor.has_totp:
                 self._report_refusal(visitor, request, SecondFactorNeeded.code)
                 return request.page("second_factor_needed.html", FORBIDDEN, kept=_kept(request))
@@ -145,6 +145,15 @@ class Authentication:
             await answer.begin()
             await self._record_export(request, answer)
         return answer
+
+    def _needs_step_up(self, route: Route, visitor: Visitor) -> bool:
+        """Returns whether the user must confirm their identity.
+
+        A merchant's provider could begin a session as a user who has an account of their own. It
+        must not change what this account does at other merchants.
+        """
+        is_only_of_merchant = bool(visitor.provider_merchant_id) and visitor.has_password
+        return route.step_up or (route.is_account_wide and is_only_of_merchant)
 
     async def _record_export(self, request: PageRequest, file: ExportFile) -> None:
         visitor = request.visitor

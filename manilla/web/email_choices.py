@@ -34,5 +34,5 @@ async def _kinds(request: PageRequest) -> list[MailKind]:
 
 ROUTES = [
     Route("GET", "/account/email", show, SIGNED_IN),
-    Route("POST", "/account/email", save, SIGNED_IN),
+    Route("POST", "/account/email", save, SIGNED_IN, is_account_wide=True),
 ]

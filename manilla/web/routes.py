@@ -36,6 +36,8 @@ class Route(msgspec.Struct, frozen=True):
     checks_first: bool = False
     # Whether users who must set up a second factor can use the route.
     enrolls: bool = False
+    # Whether the route changes the user's account for all of the user's merchants.
+    is_account_wide: bool = False
     # Whether the route affects sandbox and production, although its path contains one of them.
     in_both_environments: bool = False
     body_bytes_max: int = BODY_BYTES_MAX

@@ -20,6 +20,7 @@ class HostileProvider:
         self.other_keys: list[dict[str, Any]] = []
         self.document: bytes | None = None  # the metadata, or None for valid metadata
         self.hangs = False
+        self.elsewhere = ""  # the URL at which users sign in, if it is not the issuer's
 
     async def serve(self, request: web.Request) -> web.Response:
         if self.hangs:
@@ -28,9 +29,14 @@ class HostileProvider:
             return web.json_response({"keys": [*self.other_keys, self.key.as_dict(private=False)]})
         if self.document is not None:
             return web.Response(body=self.document)
-        names = ("authorization_endpoint", "token_endpoint")
-        urls = {name: f"{self.issuer}/{name}" for name in names}
-        return web.json_response({"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys", **urls})
+        return web.json_response(
+            {
+                "issuer": self.issuer,
+                "authorization_endpoint": self.elsewhere or f"{self.issuer}/authorize",
+                "token_endpoint": f"{self.issuer}/token",
+                "jwks_uri": f"{self.issuer}/keys",
+            }
+        )
 
     def logout_token(self, client_id: str, **claims: Any) -> str:
         valid = {"iss": self.issuer, "aud": client_id, "sub": "ada", "iat": int(time.time())}

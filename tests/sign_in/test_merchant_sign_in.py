@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 
+import msgspec
 import pyotp
 import pytest
 
@@ -16,6 +17,7 @@ from manilla.people.members import BreakGlassMember
 from manilla.people.roles import ConsoleRole, Realm, Role
 from manilla.people.second_person import ApprovalNotAllowed
 from manilla.services import Services
+from tests.sign_in import hostile_provider
 from tests.sign_in.conftest import CompanySetup, set_up
 from tests.sign_in.openid_provider import CompanyBrowser, OpenIdProvider
 from tests.support.client import Site, new_merchant
@@ -68,6 +70,19 @@ async def test_a_merchants_page_names_the_provider_before_the_browser_goes_there
 ) -> None:
     status, text, _ = await employee.get(company.link)
     assert (status, "<strong>127.0.0.1</strong>" in text) == (200, True)
+
+
+async def test_the_page_names_the_site_to_which_it_leads(
+    company: CompanySetup, employee: CompanyBrowser, services: Services
+) -> None:
+    async with hostile_provider.running() as hostile:
+        hostile.elsewhere = "https://bank.example/log-in"
+        await services.db.execute(
+            "UPDATE sign_in_provider SET issuer = $1 WHERE merchant_id = $2",
+            *(hostile.issuer, company.provider.merchant_id),
+        )
+        _, text, _ = await employee.get(company.link)
+    assert "<strong>bank.example</strong>" in text
 
 
 async def test_an_employee_joins_with_the_role_of_the_first_group_and_the_owners_are_notified(
@@ -491,3 +506,40 @@ async def test_checks_of_providers_that_fail_are_limited(
     ]
     assert b"cannot be reached" in bodies[0]
     assert b"Too many attempts" in bodies[-1]
+
+
+async def test_a_merchants_provider_does_not_change_the_users_account_elsewhere(
+    company: CompanySetup,
+    openid: OpenIdProvider,
+    owner: SignedInUser,
+    employee: CompanyBrowser,
+    services: Services,
+    site: Site,
+) -> None:
+    other = (await new_merchant(site, services.db, services.keyring)).new.id
+    async with services.db.transaction() as connection:
+        await members.join(connection, other, owner.person_id, Role.OWNER)
+    await services.db.execute(
+        "UPDATE session SET merchant_id = $1, user_agent = 'elsewhere' WHERE person_id = $2",
+        *(other, owner.person_id),
+    )
+    subject = await openid.user()
+    await _password(employee, owner.email)
+    await _connect(employee, openid, subject)
+    async with CompanyBrowser.of(site) as impostor:
+        await impostor.sign_in(company.link, subject)
+        page = f"{ROOT}/account"
+        assert "elsewhere" not in (await impostor.get(page))[1]
+        for path in ("sessions/end-others", "email"):
+            _, text, _ = await impostor.post(f"{page}/{path}", {}, page)
+            assert "Confirm your identity" in text
+    assert (await owner.get("/account")).status == 200
+
+
+async def test_a_secret_is_never_sent_to_an_issuer_that_was_replaced(
+    company: CompanySetup, services: Services
+) -> None:
+    old = msgspec.structs.replace(company.provider, issuer="https://old.example")
+    with pytest.raises(NoProvider):
+        await providers.secret(services.db, services.keyring, old)
+    assert await providers.secret(services.db, services.keyring, company.provider)

@@ -141,9 +141,13 @@ async def lock(connection: Connection, provider: SignInProvider) -> bool:
 
 
 async def secret(db: Database, keyring: Keyring, provider: SignInProvider) -> str:
+    """Returns the client secret for this issuer, but not for one that has replaced it since."""
     sealed = await db.value(
-        "SELECT secret_sealed FROM sign_in_provider WHERE merchant_id = $1", provider.merchant_id
+        "SELECT secret_sealed FROM sign_in_provider WHERE merchant_id = $1 AND issuer = $2",
+        *(provider.merchant_id, provider.issuer),
     )
+    if sealed is None:
+        raise NoProvider
     return keyring.open(sealed, context({"merchant_id": provider.merchant_id})).decode()
 
 
@@ -206,14 +210,12 @@ async def _check_break_glass(db: Database | Connection, change: SignInProviderCh
 async def save(connection: Connection, keyring: Keyring, change: SignInProviderChange) -> None:
     """Applies a change that `check` has accepted, and ends the sessions of another provider."""
     before = await find(connection, change.merchant_id)
-    if not change.issuer:
+    if change.issuer:
+        await _store(connection, keyring, change)
+    else:
         await connection.execute(
             "DELETE FROM sign_in_provider WHERE merchant_id = $1", change.merchant_id
         )
-    elif before is None:
-        await _insert(connection, keyring, change)
-    else:
-        await _update(connection, keyring, change)
     wanted = change.issuer, change.client_id
     is_other = before is not None and (before.issuer, before.client_id) != wanted
     ended = await end_sessions(connection, change.merchant_id) if is_other else 0
@@ -246,36 +248,24 @@ async def end_sessions(connection: Connection, merchant_id: int) -> int:
     return len(rows)
 
 
-def _values(change: SignInProviderChange) -> tuple[Any, ...]:
-    roles = msgspec.json.encode(change.roles).decode()
-    texts = change.issuer, change.client_id, change.groups_claim, roles
-    return change.merchant_id, *texts, change.is_required, change.break_glass
-
-
-async def _insert(connection: Connection, keyring: Keyring, change: SignInProviderChange) -> None:
-    assert change.secret is not None
-    row = {"merchant_id": change.merchant_id}
-    await connection.execute(
-        """
-        INSERT INTO sign_in_provider (merchant_id, issuer, client_id, groups_claim, roles,
-                                      is_required, break_glass, key, secret_sealed)
-        VALUES ($1, $2, $3, $4, $5::json, $6, $7, $8, $9)""",
-        *(*_values(change), change.key),
-        keyring.seal(change.secret.encode(), context(row)),
-    )
-
-
-async def _update(connection: Connection, keyring: Keyring, change: SignInProviderChange) -> None:
-    row, sealed = {"merchant_id": change.merchant_id}, None
+async def _store(connection: Connection, keyring: Keyring, change: SignInProviderChange) -> None:
+    """Stores the settings. An existing provider keeps its key, and its secret if none is given."""
+    merchant_id, sealed = change.merchant_id, None
     if change.secret is not None:
-        sealed = keyring.seal(change.secret.encode(), context(row))
+        sealed = keyring.seal(change.secret.encode(), context({"merchant_id": merchant_id}))
     await connection.execute(
         """
-        UPDATE sign_in_provider
+        INSERT INTO sign_in_provider AS old (merchant_id, issuer, client_id, groups_claim, roles,
+                                             is_required, break_glass, key, secret_sealed)
+        VALUES ($1, $2, $3, $4, $5::json, $6, $7, $8, coalesce($9, (
+            SELECT secret_sealed FROM sign_in_provider WHERE merchant_id = $1)))
+            ON CONFLICT (merchant_id) DO UPDATE
            SET issuer = $2, client_id = $3, groups_claim = $4, roles = $5::json, is_required = $6,
-               break_glass = $7, secret_sealed = coalesce($8, secret_sealed), updated_at = now()
-         WHERE merchant_id = $1""",
-        *(*_values(change), sealed),
+               break_glass = $7, secret_sealed = coalesce($9, old.secret_sealed), updated_at = now()
+        """,
+        *(merchant_id, change.issuer, change.client_id, change.groups_claim),
+        *(msgspec.json.encode(change.roles).decode(), change.is_required, change.break_glass),
+        *(change.key, sealed),
     )
 
 

@@ -7,8 +7,9 @@ no form leads to the provider, only links, and the page after signing out.
 import base64
 import binascii
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,6 +23,7 @@ from manilla.people.company.access import ProviderResponse
 from manilla.people.company.openid import AuthorizationRequest, SignInUnavailable
 from manilla.people.company.providers import NoProvider, SignInProvider
 from manilla.people.roles import Realm
+from manilla.people.throttle import Bucket
 from manilla.web.form_body import read_form
 from manilla.web.layout import Layout
 from manilla.web.page_request import PageRequest, safe_path
@@ -60,19 +62,18 @@ async def _to_provider(
     request: PageRequest, provider: SignInProvider, wanted: AuthorizationRequest
 ) -> PageResponse:
     uri = redirect_uri(request, provider)
-    async with failure_limit(request.db, request.realm, request.address):
+    buckets = throttle.using_provider(request.realm, request.address)
+    async with failure_limit(request.db, buckets):
         client = request.services.company.client
         url = await client.authorization_url(provider, wanted, uri)
     _keep(request, wanted)
     if request.realm is Realm.CONSOLE and request.http.method == "GET":
         return request.leave(url)
-    return request.page("company_sign_in.html", url=url, host=provider.host)
+    return request.page("company_sign_in.html", url=url, host=urlsplit(url).hostname)
 
 
 @contextlib.asynccontextmanager
-async def failure_limit(db: Database, realm: Realm, address: str) -> AsyncIterator[None]:
-    """Limits the failed calls to providers that an IP address causes."""
-    buckets = throttle.using_provider(realm, address)
+async def failure_limit(db: Database, buckets: Sequence[Bucket]) -> AsyncIterator[None]:
     await throttle.take(db, buckets)
     yield
     await throttle.give_back(db, buckets)
@@ -95,7 +96,8 @@ async def finish(request: PageRequest) -> PageResponse:
         query.text("error", at_most=100),
     )
     company, uri = request.services.company, redirect_uri(request, provider)
-    async with failure_limit(request.db, request.realm, request.address):
+    buckets = throttle.using_provider(request.realm, request.address)
+    async with failure_limit(request.db, buckets):
         claims = await company.accept(provider, wanted, response, uri)
     assert wanted is not None
     if wanted.connects is not None or wanted.confirms is not None:
@@ -218,8 +220,9 @@ def sign_out_handler(layout: Layout) -> UrlHandler:
             key = str(http.parameters["company"])[:KEY_LENGTH_MAX]
             provider = await providers.of_key(services.db, layout.realm, key)
             token = (await read_form(http)).text("logout_token", at_most=50_000)
+            buckets = throttle.ending_sessions(provider.merchant_id, address)
             with acting(identities.ACTOR, address):
-                async with failure_limit(services.db, layout.realm, address):
+                async with failure_limit(services.db, buckets):
                     await services.company.end_sessions(provider, token)
         except Refusal as refusal:
             status = refusal.status if refusal.status in (429, 503) else 400

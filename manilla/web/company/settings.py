@@ -7,6 +7,7 @@ import msgspec
 from manilla.approvals import changes
 from manilla.approvals.changes import ApprovalRequested
 from manilla.kit.errors import Refusal
+from manilla.people import throttle
 from manilla.people.company import providers
 from manilla.people.company.providers import BadProvider, SignInProviderChange
 from manilla.people.roles import Permission, Realm
@@ -47,7 +48,8 @@ async def save(request: PageRequest) -> PageResponse:
     try:
         change = _read(request.form, _merchant_id(request))
         await changes.check(request.approvals, change)
-        async with failure_limit(request.db, request.realm, request.address):
+        buckets = throttle.using_provider(request.realm, request.address)
+        async with failure_limit(request.db, buckets):
             await request.services.company.client.check(change.merchant_id, change.issuer)
         await request.confirm_identity()
         result = await changes.apply_or_ask(request.approvals, change)
