@@ -20,9 +20,11 @@ class HostileProvider:
         self.other_keys: list[dict[str, Any]] = []
         self.document: bytes | None = None  # the metadata, or None for valid metadata
         self.hangs = False
+        self.paths: list[str] = []  # of the calls
         self.elsewhere = ""  # the URL at which users sign in, if it is not the issuer's
 
     async def serve(self, request: web.Request) -> web.Response:
+        self.paths.append(request.path)
         if self.hangs:
             await asyncio.sleep(60)
         if request.path == "/keys":
@@ -38,10 +40,10 @@ class HostileProvider:
             }
         )
 
-    def logout_token(self, client_id: str, **claims: Any) -> str:
+    def logout_token(self, client_id: str, *, kid: str = "real", **claims: Any) -> str:
         valid = {"iss": self.issuer, "aud": client_id, "sub": "ada", "iat": int(time.time())}
         valid |= {"jti": "1", "events": {LOGOUT_EVENT: {}}}
-        return jwt.encode({"alg": "RS256", "kid": "real"}, valid | claims, self.key)
+        return jwt.encode({"alg": "RS256", "kid": kid}, valid | claims, self.key)
 
 
 @contextlib.asynccontextmanager

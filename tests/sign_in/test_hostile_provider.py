@@ -10,7 +10,7 @@ import pytest
 from joserfc.jwk import ECKey
 
 from manilla.notify import delivery
-from manilla.people.company import tokens
+from manilla.people.company import openid, tokens
 from manilla.people.company.openid import CALLS_OF_MERCHANT, OpenIdClient, SignInUnavailable
 from manilla.people.company.providers import SignInProvider
 from manilla.people.company.tokens import TokenRefused
@@ -99,3 +99,15 @@ async def test_an_id_that_cannot_be_stored_is_rejected(
     with pytest.raises(TokenRefused):
         token = hostile.logout_token("manilla", **claims)
         await tokens.logout_token(client, _provider(hostile), token)
+
+
+async def test_tokens_with_an_unknown_key_do_not_cause_a_call_each(
+    hostile: HostileProvider, client: OpenIdClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openid, "REFETCH_SECONDS", 0.2)
+    for number in range(60):
+        token = hostile.logout_token("manilla", kid=f"unknown-{number}")
+        with pytest.raises(TokenRefused):
+            await tokens.logout_token(client, _provider(hostile), token)
+        await asyncio.sleep(0.01)
+    assert 2 <= hostile.paths.count("/keys") < 15

@@ -104,6 +104,23 @@ async def test_an_employee_joins_with_the_role_of_the_first_group_and_the_owners
     assert (await employee.get(f"{ROOT}/sandbox/payments"))[0] == 303
 
 
+async def test_the_response_of_one_provider_is_not_accepted_for_another_merchant(
+    services: Services,
+    site: Site,
+    company: CompanySetup,
+    openid: OpenIdProvider,
+    employee: CompanyBrowser,
+) -> None:
+    other = (await new_merchant(site, services.db, services.keyring)).new.id
+    victim = await set_up(services, site, openid, other, roles=GROUPS)
+    subject = await openid.user("developers")
+    back = await employee.at_provider(await employee.start(company.link), subject)
+    mixed = back.replace(company.provider.key, victim.provider.key)
+    assert mixed != back
+    status, text, _ = await employee.get(mixed)
+    assert (status, "was started in another browser" in text) == (403, True)
+
+
 @pytest.mark.parametrize("role", ["owner", "finance"])
 async def test_a_group_cannot_grant_a_role_that_moves_money(
     services: Services, owner: SignedInUser, role: str
@@ -293,6 +310,28 @@ async def test_required_sign_in_ends_passwords_except_for_the_break_glass_accoun
     assert entries == 1
 
 
+async def test_a_password_does_not_replace_the_company_account_where_that_is_required(
+    services: Services,
+    site: Site,
+    openid: OpenIdProvider,
+    owner: SignedInUser,
+    employee: CompanyBrowser,
+) -> None:
+    merchant_id = await _merchant_of(services, owner)
+    finance = await member(services, site, merchant_id, Role.FINANCE)
+    about = services, site, openid, merchant_id
+    setup = await set_up(*about, is_required=True, break_glass=owner.email)
+    subject = await openid.user()
+    await _password(employee, finance.email)
+    await _connect(employee, openid, subject)
+    page, fields = f"{ROOT}/account", {"step_up_secret": PASSWORD}
+    status, text, _ = await employee.post(f"{page}/company/disconnect", fields, page)
+    assert (status, "with your company first" in text) == (403, True)
+    await employee.sign_in(setup.link, subject)
+    await employee.post(f"{page}/company/disconnect", fields, page)
+    assert (await employee.get(page))[0] == 303
+
+
 async def test_required_sign_in_needs_an_account_that_can_still_sign_in(
     services: Services, site: Site, openid: OpenIdProvider, owner: SignedInUser
 ) -> None:
@@ -431,11 +470,11 @@ async def test_a_role_of_a_group_does_not_work_with_a_password(
     async with CompanyBrowser.of(site) as later:
         await _password(later, email)
         assert (await later.get(f"{ROOT}/sandbox/credentials"))[0] == 403
-        page, fields = f"{ROOT}/account", {"step_up_secret": PASSWORD}
-        status, text, _ = await later.post(f"{page}/company/disconnect", fields, page)
-        assert (status, "your company&#39;s groups" in text) == (403, True)
     await employee.sign_in(company.link, subject)
     assert (await employee.get(f"{ROOT}/sandbox/credentials"))[0] == 200
+    page, fields = f"{ROOT}/account", {"step_up_secret": PASSWORD}
+    status, text, _ = await employee.post(f"{page}/company/disconnect", fields, page)
+    assert (status, "your company&#39;s groups" in text) == (403, True)
     # A role that people grant is not of the groups.
     merchant_id = company.provider.merchant_id
     await members.change_role(services.db, merchant_id, person.id, Role.FINANCE)

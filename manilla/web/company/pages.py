@@ -20,6 +20,7 @@ from manilla.kit.errors import Refusal
 from manilla.people import throttle
 from manilla.people.company import identities, providers
 from manilla.people.company.access import ProviderResponse
+from manilla.people.company.identities import CompanySignInRefused
 from manilla.people.company.openid import AuthorizationRequest, SignInUnavailable
 from manilla.people.company.providers import NoProvider, SignInProvider
 from manilla.people.roles import Realm
@@ -148,6 +149,9 @@ async def disconnect(request: PageRequest) -> PageResponse:
     provider = await _own_provider(request)
     if provider is None:
         raise NoProvider
+    if request.visitor.must_use_company:
+        # Otherwise a password would be enough to connect another company account instead.
+        raise CompanySignInRefused("Sign in with your company first.")
     await identities.disconnect(request.db, provider, request.visitor.person_id)
     return request.redirect("/account", done="Your account is disconnected.")
 
