@@ -1,11 +1,17 @@
 """Company sign-in with a certified provider: who gets in, as whom, and for how long."""
 
+import secrets
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from manilla.audit.stream import targets
+from manilla.cells.moving import fence
+from manilla.cli import master_key
+from manilla.kit import crypto
+from manilla.kit.crypto import Keyring
 from manilla.notify import delivery
 from manilla.people import resets, throttle
 from manilla.people.company import openid as openid_client
@@ -15,6 +21,7 @@ from manilla.people.company.openid import OpenIdClient, SignInUnavailable
 from manilla.people.company.providers import BadProvider
 from manilla.people.roles import ConsoleRole, Realm
 from manilla.services import Services
+from manilla.settings import Settings
 from tests.sign_in.conftest import CompanySetup, set_up
 from tests.sign_in.openid_provider import CompanyBrowser, OpenIdProvider
 from tests.support.client import Site
@@ -403,3 +410,21 @@ async def test_a_merchants_provider_is_called_only_at_public_addresses_and_with_
 async def test_an_issuer_needs_a_plain_https_url_in_production_mode(url: str) -> None:
     with pytest.raises(BadProvider, match="https URL"):
         providers.check_url(url, is_production_mode=True)
+
+
+async def test_the_client_secret_and_a_targets_header_move_to_a_new_master_key(
+    console: CompanySetup, services: Services, settings: Settings
+) -> None:
+    await targets.add(services.db, services.keyring, "siem", "https://a.example", authorization="b")
+    target = await targets.find(services.db, "siem")
+    assert target is not None
+    [old], new = settings.master_keys, secrets.token_bytes(32)
+    for keys in ((new, old), (old, new)):
+        assert {providers.SEALED, targets.SEALED} <= {*master_key.PLACES}
+        for place in (providers.SEALED, targets.SEALED):
+            rewrapped = crypto.rewrap_column(services.db, Keyring(keys), place, fence.pass_copy)
+            assert await rewrapped == 1
+        only = Keyring(keys[:1])
+        assert await providers.secret(services.db, only, console.provider)
+        assert await targets.authorization(services.db, only, target) == "b"
+    await targets.remove(services.db, "siem")
