@@ -43,7 +43,6 @@ def test_all_secrets_move_to_a_new_master_key(tmp_path: Path) -> None:
             "customer.nin_sealed": 0,
             "saved_way.token_sealed": 0,
             "endpoint_secret.sealed": 0,
-            "dispute_file.content_sealed": 0,
             "cell.token_sealed": 0,
             "sign_in_provider.secret_sealed": 0,
             "audit_target.authorization_sealed": 0,
