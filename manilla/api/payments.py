@@ -33,7 +33,8 @@ from manilla.ledger.transactions import (
     TransactionNotFound,
 )
 from manilla.merchants.rights import Right
-from manilla.payments import commission, fields, initiate
+from manilla.payments import cancellation, commission, fields, initiate
+from manilla.payments.cancellation import CanceledPayment, PaymentAlreadyPaid
 from manilla.payments.eligibility import read_keywords
 from manilla.payments.fields import ReportedPayment
 from manilla.payments.initiate import PaymentOrder, PaymentSession
@@ -130,6 +131,10 @@ def endpoints(services: Services) -> list[Endpoint]:
     async def verify_payment(call: Call) -> Any:
         return await fields.verify(reader, call.tenant, call.parameter)
 
+    async def cancel_payment(call: Call) -> CanceledPayment:
+        db, checkout = services.db, services.checkout
+        return await cancellation.cancel(db, reader, checkout, call.tenant, call.parameter)
+
     async def list_payments(call: Call) -> PaymentList:
         rows, cursor = await payments.page(call)
         found = [fields.describe_listed(ReportedPayment(*row)) for row in rows]
@@ -159,6 +164,19 @@ def endpoints(services: Services) -> list[Endpoint]:
             answers=(fields.VerifiedPayment, fields.UnfinishedPayment),
             use_case=verify_payment,
             refusals=(TransactionNotFound,),
+        ),
+        Endpoint(
+            method="POST",
+            path=LIST + "/{trxId}/cancel",
+            operation_id="cancelPayment",
+            summary="Cancel a payment",
+            description="Ends the checkout link of an unpaid payment, for example because the cart "
+            "has changed. Asks the provider first whether the customer has paid. Safe to repeat. "
+            "`late_money` shows whether money can still arrive: a late payment succeeds after all.",
+            right=Right.PAYMENTS,
+            answers=(CanceledPayment,),
+            use_case=cancel_payment,
+            refusals=(TransactionNotFound, PaymentAlreadyPaid),
         ),
         Endpoint(
             method="GET",

@@ -79,6 +79,7 @@ class TimeLimits(msgspec.Struct, frozen=True):
     payouts_query_seconds: float = 45  # after this time, the current run queries no more payouts
     charge_seconds: float = 20  # the total time for trying gateways while the customer waits
     gateway_seconds_min: float = 4  # do not try a gateway if less time than this is left
+    cancel_seconds: float = 8  # for asking providers before the API cancels a payment
     charge_save_seconds: float = 6  # how long to retry if the database is briefly unavailable
     # This limit must exceed the sum of `charge_seconds` and `charge_save_seconds`.
     charge_opening_seconds: float = 30

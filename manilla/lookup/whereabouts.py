@@ -92,7 +92,7 @@ SAID = {
 NEXT_QUERY = "The next status query is due at "
 NOT_PAID = {
     PaymentErrorCode.EXPIRED_SESSION: "The customer did not pay before the link expired at ",
-    PaymentErrorCode.PAYMENT_CANCELED: "The customer canceled the payment at ",
+    PaymentErrorCode.PAYMENT_CANCELED: "The payment was canceled at ",
     PaymentErrorCode.PAYMENT_DECLINED: "The payment was declined at ",
     PaymentErrorCode.INSUFFICIENT_FUNDS: "The payment was declined for lack of funds at ",
 }

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -246,7 +246,7 @@ class Checkout:
         payment = await self._find(trx_id)
         await self._ask(payment)
 
-    async def cancel(self, trx_id: str) -> None:
+    async def cancel(self, trx_id: str, facts: Mapping[str, str] = timeline.NO_FACTS) -> None:
         payment = await self._find(trx_id)
         # Query the provider first, so that a payment made just now is not reported as canceled.
         await self._ask(payment)
@@ -256,6 +256,7 @@ class Checkout:
             trx_id,
             PaymentEvent.CANCELED,
             PaymentErrorCode.PAYMENT_CANCELED,
+            facts,
         )
 
     async def pretend(self, trx_id: str, outcome: SandboxOutcome) -> None:

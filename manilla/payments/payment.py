@@ -31,6 +31,7 @@ class PaymentErrorCode(StrEnum):
     PAYMENT_CANCELED = "PAYMENT_CANCELED"
 
 
+BY_MERCHANT = {"by": "merchant"}  # facts in the timeline of a payment that the merchant canceled
 DETAILS = ("description",)  # payment fields that pages and exports show as details
 
 

@@ -4,7 +4,7 @@ Each function runs in one transaction that locks the payment's row. Status, mone
 notification are written together or not at all, and a concurrent caller sees the committed result.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -202,12 +202,20 @@ async def _accept_in_sandbox(connection: Connection, received: ReceivedAmount) -
 
 
 async def give_up(
-    db: Database, merchant_id: int, trx_id: str, event: PaymentEvent, error_code: PaymentErrorCode
+    db: Database,
+    merchant_id: int,
+    trx_id: str,
+    event: PaymentEvent,
+    error_code: PaymentErrorCode,
+    facts: Mapping[str, str] = timeline.NO_FACTS,
 ) -> bool:
-    """Fails a payment that was not paid: the customer canceled it, or it expired."""
+    """Fails a payment that was not paid: the customer or the merchant canceled it, or it expired.
+
+    `facts` are added to the timeline's event.
+    """
     async with db.transaction() as connection:
         payment = await _locked(connection, merchant_id, trx_id)
-        return await _fail(connection, payment, event, error_code)
+        return await _fail(connection, payment, event, error_code, facts)
 
 
 async def expire(db: Database, merchant_id: int, trx_id: str) -> bool:
@@ -518,6 +526,7 @@ async def _fail(
     payment: Payment,
     event: PaymentEvent,
     error_code: PaymentErrorCode | None,
+    facts: Mapping[str, str] = timeline.NO_FACTS,
 ) -> bool:
     status = NEXT.get((state_of(payment), event))
     if status is None:
@@ -525,6 +534,8 @@ async def _fail(
     after = msgspec.structs.replace(payment, status=status, error_code=error_code)
     merchant_name = await notices.find_merchant_name(connection, payment)
     outcome = _outcome(payment, after, event, error_code, merchant_name)
+    step = msgspec.structs.replace(outcome.step, facts=facts)
+    outcome = msgspec.structs.replace(outcome, step=step)
     is_written = await outcomes.apply(connection, outcome)
     assert is_written, "a failed payment moves no money"
     if payment.received_minor is not None:

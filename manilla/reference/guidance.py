@@ -91,6 +91,10 @@ GUIDANCE: dict[str, Guidance] = {
         "The payment link accepts a single payment, and a customer has already paid.",
         "Create another payment link.",
     ),
+    "PAYMENT_ALREADY_PAID": Guidance(
+        "The payment that you cancel is successful. The customer can have paid a moment ago.",
+        "Fulfill the order, or refund the payment. Do not let the customer pay again.",
+    ),
     "INVALID_CURRENCY": Guidance(
         "The currency is not enabled for your account.",
         "Use an enabled currency, in upper case, or ask the platform's support to enable it.",
@@ -257,7 +261,7 @@ OUTCOMES: dict[str, Guidance] = {
         "Let the customer try again with a new payment, and accept a later success.",
     ),
     "PAYMENT_CANCELED": Guidance(
-        "The customer canceled the payment.",
+        "The customer canceled the payment at checkout, or your server canceled it.",
         "Mark the order as canceled, but accept a later success: the customer may still have paid.",
     ),
     "EXPIRED_SESSION": Guidance(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from manilla.ledger.timeline import TimelineEvent
 from manilla.payments.choice import Reason
+from manilla.payments.payment import BY_MERCHANT
 from manilla.payouts.attempts import AttemptEnd
 
 Facts = Mapping[str, str]
@@ -73,6 +74,12 @@ def _gateway_chosen(facts: Facts) -> str:
     return "{gateway}: ".format(**facts) + _REASONS[Reason(facts["reason"])].format(**facts) + "."
 
 
+def _canceled(facts: Facts) -> str:
+    if facts == BY_MERCHANT:
+        return "Your server canceled the payment."
+    return "The payment was canceled."
+
+
 def _charge_declined(facts: Facts) -> str:
     return f"Checkout showed the customer: {facts['shown']}" if "shown" in facts else ""
 
@@ -114,7 +121,7 @@ _DETAILS: dict[str, str | Callable[[Facts], str]] = {
     "rejected": f"An administrator rejected the payout. {RETURNED}",
     "paid": "The customer paid.",
     "declined": "The payment was declined.",
-    "canceled": "The payment was canceled.",
+    "canceled": _canceled,
     "expired": "The customer did not pay before the link expired.",
     "gateway_chosen": _gateway_chosen,
     "charge_not_created": "The gateway did not create the charge.",

@@ -655,6 +655,7 @@ SCHEMAS: Mapping[str, str] = {
     "PaymentInfo": "The payment's details and amounts.",
     "VerifiedPayment": "A completed payment.",
     "UnfinishedPayment": "A pending or failed payment.",
+    "CanceledPayment": "A payment that can no longer be paid on checkout.",
     "PaymentList": "A page of payments.",
     "RefundRequest": "A new refund. Unknown fields are ignored.",
     "InitiatedRefund": "An accepted refund. The wallet is debited.",

@@ -147,6 +147,35 @@ export interface BeneficiaryField {
   api_auto_resolved?: boolean;
 }
 
+/** A payment that can no longer be paid on checkout. */
+export interface CanceledPayment {
+  /** `pending`: wait for the notification or verify later; `failed`: do not fulfill the order. */
+  status: Open<"pending" | "failed">;
+  /** The type of transaction. */
+  event: Open<"payment">;
+  /** The transaction's id. */
+  trx_id: string;
+  /** Your reference. It must be unique among your transactions of the same type. */
+  ref_trx: string;
+  /** The status as a message for people. */
+  message: string;
+  /** Why the payment failed. Absent if the payment is pending. */
+  error_code?: Open<"INSUFFICIENT_FUNDS" | "PAYMENT_DECLINED" | "EXPIRED_SESSION" | "PAYMENT_CANCELED">;
+  /**
+   * The amount that the customer has paid, if it was not the amount due. The difference is refunded
+   * to the customer, and is not part of any other amount. In major units, exact to the currency's
+   * minor unit.
+   */
+  amount_received?: Amount;
+  /**
+   * Whether money can still arrive, so that the payment becomes `success`. `none`: nobody was shown
+   * how to pay. `possible`: the customer has an account number or is on a provider's page.
+   * `reported`: the customer says that the money was sent. `held`: money has arrived, and an
+   * administrator is reviewing it.
+   */
+  late_money: Open<"none" | "possible" | "reported" | "held">;
+}
+
 /** Why the charge was declined. */
 export interface ChargeDecline {
   /** The reason. */
@@ -2193,6 +2222,11 @@ export interface Operations {
     request: undefined;
     query: undefined;
     response: VerifiedPayment | UnfinishedPayment;
+  };
+  cancelPayment: {
+    request: undefined;
+    query: undefined;
+    response: CanceledPayment;
   };
   listPayments: {
     request: undefined;
