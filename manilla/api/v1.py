@@ -1,6 +1,7 @@
 """The table of all API endpoints: version 1 and the legacy API."""
 
 from manilla.api import (
+    account,
     balances,
     customers,
     disputes,
@@ -34,6 +35,7 @@ def endpoints(services: Services) -> list[Endpoint]:
             answers=(SiteInfo,),
             use_case=site_info,
         ),
+        *account.endpoints(services),
         *payments.endpoints(services),
         *payment_links.endpoints(services),
         *refunds.endpoints(services),

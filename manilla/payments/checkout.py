@@ -19,7 +19,7 @@ from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.branding import Branding
 from manilla.merchants.directory import Caller, Directory
 from manilla.methods.catalogue import Catalogue
-from manilla.methods.method import Flow, Method
+from manilla.methods.method import Method
 from manilla.payments import (
     eligibility,
     notices,
@@ -34,7 +34,14 @@ from manilla.payments.choice import Candidate, CustomerWish, choose, setback
 from manilla.payments.initiate import COMPLETE_IN_SANDBOX
 from manilla.payments.payment import Charge, ChargeStatus, Payment, PaymentErrorCode, PaymentStatus
 from manilla.payments.states import PaymentEvent
-from manilla.payments.ways import CheckoutEntry, GatewayOffer, describe, entries, find
+from manilla.payments.ways import (
+    CheckoutEntry,
+    GatewayOffer,
+    channels_of,
+    describe,
+    entries,
+    find,
+)
 from manilla.platform.settings import CurrentSettings
 from manilla.providers.port import Channel, Direction
 from manilla.providers.rails import Rails
@@ -353,16 +360,12 @@ class Checkout:
             methods = eligibility.conceivable(self._catalogue, caller, rest, keywords)
         return [
             GatewayOffer(
-                method, not payment.is_sandbox and self._is_down(method), self._channels(method)
+                method,
+                not payment.is_sandbox and self._is_down(method),
+                channels_of(method, self._rails),
             )
             for method in eligibility.in_order(caller, methods)
         ]
-
-    def _channels(self, method: Method) -> frozenset[Channel]:
-        if method.flow is Flow.VIRTUAL_ACCOUNT:
-            return frozenset((Channel.BANK_TRANSFER,))
-        account = self._rails.accounts.get(method.provider or "")
-        return frozenset(Channel) if account is None else account.kind.capabilities.channels
 
     def _is_down(self, method: Method) -> bool:
         return method.provider is not None and self._rails.is_down(

@@ -179,6 +179,11 @@ def added_fee(book: PriceBook, caller: Caller, currency: str) -> PriceTerms:
     """Returns the commission that the customer pays on top of an amount."""
     if caller.commission_bearer is not CommissionBearer.CUSTOMER:
         return PriceTerms()
+    return terms(book, caller, currency)
+
+
+def terms(book: PriceBook, caller: Caller, currency: str) -> PriceTerms:
+    """Returns the commission on payments that have no price of their own for a way to pay."""
     priced = _priced(caller, Money(currency, 0), caller.commission_bearer)
     return book.terms(caller.merchant_id, priced, _otherwise(caller))
 

@@ -10,12 +10,21 @@ import msgspec
 from manilla.methods.method import Flow, Method
 from manilla.platform.settings import CheckoutChoice
 from manilla.providers.port import Channel
+from manilla.providers.rails import Rails
 
 LABELS = {
     Channel.CARD: "Card",
     Channel.BANK_TRANSFER: "Bank transfer",
     Channel.USSD: "USSD",
 }
+
+
+def channels_of(method: Method, rails: Rails) -> frozenset[Channel]:
+    """Returns the ways to pay that a gateway supports."""
+    if method.flow is Flow.VIRTUAL_ACCOUNT:
+        return frozenset((Channel.BANK_TRANSFER,))
+    account = rails.accounts.get(method.provider or "")
+    return frozenset(Channel) if account is None else account.kind.capabilities.channels
 
 
 class GatewayOffer(msgspec.Struct, frozen=True):

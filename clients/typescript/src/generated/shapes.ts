@@ -7,6 +7,26 @@ export const SHAPES: Record<string, Record<string, string>> = {
     since: "time",
     status: "string",
   },
+  AccountApiKey: {
+    name: "string|null",
+    rights: "string[]",
+    expires_at: "string|null",
+  },
+  AccountCommission: {
+    percent: "amount",
+    fixed: "amount",
+    minimum: "amount|null",
+    maximum: "amount|null",
+  },
+  AccountCurrency: {
+    code: "string",
+    decimals: "integer",
+    minimum: "amount",
+    maximum: "amount",
+    daily_maximum: "amount|null",
+    commission: "AccountCommission",
+    methods: "AccountMethod[]",
+  },
   AccountInfo: {
     id: "string",
     status: "string",
@@ -24,6 +44,13 @@ export const SHAPES: Record<string, Record<string, string>> = {
   },
   AccountList: {
     data: "AccountInfo[]",
+  },
+  AccountMethod: {
+    code: "string",
+    name: "string",
+    ways: "string[]",
+    minimum: "amount",
+    maximum: "amount|null",
   },
   AccountsRequest: {
     method_codes: "string[]|null",
@@ -310,6 +337,17 @@ export const SHAPES: Record<string, Record<string, string>> = {
     description: "string",
     end_date: "string",
     redirect_url: "string",
+  },
+  MerchantAccount: {
+    merchant_id: "integer",
+    name: "string",
+    environment: "string",
+    status: "string",
+    api_key: "AccountApiKey",
+    checkout_minutes: "integer",
+    checkout_origins: "string[]",
+    commission_bearer: "string",
+    currencies: "AccountCurrency[]",
   },
   PaymentInfo: {
     ref_trx: "string",
@@ -864,6 +902,14 @@ export const OPERATIONS = {
     path: "/api/v1/site-info",
     request: null,
     response: "SiteInfo",
+    query: [],
+    isRepeatable: false,
+  },
+  getAccount: {
+    method: "GET",
+    path: "/api/v1/account",
+    request: null,
+    response: "MerchantAccount",
     query: [],
     isRepeatable: false,
   },

@@ -12,6 +12,46 @@ export interface AcceptedResend {
   status: Open<"accepted">;
 }
 
+/** The API key that signed the request. */
+export interface AccountApiKey {
+  /** The key's name, or null for the main key. */
+  name: string | null;
+  /** What the key can do. */
+  rights: (string)[];
+  /** When the key expires, or null. */
+  expires_at: string | null;
+}
+
+/** The commission on a payment. `prices` lists all lines of your price plan, and the taxes. */
+export interface AccountCommission {
+  /** A percentage of the amount. */
+  percent: Amount;
+  /** A fixed part for each payment. */
+  fixed: Amount;
+  /** The least commission, or null. */
+  minimum: Amount | null;
+  /** The most commission, or null. */
+  maximum: Amount | null;
+}
+
+/** A currency in which you can take payments now. */
+export interface AccountCurrency {
+  /** The currency. */
+  code: string;
+  /** How many decimals an amount can have. */
+  decimals: number;
+  /** The smallest `payment_amount`. */
+  minimum: Amount;
+  /** The largest `payment_amount`. */
+  maximum: Amount;
+  /** The most that you can take in a day (Lagos time), or null. */
+  daily_maximum: Amount | null;
+  /** The commission on a payment. */
+  commission: AccountCommission;
+  /** The gateways, in the order of checkout. */
+  methods: (AccountMethod)[];
+}
+
 /** A permanent account of a customer. */
 export interface AccountInfo {
   /** The account's id. */
@@ -49,6 +89,20 @@ export interface AccountInfo {
 export interface AccountList {
   /** The accounts, oldest first. */
   data: (AccountInfo)[];
+}
+
+/** A gateway that checkout can offer, for amounts within its limits. */
+export interface AccountMethod {
+  /** For `allow_payment_methods`. */
+  code: string;
+  /** The gateway's name. */
+  name: string;
+  /** How the customer can pay. */
+  ways: (string)[];
+  /** The smallest amount that the customer can pay. */
+  minimum: Amount;
+  /** The largest amount, or null. */
+  maximum: Amount | null;
 }
 
 /** The accounts to request. Unknown fields are ignored. */
@@ -721,6 +775,28 @@ export interface MandateRequest {
   end_date: string;
   /** Where the customer continues after confirming. */
   redirect_url: string;
+}
+
+/** Your account, as the API key that signed the request sees it. */
+export interface MerchantAccount {
+  /** Your account's number. */
+  merchant_id: number;
+  /** Your business's name, which customers see. */
+  name: string;
+  /** The environment. */
+  environment: Open<"sandbox" | "production">;
+  /** `pending`: only the sandbox works. `approved`: both environments work. */
+  status: Open<"pending" | "approved">;
+  /** The API key that signed the request. */
+  api_key: AccountApiKey;
+  /** How long a new `payment_url` can be used. */
+  checkout_minutes: number;
+  /** The origins of your pages that can show checkout in a dialog. */
+  checkout_origins: (string)[];
+  /** Who pays the commission. */
+  commission_bearer: Open<"customer" | "merchant">;
+  /** The currencies of payments. */
+  currencies: (AccountCurrency)[];
 }
 
 /** The payment's details and amounts. */
@@ -2212,6 +2288,11 @@ export interface Operations {
     request: undefined;
     query: undefined;
     response: SiteInfo;
+  };
+  getAccount: {
+    request: undefined;
+    query: undefined;
+    response: MerchantAccount;
   };
   initiatePayment: {
     request: PaymentRequest;
