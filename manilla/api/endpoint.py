@@ -21,7 +21,9 @@ async def _nothing_to_check() -> None:
     pass
 
 
-async def _replay_as_stored(_tenant: Tenant, _parameter: str, first: Replayed) -> Any:
+async def _replay_as_stored(
+    _tenant: Tenant, _parameter: str, first: Replayed, _api_key: int | None
+) -> Any:
     return first
 
 
@@ -77,7 +79,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     description: str
     right: Right | None  # the permission that the API key must have, or None
-    is_main_key_only: bool = False  # whether it rejects additional API keys with the permission
     answers: tuple[type[msgspec.Struct], ...]  # possible types of the response body
     use_case: Callable[[Call], Awaitable[msgspec.Struct]]
     files: tuple[str, ...] = ()  # the media types of the files that it can return instead
@@ -85,7 +86,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     counts: bool = False
     is_repeatable: bool = False  # accepts the header Idempotency-Key
     # Builds the response to a repeated request from what was stored, which contains no secret.
-    replay: Callable[[Tenant, str, Replayed], Awaitable[msgspec.Struct]] = _replay_as_stored
+    # Another API key can send the same request, so the function gets the key's number.
+    replay: Callable[[Tenant, str, Replayed, int | None], Awaitable[msgspec.Struct]] = (
+        _replay_as_stored
+    )
     # Whether it creates a transaction: accepts X-Sandbox-Scenario and returns X-Transaction-Id.
     creates_transaction: bool = False
     is_signed: bool = True  # False for the legacy API, which uses bearer tokens
@@ -94,8 +98,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     upload: Upload | None = None  # takes a multipart body, which the use case parses
     refusals: tuple[type[Refusal], ...] = ()
 
-    def check_right(self, held: Collection[Right], *, is_main_key: bool) -> None:
+    def check_right(self, held: Collection[Right]) -> None:
         """Rejects an API key without the required permission."""
         rights.check(held, self.right)
-        if self.is_main_key_only and not is_main_key and self.right is not None:
-            raise rights.missing(self.right, "Only the main API key can use this endpoint.")

@@ -173,7 +173,7 @@ class MerchantApi:
             if not endpoint.counts:
                 await services.limiter.spend(ticket)
             availability.check(caller)
-            endpoint.check_right(identity.rights, is_main_key=identity.key is None)
+            endpoint.check_right(identity.rights)
             call = request.call = Call(
                 caller=caller,
                 path=sent.path,
@@ -200,7 +200,7 @@ class MerchantApi:
             if first is None:
                 raise
             # An unavailable merchant is rejected before the permission is checked.
-            endpoint.check_right(identity.rights, is_main_key=identity.key is None)
+            endpoint.check_right(identity.rights)
             return _success(endpoint, first)
 
     async def _first_answer(
@@ -219,7 +219,10 @@ class MerchantApi:
         first = await idempotency.find_answer(self._services.db, tenant, repeat)
         if first is None:
             return None
-        answer = await endpoint.replay(tenant, parameters[0] if parameters else "", first)
+        key = request.identity.key if request.identity else None
+        number = None if key is None else key.number
+        parameter = parameters[0] if parameters else ""
+        answer = await endpoint.replay(tenant, parameter, first, number)
         if isinstance(answer, Replayed):
             return answer
         return Replayed(strict_json.encode(answer).decode())
@@ -258,7 +261,7 @@ class MerchantApi:
         identity = await self._find_key(request)
         services.cells.now.check_here(identity.caller.merchant_id)
         availability.check(identity.caller)
-        endpoint.check_right(identity.rights, is_main_key=identity.key is None)
+        endpoint.check_right(identity.rights)
 
     async def _find_key(self, request: ApiRequest) -> Identity:
         """Returns the request's API key and merchant, without checking the signature."""

@@ -156,7 +156,9 @@ def endpoints(services: Services) -> list[Endpoint]:
             ),
             counts=True,
             is_repeatable=True,
-            replay=lambda tenant, _reference, first: services.way_charges.replay(tenant, first),
+            replay=lambda tenant, _reference, first, _api_key: services.way_charges.replay(
+                tenant, first
+            ),
             creates_transaction=True,
         ),
     ]

@@ -155,11 +155,16 @@ class WebhookEndpointCalls:
         )
         own = remember(call, StoredSecret.of)
         with acting(API):
-            new = await changes.create(self._db, self._keyring, call.tenant, terms, own)
+            new = await changes.create(
+                self._db, self._keyring, call.tenant, terms, own, api_key=call.api_key
+            )
         return EndpointSecret(new.endpoint.id, new.secret)
 
-    async def replay_secret(self, tenant: Tenant, _parameter: str, first: Replayed) -> Any:
+    async def replay_secret(
+        self, tenant: Tenant, _parameter: str, first: Replayed, api_key: int | None
+    ) -> Any:
         stored = msgspec.json.decode(first.body, type=StoredSecret)
+        await self._check_owner(tenant, stored.id, api_key)
         found = await signing_keys.find(
             *(self._db, self._keyring, tenant.merchant_id, stored.id, stored.number)
         )
@@ -169,13 +174,14 @@ class WebhookEndpointCalls:
         return EndpointSecret(stored.id, found.text)
 
     async def list_endpoints(self, call: Call) -> Any:
-        found = await store.page(self._db, call.tenant, self._cursors.read(call), call.query.limit)
+        after, limit = self._cursors.read(call), call.query.limit
+        found = await store.page(self._db, call.tenant, after, limit, self._owner(call))
         return WebhookEndpointList(
             [_item(each) for each in found.rows], self._cursors.write(call, found.next)
         )
 
     async def get_endpoint(self, call: Call) -> Any:
-        return _item(await store.find(self._db, call.tenant, call.parameter))
+        return _item(await self._find(call.tenant, call.parameter, self._owner(call)))
 
     async def change_endpoint(self, call: Call) -> Any:
         body: WebhookEndpointChangeRequest = call.body
@@ -190,33 +196,41 @@ class WebhookEndpointCalls:
         terms = EndpointTerms(
             url=body.url, events=body.events, description=description, status=status
         )
+        await self._check_owner(call.tenant, call.parameter, call.api_key)
         with acting(API):
-            return _item(await changes.update(self._db, call.tenant, call.parameter, terms))
+            changed = await changes.update(
+                self._db, call.tenant, call.parameter, terms, call.api_key
+            )
+        return _item(changed)
 
     async def delete_endpoint(self, call: Call) -> Any:
+        await self._check_owner(call.tenant, call.parameter, call.api_key)
         with acting(API):
             await changes.delete(self._db, call.tenant, call.parameter)
         return DeletedEndpoint(call.parameter)
 
     async def test_endpoint(self, call: Call) -> Any:
-        endpoint = await store.find(self._db, call.tenant, call.parameter)
+        endpoint = await self._find(call.tenant, call.parameter, call.api_key)
         event_id = await deliveries.send_test(self._db, endpoint, remember(call, StoredTest))
         return _tested(await deliveries.outcome(self._db, endpoint, event_id))
 
-    async def replay_test(self, tenant: Tenant, parameter: str, first: Replayed) -> Any:
-        endpoint = await store.find(self._db, tenant, parameter)
+    async def replay_test(
+        self, tenant: Tenant, parameter: str, first: Replayed, api_key: int | None
+    ) -> Any:
+        endpoint = await self._find(tenant, parameter, api_key)
         event_id = msgspec.json.decode(first.body, type=StoredTest).id
         return _tested(await deliveries.outcome(self._db, endpoint, event_id))
 
     async def rotate_secret(self, call: Call) -> Any:
         key, minutes = (call.tenant, call.parameter), call.body.overlap_minutes
         own = remember(call, StoredSecret.of)
+        await self._check_owner(call.tenant, call.parameter, call.api_key)
         with acting(API):
             secret = await changes.rotate(self._db, self._keyring, *key, minutes, own)
         return EndpointSecret(call.parameter, secret)
 
     async def resend_events(self, call: Call) -> Any:
-        endpoint = await store.find(self._db, call.tenant, call.parameter)
+        endpoint = await self._find(call.tenant, call.parameter, call.api_key)
         since, with_delivered = call.body.since, call.body.include_delivered
         answer = AcceptedResend(endpoint.id, iso(since))
         own = remember(call, lambda _endpoint: answer)
@@ -225,6 +239,24 @@ class WebhookEndpointCalls:
                 self._db, endpoint, since, with_delivered=with_delivered, remember=own
             )
         return answer
+
+    @staticmethod
+    def _owner(call: Call) -> int | None:
+        """Returns the API key if it reads only its own endpoints, and None if it reads all."""
+        key = next((key for key in call.caller.keys if key.number == call.api_key), None)
+        return key.number if key is not None and Right.WEBHOOKS in key.rights else None
+
+    async def _check_owner(self, tenant: Tenant, endpoint_id: str, api_key: int | None) -> None:
+        """Rejects an additional API key to which the endpoint does not belong."""
+        if api_key is not None:
+            await self._find(tenant, endpoint_id, api_key)
+
+    async def _find(self, tenant: Tenant, endpoint_id: str, api_key: int | None) -> WebhookEndpoint:
+        """Returns an endpoint of this API key, or for the main key (None) any endpoint."""
+        found = await store.find(self._db, tenant, endpoint_id)
+        if api_key not in (None, found.api_key):
+            raise EndpointNotFound
+        return found
 
 
 def endpoints(services: Services) -> list[Endpoint]:
@@ -241,8 +273,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             summary="Create a webhook endpoint",
             description="Creates a webhook endpoint: a URL that receives your transactions' events "
             "as Standard Webhooks. The secret is shown only once.",
-            right=Right.MANAGE,
-            is_main_key_only=True,
+            right=Right.WEBHOOKS,
             answers=(EndpointSecret,),
             use_case=calls.create_endpoint,
             body=WebhookEndpointRequest,
@@ -279,8 +310,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             summary="Change a webhook endpoint",
             description="Changes the fields that you send. Set `status` to `enabled` to enable a "
             "disabled endpoint, and `description` to null to remove the description.",
-            right=Right.MANAGE,
-            is_main_key_only=True,
+            right=Right.WEBHOOKS,
             answers=(WebhookEndpointItem,),
             use_case=calls.change_endpoint,
             body=WebhookEndpointChangeRequest,
@@ -292,8 +322,7 @@ def _managing(calls: WebhookEndpointCalls) -> list[Endpoint]:
             operation_id="deleteWebhookEndpoint",
             summary="Delete a webhook endpoint",
             description="Stops deliveries to the endpoint and deletes its secret.",
-            right=Right.MANAGE,
-            is_main_key_only=True,
+            right=Right.WEBHOOKS,
             answers=(DeletedEndpoint,),
             use_case=calls.delete_endpoint,
             refusals=(EndpointNotFound,),
@@ -311,8 +340,7 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             summary="Test a webhook endpoint",
             description="Sends an event of type `endpoint.test` once, and returns your server's "
             "response. Also works for a disabled endpoint.",
-            right=Right.MANAGE,
-            is_main_key_only=True,
+            right=Right.WEBHOOKS,
             answers=(EndpointTestResult,),
             use_case=calls.test_endpoint,
             refusals=(EndpointNotFound, KeyUsedBefore),
@@ -326,8 +354,7 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             summary="Rotate a webhook endpoint's secret",
             description="Creates a new secret. Until the overlap ends, messages are also "
             "signed with the old secret.",
-            right=Right.MANAGE,
-            is_main_key_only=True,
+            right=Right.WEBHOOKS,
             answers=(EndpointSecret,),
             use_case=calls.rotate_secret,
             body=RotateSecretRequest,
@@ -342,8 +369,7 @@ def _sending(calls: WebhookEndpointCalls) -> list[Endpoint]:
             summary="Resend events",
             description="Resends, in the background, the matching events since a given time that "
             "the endpoint has not received.",
-            right=Right.MANAGE,
-            is_main_key_only=True,
+            right=Right.WEBHOOKS,
             answers=(AcceptedResend,),
             use_case=calls.resend_events,
             body=ResendEventsRequest,

@@ -27,7 +27,7 @@ from manilla.dashboard import (
     wallets,
 )
 from manilla.dashboard.business import profile, verification
-from manilla.dashboard.developers import credentials, explorer, notification_test, requests
+from manilla.dashboard.developers import credentials, explorer, notification_test, requests, shops
 from manilla.dashboard.webhooks import pages as webhooks
 from manilla.people.roles import Permission, Realm
 from manilla.services import Services
@@ -93,6 +93,7 @@ USE_CREDENTIALS = Permission.USE_CREDENTIALS
 
 ENV = "/{environment:str}"
 API_KEYS = ENV + "/credentials/keys"
+SHOPS = ENV + "/credentials/shops"
 CHECKOUT = ENV + "/checkout"
 PAYMENT = ENV + "/payments/{trx_id:str}"
 LINKS = ENV + "/links"
@@ -150,6 +151,22 @@ ROUTES = [
         "POST",
         API_KEYS,
         credentials.create_key,
+        USE_CREDENTIALS,
+        needs_in_production=MOVE_MONEY,
+        step_up=True,
+        checks_first=True,
+    ),
+    Route(
+        "GET",
+        SHOPS + "/new",
+        shops.show_form,
+        USE_CREDENTIALS,
+        needs_in_production=MOVE_MONEY,
+    ),
+    Route(
+        "POST",
+        SHOPS,
+        shops.connect,
         USE_CREDENTIALS,
         needs_in_production=MOVE_MONEY,
         step_up=True,

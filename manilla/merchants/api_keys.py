@@ -29,6 +29,7 @@ NAME_LENGTH_MAX = 60
 SHOWN_FOR = timedelta(days=30)  # how long revoked and expired keys are still listed
 SHOWN_MAX = 200
 
+KEY_ENDED = "Its API key was revoked or has expired."
 _RIGHTS = "rights || further_rights"
 LIVE = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())"
 
@@ -127,36 +128,45 @@ async def create(
     terms: ApiKeyTerms,
 ) -> NewCredentials:
     """Creates an API key and its secret, which are shown only once. Emails the owners."""
-    terms = _checked(terms)
     async with db.transaction() as connection:
-        await merchants.touch(connection, merchant_id)
-        number = await _next_number(connection, merchant_id, environment, terms.name)
-        merchant_key = await queries.merchant_key(connection, merchant_id, environment)
-        new = credentials.generate(environment, merchant_id, merchant_key)
-        context = secret_context(merchant_id, environment, number)
-        await connection.execute(
-            """
-            INSERT INTO api_key (merchant_id, environment, number, name, api_key_hash,
-                   secret_sealed, rights, further_rights, networks, expires_at, created_by)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)""",
-            *(merchant_id, environment, number, terms.name),
-            *(
-                credentials.hash_api_key(new.api_key),
-                keyring.seal(new.api_secret.encode(), context),
-            ),
-            [right for right in terms.rights if right in FIRST],
-            [right for right in terms.rights if right not in FIRST],
-            *(list(terms.networks), terms.expires_at),
-            current.get().public_name,
-        )
-        await notices.report_key(connection, merchant_id, environment, terms.name, terms.rights)
-        detail = {**msgspec.structs.asdict(terms), "environment": environment, "number": number}
-        await _record(connection, "merchant.key_create", merchant_id, detail)
+        _, new = await add(connection, keyring, Tenant(merchant_id, environment), terms)
     return new
 
 
+async def add(
+    connection: Connection, keyring: Keyring, tenant: Tenant, terms: ApiKeyTerms
+) -> tuple[int, NewCredentials]:
+    """Creates an API key. Returns its number, its key and its secret."""
+    terms = _checked(terms)
+    merchant_id, environment = tenant.merchant_id, tenant.environment
+    await merchants.touch(connection, merchant_id)
+    number = await _next_number(connection, merchant_id, environment, terms.name)
+    merchant_key = await queries.merchant_key(connection, merchant_id, environment)
+    new = credentials.generate(environment, merchant_id, merchant_key)
+    context = secret_context(merchant_id, environment, number)
+    await connection.execute(
+        """
+        INSERT INTO api_key (merchant_id, environment, number, name, api_key_hash,
+               secret_sealed, rights, further_rights, networks, expires_at, created_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)""",
+        *(merchant_id, environment, number, terms.name),
+        *(
+            credentials.hash_api_key(new.api_key),
+            keyring.seal(new.api_secret.encode(), context),
+        ),
+        [right for right in terms.rights if right in FIRST],
+        [right for right in terms.rights if right not in FIRST],
+        *(list(terms.networks), terms.expires_at),
+        current.get().public_name,
+    )
+    await notices.report_key(connection, merchant_id, environment, terms.name, terms.rights)
+    detail = {**msgspec.structs.asdict(terms), "environment": environment, "number": number}
+    await _record(connection, "merchant.key_create", merchant_id, detail)
+    return number, new
+
+
 async def revoke(db: Database, merchant_id: int, environment: Environment, number: int) -> str:
-    """Revokes an active key.
+    """Revokes an active key, and disables its webhook endpoints.
 
     The key stops working for payouts and refunds immediately, and for other requests within a
     second. Returns the key's name.
@@ -172,6 +182,13 @@ async def revoke(db: Database, merchant_id: int, environment: Environment, numbe
         )
         if name is None:
             raise ApiKeyNotFound
+        await connection.execute(
+            f"""
+            UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = '{KEY_ENDED}'
+             WHERE merchant_id = $1 AND environment = $2 AND api_key = $3::bigint
+               AND disabled_at IS NULL AND deleted_at IS NULL""",
+            *(merchant_id, environment, number),
+        )
         await notices.report_key(connection, merchant_id, environment, name, rights=())
         detail = {"environment": environment, "number": number, "name": name}
         await _record(connection, "merchant.key_revoke", merchant_id, detail)
@@ -229,12 +246,18 @@ async def list_keys(db: Database, merchant_id: int, environment: Environment) ->
 
 
 async def delete_expired(db: Database) -> None:
-    """Deletes the secrets of expired keys, because these secrets are no longer needed."""
+    """Deletes the secrets of expired keys, and disables the webhook endpoints of these keys."""
     await db.execute(
-        """
-        UPDATE api_key SET secret_sealed = NULL
-         WHERE secret_sealed IS NOT NULL AND expires_at < now() - interval '1 day'
-           AND NOT lives_elsewhere(merchant_id)"""
+        f"""
+        WITH expired AS (
+            UPDATE api_key SET secret_sealed = NULL
+             WHERE secret_sealed IS NOT NULL AND expires_at < now() - interval '1 day'
+               AND NOT lives_elsewhere(merchant_id)
+            RETURNING merchant_id, environment, number)
+        UPDATE webhook_endpoint AS e SET disabled_at = now(), disabled_reason = '{KEY_ENDED}'
+          FROM expired k
+         WHERE e.merchant_id = k.merchant_id AND e.environment = k.environment
+           AND e.api_key = k.number AND e.disabled_at IS NULL AND e.deleted_at IS NULL"""
     )
 
 

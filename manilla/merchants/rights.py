@@ -11,9 +11,10 @@ class Right(StrEnum):
     PAYOUTS = "payouts"  # send payouts
     REFUNDS = "refunds"  # refund payments
     READ = "read"  # read transactions, balances and events
-    # Change customers and their accounts. Only the main key changes where notifications are sent.
-    MANAGE = "manage"
+    MANAGE = "manage"  # change customers and their accounts
     CHARGE = "charge"  # charge what customers have saved
+    # Manage the webhook endpoints of this key. They receive the events of all transactions.
+    WEBHOOKS = "webhooks"
 
 
 GRANTABLE = tuple(Right)

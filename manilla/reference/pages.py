@@ -73,6 +73,7 @@ FIRST = (
     _guide("/sandbox", "Sandbox", "Start"),
     _guide("/payments", "Take payments", "Guides"),
     _guide("/customers", "Customers", "Guides"),
+    _guide("/shops", "Shops", "Guides"),
     _guide("/embedded-checkout", "Checkout in your page", "Guides"),
     _guide("/payouts", "Send payouts", "Guides"),
     _guide("/refunds", "Refunds and disputes", "Guides"),

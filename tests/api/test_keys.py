@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from manilla.api import v1
-from manilla.api.endpoint import PARAMETER, Call, Endpoint
-from manilla.api.kernel import MerchantApi
+from manilla.api.endpoint import PARAMETER, Endpoint
 from manilla.app import WebApplication
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
@@ -103,8 +102,6 @@ async def test_a_key_may_call_exactly_the_endpoints_of_its_rights(
         reply = await call(key, endpoint)
         if not endpoint.is_signed:
             assert_unknown(reply)
-        elif endpoint.is_main_key_only and endpoint.right in rights:
-            assert (reply.status, reply.json["required_right"]) == (403, endpoint.right)
         elif endpoint.right is None or endpoint.right in rights:
             assert reply.status not in (401, 403), (endpoint.path, reply.body)
         else:
@@ -125,35 +122,6 @@ async def test_the_merchants_own_key_may_call_every_endpoint(
     for endpoint in v1.endpoints(services):
         reply = await call(merchant, endpoint)
         assert reply.status not in (401, 403), (endpoint.path, reply.body)
-
-
-class Done(msgspec.Struct):
-    pass
-
-
-async def _do(_call: Call) -> Done:
-    return Done()
-
-
-async def test_no_further_key_may_manage_webhook_endpoints(
-    services: Services, merchant: Merchant
-) -> None:
-    key = await new_key(services, merchant, *GRANTABLE)
-    endpoint = Endpoint(
-        method="POST",
-        path="/api/v1/manage",
-        summary="",
-        description="",
-        right=Right.MANAGE,
-        is_main_key_only=True,
-        answers=(Done,),
-        use_case=_do,
-    )
-    async with serving(MerchantApi(services, [endpoint])) as port:
-        own = msgspec.structs.replace(merchant, site=Site(port))
-        further = msgspec.structs.replace(key, site=Site(port))
-        assert (await own.post(endpoint.path, b"{}")).status == 200
-        assert (await further.post(endpoint.path, b"{}")).json["required_right"] == "manage"
 
 
 async def test_a_key_without_the_right_does_not_get_the_response_to_a_repeated_request(

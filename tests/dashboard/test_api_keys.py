@@ -96,8 +96,8 @@ async def test_a_rejected_form_keeps_what_was_entered(dashboard: MerchantDashboa
     assert 'value="refunds" checked' in page
     reply = await dashboard.owner.post(KEYS, {"name": "Shop", "expires_at": "tomorrow"})
     assert "Enter a date" in reply.body.decode()
-    page = (await dashboard.owner.post(KEYS, {"name": "Shop"})).body.decode()
-    assert "Choose at least one of: payments, payouts, refunds, read, manage, charge." in page
+    reply = await dashboard.owner.post(KEYS, {"name": "Shop"})
+    assert "Choose at least one of: payments, payouts, refunds, read" in reply.body.decode()
 
 
 async def test_owners_learn_of_every_key_that_is_created_or_revoked(

@@ -90,6 +90,8 @@ DASHBOARD: dict[str, Effect] = {
     "POST /{environment:str}/credentials/rotate": Effect.KEYS,
     "GET /{environment:str}/credentials/keys/new": Effect.NOTHING,
     "POST /{environment:str}/credentials/keys": Effect.KEYS,
+    "GET /{environment:str}/credentials/shops/new": Effect.NOTHING,
+    "POST /{environment:str}/credentials/shops": Effect.KEYS,
     "POST /{environment:str}/credentials/keys/{key:int}/revoke": Effect.NOTHING,
     "GET /{environment:str}/gateways": Effect.NOTHING,
     "POST /{environment:str}/gateways": Effect.NOTHING,

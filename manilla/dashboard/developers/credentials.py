@@ -36,6 +36,7 @@ RIGHTS = (
     (Right.READ, "Read", "Read transactions, balances and events."),
     (Right.MANAGE, "Manage", "Change customers and their accounts."),
     (Right.CHARGE, "Charge", "Charge what customers have saved, such as a card."),
+    (Right.WEBHOOKS, "Webhooks", "Create own webhook endpoints. They receive all events."),
 )
 assert tuple(right for right, _, _ in RIGHTS) == GRANTABLE
 
@@ -45,7 +46,7 @@ async def show(request: PageRequest) -> PageResponse:
     first = rows[0] if len(rows) == 1 and rows[0].generation == 1 else None
     return request.page(
         "credentials.html",
-        is_pending=_is_pending(request),
+        is_pending=is_pending(request),
         # Sign-up does not show the first keys for production.
         is_unseen=request.environment is Environment.PRODUCTION
         and first is not None
@@ -66,7 +67,7 @@ async def send_for_docs(request: PageRequest) -> PageResponse:
 
 
 async def rotate(request: PageRequest) -> PageResponse:
-    if _is_pending(request):
+    if is_pending(request):
         return request.redirect("~/credentials", failed=NOT_YET)
     try:
         new = await merchants.rotate(
@@ -96,13 +97,13 @@ def _show_once(
 
 
 async def show_new_key(request: PageRequest) -> PageResponse:
-    if _is_pending(request):
+    if is_pending(request):
         return request.redirect("~/credentials", failed=NOT_YET)
     return request.page("key_new.html", rights=RIGHTS)
 
 
 async def create_key(request: PageRequest) -> PageResponse:
-    if _is_pending(request):
+    if is_pending(request):
         return request.redirect("~/credentials", failed=NOT_YET)
     try:
         terms = _read_terms(request)
@@ -147,14 +148,14 @@ def _read_expiry(text: str) -> datetime | None:
         raise BadForm.at("expires_at", "Enter a date, such as 2027-01-31.") from None
 
 
-def _is_pending(request: PageRequest) -> bool:
+def is_pending(request: PageRequest) -> bool:
     """Returns whether the keys are for production, and the merchant is not approved yet."""
     status = request.visitor.merchant_status
     return request.environment is Environment.PRODUCTION and status == MerchantStatus.PENDING
 
 
 def _may_rotate(request: PageRequest) -> bool:
-    if _is_pending(request):
+    if is_pending(request):
         return False
     return request.environment is Environment.SANDBOX or request.may(Permission.MOVE_MONEY)
 

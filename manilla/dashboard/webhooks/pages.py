@@ -168,12 +168,17 @@ def _terms(request: PageRequest) -> EndpointTerms:
     """Parses the form of a webhook endpoint, and validates it by the API's rules."""
     form = request.form
     url, events = form.required("url", at_most=URL_LENGTH_MAX), form.all("events")
-    problem = address_problem(url, is_public_only=not request.services.is_development)
-    if problem is None and not strict_json.is_storable(url):
-        problem = "Expected a URL: https://… or http://…"
-    problems = {"url": problem, "events": events_problem(events)}
+    problems = {"url": url_problem(request, url), "events": events_problem(events)}
     errors = {name: text for name, text in problems.items() if text}
     if errors:
         raise BadForm(errors=errors)
     description = form.text("description", at_most=DESCRIPTION_LENGTH_MAX)
     return EndpointTerms(url=url, events=events, description=description)
+
+
+def url_problem(request: PageRequest, url: str) -> str | None:
+    """Returns the error message for an endpoint's URL, or None if it is valid."""
+    problem = address_problem(url, is_public_only=not request.services.is_development)
+    if problem is None and not strict_json.is_storable(url):
+        return "Expected a URL: https://… or http://…"
+    return problem

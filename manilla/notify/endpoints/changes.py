@@ -10,7 +10,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Connection, Database
 from manilla.ledger.idempotency import Remember, without_key
 from manilla.ledger.scope import Tenant
-from manilla.merchants import merchants
+from manilla.merchants import api_keys, merchants
 from manilla.notify.endpoints import signing_keys, store
 from manilla.notify.endpoints.endpoint import (
     ENDPOINT_IDS,
@@ -21,6 +21,7 @@ from manilla.notify.endpoints.endpoint import (
     TooManyEndpoints,
     WebhookEndpoint,
 )
+from manilla.notify.endpoints.signing_keys import NewSecret
 
 BY_MERCHANT = "Disabled by you."
 
@@ -36,9 +37,36 @@ async def create(
     tenant: Tenant,
     terms: EndpointTerms,
     remember: Remember = without_key,
+    *,
+    api_key: int | None = None,
 ) -> NewEndpoint:
+    """`api_key`: the number of the additional API key that manages the endpoint."""
+    async with db.transaction() as connection:
+        # Lock the merchant, so that the key is not revoked after the check.
+        await merchants.touch(connection, tenant.merchant_id)
+        if api_key is not None:
+            await api_keys.check_active(connection, tenant, api_key)
+        endpoint, secret = await add(connection, keyring, tenant, terms, api_key)
+        await remember(connection, secret)
+    # A transaction's event is stored only if the cached merchant data contains an endpoint for it.
+    # After this call, the client expects the events of all transactions that it creates.
+    # To store all these events, wait until all processes have refreshed their caches.
+    await known_everywhere()
+    return NewEndpoint(endpoint, secret.text)
+
+
+async def add(
+    connection: Connection,
+    keyring: Keyring,
+    tenant: Tenant,
+    terms: EndpointTerms,
+    api_key: int | None,
+) -> tuple[WebhookEndpoint, NewSecret]:
+    """Adds an endpoint. The caller has locked the merchant, so that none is added meanwhile."""
     assert terms.url is not None
     assert terms.events is not None
+    if await store.count(connection, tenant) >= ENDPOINTS_MAX:
+        raise TooManyEndpoints
     endpoint = WebhookEndpoint(
         merchant_id=tenant.merchant_id,
         id=ENDPOINT_IDS.new(tenant.merchant_id),
@@ -50,28 +78,26 @@ async def create(
         failing_since=None,
         disabled_at=None,
         disabled_reason=None,
+        api_key=api_key,
     )
-    async with db.transaction() as connection:
-        # Lock the merchant, so that no endpoint is created after the count.
-        await merchants.touch(connection, tenant.merchant_id)
-        if await store.count(connection, tenant) >= ENDPOINTS_MAX:
-            raise TooManyEndpoints
-        await store.insert(connection, endpoint)
-        secret = await signing_keys.add(connection, keyring, endpoint)
-        await _record(connection, "endpoint.create", endpoint)
-        await remember(connection, secret)
-    # A transaction's event is stored only if the cached merchant data contains an endpoint for it.
-    # After this call, the client expects the events of all transactions that it creates.
-    # To store all these events, wait until all processes have refreshed their caches.
-    await known_everywhere()
-    return NewEndpoint(endpoint, secret.text)
+    await store.insert(connection, endpoint)
+    secret = await signing_keys.add(connection, keyring, endpoint)
+    await _record(connection, "endpoint.create", endpoint)
+    return endpoint, secret
 
 
 async def update(
-    db: Database, tenant: Tenant, endpoint_id: str, terms: EndpointTerms
+    db: Database,
+    tenant: Tenant,
+    endpoint_id: str,
+    terms: EndpointTerms,
+    api_key: int | None = None,
 ) -> WebhookEndpoint:
+    """`api_key`: the number of the additional API key that changes the endpoint."""
     async with db.transaction() as connection:
         await merchants.touch(connection, tenant.merchant_id)
+        if api_key is not None:
+            await api_keys.check_active(connection, tenant, api_key)
         before = await store.find(connection, tenant, endpoint_id, lock=True)
         after = _changed(before, terms)
         await store.update(connection, after)
@@ -144,4 +170,5 @@ async def _record(connection: Connection, action: str, endpoint: WebhookEndpoint
         url=endpoint.url,
         events=endpoint.events,
         status=endpoint.status,
+        **({} if endpoint.api_key is None else {"api_key": endpoint.api_key}),
     )

@@ -35,6 +35,8 @@ class WebhookEndpoint(msgspec.Struct, frozen=True):
     failing_since: datetime | None  # time of the first failed attempt since the last success
     disabled_at: datetime | None
     disabled_reason: str | None
+    # The number of the additional API key that manages the endpoint, besides the merchant.
+    api_key: int | None = None
 
     @property
     def status(self) -> EndpointStatus:

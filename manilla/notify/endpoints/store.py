@@ -15,9 +15,12 @@ _ORDERS = {SortOrder.NEWEST: SortKeys(("id",), tuple[str])}
 
 
 async def page(
-    db: Database, tenant: Tenant, after: str | None, limit: int
+    db: Database, tenant: Tenant, after: str | None, limit: int, api_key: int | None = None
 ) -> Page[WebhookEndpoint]:
+    """Returns a tenant's endpoints, or only those of an additional API key, newest first."""
     owned = scope_conditions(tenant).add("deleted_at IS NULL")
+    if api_key is not None:
+        owned = owned.add("api_key = {}", api_key)
     found = Selection("webhook_endpoint", _COLUMNS, _ORDERS, owned)
     return await found.page(db, read_as(WebhookEndpoint), SortOrder.NEWEST, after, limit)
 
@@ -68,9 +71,11 @@ async def count(connection: Connection, tenant: Tenant) -> int:
 async def insert(connection: Connection, new: WebhookEndpoint) -> None:
     await connection.execute(
         """
-        INSERT INTO webhook_endpoint (merchant_id, id, environment, url, events, description)
-        VALUES ($1, $2, $3, $4, $5, $6)""",
+        INSERT INTO webhook_endpoint (merchant_id, id, environment, url, events, description,
+                                      api_key)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)""",
         *(new.merchant_id, new.id, new.environment, new.url, new.events, new.description),
+        new.api_key,
     )
 
 
