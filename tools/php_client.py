@@ -76,6 +76,11 @@ RESULTS = {
     *("CompletedPayment", "UnfinishedPayment", "DeliveredPayout", "UndeliveredPayout"),
     "VerifiedRefund",
 }
+# The client computes a field that an earlier version of the API omits.
+COMPUTED = {
+    ("PaymentSession", "trx_id"): "$document->stringOrNull('trx_id')"
+    " ?? basename((string) parse_url($document->string('payment_url'), PHP_URL_PATH))",
+}
 TYPES = {
     "string": "string",
     "number": "amount",
@@ -168,6 +173,7 @@ def model(name: str, schema: Any) -> str:
             part,
             is_required=own in schema["required"],
             is_strict=own == "status" and name in RESULTS,
+            computed=COMPUTED.get((name, own)),
         )
         for own, part in schema["properties"].items()
     ]
@@ -189,7 +195,9 @@ def model(name: str, schema: Any) -> str:
 class Field:
     """A field of a response: its PHP type, and the expression that reads it."""
 
-    def __init__(self, name: str, part: Any, *, is_required: bool, is_strict: bool) -> None:
+    def __init__(
+        self, name: str, part: Any, *, is_required: bool, is_strict: bool, computed: str | None
+    ) -> None:
         self.name = name
         self._text = part.get("description", "")
         kinds = part.get("type", "object")
@@ -214,6 +222,8 @@ class Field:
             self._read_plain("time" if part.get("format") == "date-time" else kind, is_null)
             if is_strict:
                 self._read_one_of(part["enum"])
+            if computed is not None:
+                self.php, self.reader = self.php.lstrip("?"), computed
 
     def _read_list(self, items: Any, *, is_required: bool) -> None:
         self.php = "array"

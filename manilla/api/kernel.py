@@ -199,8 +199,6 @@ class MerchantApi:
             first = await self._first_answer(endpoint, parameters, request, body)
             if first is None:
                 raise
-            # An unavailable merchant is rejected before the permission is checked.
-            endpoint.check_right(identity.rights)
             return _success(endpoint, first)
 
     async def _first_answer(
@@ -219,7 +217,10 @@ class MerchantApi:
         first = await idempotency.find_answer(self._services.db, tenant, repeat)
         if first is None:
             return None
-        key = request.identity.key if request.identity else None
+        assert request.identity is not None
+        # An unavailable merchant is rejected before the permission is checked.
+        endpoint.check_right(request.identity.rights)
+        key = request.identity.key
         number = None if key is None else key.number
         parameter = parameters[0] if parameters else ""
         answer = await endpoint.replay(tenant, parameter, first, number)

@@ -1,6 +1,8 @@
 """Errors and types that payments and payouts share."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from manilla.kit.errors import Refusal
 
@@ -21,10 +23,17 @@ class DuplicateReference(Refusal):
     code = "DUPLICATE_REFERENCE"
     message = "This ref_trx was used before."
 
+    def __init__(self, *, details: Mapping[str, Any]) -> None:
+        """`details`: the id and the status of the first transaction."""
+        super().__init__(details={**details, "duplicate_of": "ref_trx"})
+
 
 class KeyUsedBefore(Refusal):
     code = "DUPLICATE_REFERENCE"
     message = "This Idempotency-Key was used before, with another body."
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message, details={"duplicate_of": "idempotency_key"})
 
 
 class CurrencyNotEnabled(Refusal):

@@ -115,6 +115,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, omit_defaults=True):
     description: str | None
     created_at: str
     updated_at: str
+    ref_trx: str = ""  # always sent; optional for clients, because earlier versions omitted it
     amount_received: Decimal | None = None
     customer_reference: CustomerReference = None
     account_id: AccountId = None
@@ -235,6 +236,7 @@ def _verified(payment: ReportedPayment) -> VerifiedPayment:
         description=payment.description,
         created_at=iso_of_sql(payment.created_at),
         updated_at=iso_of_sql(payment.updated_at),
+        ref_trx=payment.ref_trx,
         amount_received=_received(payment),
         **_of_transfer(payment),
     )
@@ -324,6 +326,13 @@ class PaymentNoticeData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 class RefundNoticeData(PaymentNoticeData, frozen=True, kw_only=True, omit_defaults=True):
     refund_amount: Decimal
     refund_trx_id: str
+    refund_ref_trx: Annotated[
+        str | None,
+        api_field(
+            "Your reference of the refund, or null if it was created in the dashboard or by the "
+            "operator."
+        ),
+    ]
     refund_source: RefundSource = None
 
 
@@ -383,6 +392,7 @@ def describe_refund(
     payment: Payment,
     merchant_name: str,
     refund_trx_id: str,
+    refund_ref_trx: str | None,
     amount: Money,
     status: str,
     source: str | None,
@@ -391,6 +401,7 @@ def describe_refund(
         **msgspec.structs.asdict(_data(payment, merchant_name)),
         refund_amount=amount.amount,
         refund_trx_id=refund_trx_id,
+        refund_ref_trx=refund_ref_trx,
         refund_source=source,
     )
     return RefundNotice("refund", data, REFUND_MESSAGES[status], status, int(time.time()))

@@ -1,7 +1,7 @@
 """Creates a payment: runs all checks in a fixed order, then writes it in one SQL statement."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, NoReturn
 
@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from manilla.job_kinds import JobKind
 from manilla.kit import strict_json, tracing
+from manilla.kit.clock import iso
 from manilla.kit.database.connections import Database
 from manilla.kit.database.rows import common_fields
 from manilla.kit.environment import Environment
@@ -31,10 +32,10 @@ from manilla.merchants import limits
 from manilla.merchants.directory import Caller
 from manilla.methods.catalogue import Catalogue
 from manilla.methods.method import Method
-from manilla.payments import commission, eligibility, notices, sandbox_amounts
+from manilla.payments import commission, eligibility, notices, sandbox_amounts, store
 from manilla.payments.commission import PricedQuote, Quote
 from manilla.payments.link import CheckoutLinks
-from manilla.payments.payment import NewPayment, PaymentTerms
+from manilla.payments.payment import NewPayment, PaymentStatus, PaymentTerms
 from manilla.platform.settings import CurrentSettings, LimitKind
 from manilla.prices.book import PriceBook
 from manilla.prices.fields import CommissionParts, Taxes, priced_fields
@@ -120,15 +121,14 @@ class PaymentInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-class PaymentSession(msgspec.Struct, frozen=True):
+class PaymentSession(msgspec.Struct, frozen=True, omit_defaults=True):
     """A hosted checkout session: the response of initiate-payment."""
 
     payment_url: str
     info: PaymentInfo
-
-    @property
-    def trx_id(self) -> str:
-        return self.payment_url.partition("?")[0].rpartition("/")[2]
+    # Responses that the previous version has stored lack the following fields.
+    trx_id: str = ""
+    expires_at: str = ""
 
 
 class PaymentInitiation:
@@ -147,6 +147,7 @@ class PaymentInitiation:
         self.prices = prices
         self._rails = rails
         self._links = links
+        self._db = db
         self._intake = Intake(db, "payment_initiate")
 
     async def initiate(
@@ -178,6 +179,8 @@ class PaymentInitiation:
         session = PaymentSession(
             payment_url=self._links.url(trx_id, expires_at),
             info=_info(caller, order, priced, methods, division),
+            trx_id=trx_id,
+            expires_at=iso(expires_at),
         )
         times = {"created_at": created_at, "expires_at": expires_at}
         new = _row(caller, order, priced, trx_id, times, division)
@@ -186,6 +189,10 @@ class PaymentInitiation:
         if taken.outcome is IntakeOutcome.DAY_LIMIT and item.day_limit_minor is not None:
             limit = Money(currency, item.day_limit_minor)
             _exceed(f"Today's payments would exceed your daily limit of {limit}.")
+        if taken.outcome is IntakeOutcome.DUPLICATE:
+            assert taken.trx_id is not None
+            first = {"trx_id": taken.trx_id, "status": taken.status}
+            raise DuplicateReference(details=first | await self._link(new, taken.trx_id))
         answer = _accepted(taken).answer
         return Replayed(answer) if answer is not None else session
 
@@ -196,6 +203,16 @@ class PaymentInitiation:
             return None
         tenant = Tenant(caller.merchant_id, caller.environment)
         return await planning.plan(self._db, tenant, given, quote.amount, quote.divisible)
+
+    async def _link(self, new: NewPayment, first_trx_id: str) -> dict[str, str]:
+        """Returns the first payment's URL if it can be paid and has the same amount."""
+        first = await store.payment(self._db, new.merchant_id, first_trx_id)
+        is_same = first is not None and (first.status, first.amount) == (
+            *(PaymentStatus.PENDING, Money(new.currency, new.amount_minor)),
+        )
+        if first is None or not is_same or first.expires_at <= datetime.now(UTC):
+            return {}
+        return {"payment_url": self._links.url(first_trx_id, first.expires_at)}
 
     def check_limit(self, caller: Caller, amount: Money) -> None:
         """Raises PaymentLimitExceeded if the amount exceeds the merchant's limit for a payment."""
@@ -272,8 +289,6 @@ def _accepted(taken: IntakeResult) -> IntakeResult:
     match taken.outcome:
         case IntakeOutcome.CREATED | IntakeOutcome.REPLAYED:
             return taken
-        case IntakeOutcome.DUPLICATE:
-            raise DuplicateReference(details={"trx_id": taken.trx_id, "status": taken.status})
         case IntakeOutcome.KEY_CONFLICT:
             raise KeyUsedBefore
         case IntakeOutcome.INSUFFICIENT_BALANCE:

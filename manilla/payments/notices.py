@@ -96,6 +96,7 @@ async def refund_notice(
     connection: Connection,
     payment: Payment,
     refund_trx_id: str,
+    refund_ref_trx: str | None,
     amount: Money,
     status: str,
     source: str | None = None,
@@ -110,7 +111,8 @@ async def refund_notice(
     ):
         return {}
     merchant_name = await find_merchant_name(connection, payment)
-    notice = describe_refund(payment, merchant_name, refund_trx_id, amount, status, source)
+    ids = refund_trx_id, refund_ref_trx
+    notice = describe_refund(payment, merchant_name, *ids, amount, status, source)
     return _notice(payment, notice, event_type, payment.ipn_url if status == "completed" else "")
 
 

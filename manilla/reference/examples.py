@@ -131,6 +131,7 @@ _UNPAID = {
 _REFUND = {
     "refund_amount": Decimal("500.50"),
     "refund_trx_id": "TXN01M7EWNYTG0000001TZGV18ED9N4MM",
+    "refund_ref_trx": "REFUND-1001",
 }
 
 
@@ -188,7 +189,7 @@ NOTICES: Mapping[str, Examples] = {
 # Maps error codes to additional fields of their example bodies.
 FURTHER: Mapping[str, Mapping[str, Any]] = {
     "INVALID_CREDENTIALS": {"errors": {"X-Signature": "The signature does not match."}},
-    "DUPLICATE_REFERENCE": {"trx_id": TRX_ID, "status": "pending"},
+    "DUPLICATE_REFERENCE": {"trx_id": TRX_ID, "status": "pending", "duplicate_of": "ref_trx"},
     "split_invalid": {"errors": {"receivers.0": "You have no such sub-account."}},
     "evidence_incomplete": {"errors": {"text": "Enter a text, or add a file."}},
 }

@@ -106,8 +106,9 @@ GUIDANCE: dict[str, Guidance] = {
         "The `ref_trx` was used before, or the `Idempotency-Key` or a customer's `reference` was "
         "used with another body.",
         "Do not use a new reference before you know the first transaction's result. The response "
-        "contains its `trx_id` and `status`. To get the first response again, send the same key "
-        "with the same body.",
+        "contains its `trx_id` and `status`, and the `payment_url` of a payment that can still be "
+        "paid. `duplicate_of` tells reference and key apart. To get the first response again, send "
+        "the same key with the same body.",
     ),
     "insufficient_balance": Guidance(
         "Your wallet cannot cover the payout and its fee, the refund or, for a payment, the "

@@ -86,7 +86,8 @@ async def write(connection: Connection, payment: Payment, refund: Refund) -> boo
     if not await store.insert(connection, refund):
         return False
     notice = await notices.refund_notice(
-        connection, payment, refund.trx_id, refund.amount, refund.status, refund.source
+        *(connection, payment, refund.trx_id, refund.ref_trx),
+        *(refund.amount, refund.status, refund.source),
     )
     debited_minor, reason = refund.from_wallet_minor, refund.reason
     outcome = states.outcome_of(payment, refund, "started", reason, debited_minor, notice)

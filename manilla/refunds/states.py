@@ -139,7 +139,8 @@ async def _change(
             connection, payment, refund.charge_reference, refund.amount, detail
         )
     notice = await notices.refund_notice(
-        connection, payment, refund.trx_id, refund.amount, status, refund.source
+        *(connection, payment, refund.trx_id, refund.ref_trx),
+        *(refund.amount, status, refund.source),
     )
     outcome = outcome_of(payment, refund, status, detail, -returned_minor, notice)
     # If an administrator paid a refund that was also sent, keep the job that queries the provider.

@@ -5,6 +5,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -59,7 +60,9 @@ async def test_the_response_has_exactly_the_documented_fields(
     reply = await steps.initiate(steps.in_environment(merchant, environment), sent)
     assert reply.status == 200
     answer = steps.exact(reply)
-    assert answer.pop("payment_url").startswith("http")
+    assert answer.pop("trx_id") == steps.trx_id_of(reply)
+    expires_at = datetime.fromisoformat(answer.pop("expires_at"))
+    assert f"expires={int(expires_at.timestamp())}&" in answer.pop("payment_url")
     ids = {method.code: method.id for method in await catalogue.load(db)}
     assert answer == {
         "info": {
@@ -332,8 +335,14 @@ async def test_a_used_reference_returns_the_outcome_of_its_payment(
     merchant: Merchant, services: Services
 ) -> None:
     sent = order()
-    trx_id = steps.trx_id_of(await steps.initiate(merchant, sent))
-    for body, status in ((sent, "pending"), (sent | {"payment_amount": 5}, "success")):
+    first = (await steps.initiate(merchant, sent)).json
+    trx_id, other = first["trx_id"], sent | {"payment_amount": 5}
+    for body, status, link in (
+        *((sent, "pending", {"payment_url": first["payment_url"]}), (other, "pending", {})),
+        *((sent, "success", {}), (other, "success", {})),
+    ):
+        if status == "success":
+            await steps.complete(services, merchant, trx_id)
         reply = await steps.initiate(merchant, body)
         assert reply.status == 422
         assert reply.json == {
@@ -341,8 +350,28 @@ async def test_a_used_reference_returns_the_outcome_of_its_payment(
             "error_code": "DUPLICATE_REFERENCE",
             "trx_id": trx_id,
             "status": status,
+            "duplicate_of": "ref_trx",
+            **link,
         }
-        await steps.complete(services, merchant, trx_id)
+
+
+async def test_a_canceled_or_expired_link_is_not_returned_for_a_used_reference(
+    merchant: Merchant, db: Database
+) -> None:
+    canceled, expired = order(), order()
+    trx_id = (await steps.initiate(merchant, canceled)).json["trx_id"]
+    await merchant.call("POST", f"/api/v1/payments/{trx_id}/cancel", b"")
+    trx_id = (await steps.initiate(merchant, expired)).json["trx_id"]
+    change = "UPDATE payment SET expires_at = now() - interval '1 second' WHERE trx_id = $1"
+    await db.execute(change, trx_id)
+    for body in (canceled, expired):
+        assert "payment_url" not in (await steps.initiate(merchant, body)).json
+
+
+async def test_a_used_key_is_distinguished_from_a_used_reference(merchant: Merchant) -> None:
+    assert (await steps.initiate(merchant, order(), Idempotency_Key="one")).status == 200
+    reply = await steps.initiate(merchant, order(), Idempotency_Key="one")
+    assert (reply.code, reply.json["duplicate_of"]) == ("DUPLICATE_REFERENCE", "idempotency_key")
 
 
 async def test_of_64_concurrent_requests_with_one_reference_one_succeeds(

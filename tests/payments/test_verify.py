@@ -76,11 +76,13 @@ async def test_a_pending_payment_has_exactly_the_documented_fields(
 async def test_a_successful_payment_has_exactly_the_documented_fields(
     merchant: Merchant, services: Services
 ) -> None:
-    trx_id = await steps.new_payment(merchant, **CUSTOMER)
+    sent = order(**CUSTOMER)
+    trx_id = steps.trx_id_of(await steps.initiate(merchant, sent))
     await steps.complete(services, merchant, trx_id)
     reply = await steps.verify(merchant, trx_id)
     assert reply.status == 200
     answer = steps.exact(reply)
+    assert answer.pop("ref_trx") == sent["ref_trx"]
     created, updated = moment(answer.pop("created_at")), moment(answer.pop("updated_at"))
     assert datetime.now(UTC) - timedelta(minutes=1) < created < updated < datetime.now(UTC)
     assert answer == {

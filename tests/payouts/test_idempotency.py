@@ -63,6 +63,7 @@ async def test_a_used_reference_returns_the_outcome_of_its_payout(
                 "error_code": "DUPLICATE_REFERENCE",
                 "trx_id": trx_id,
                 "status": status,
+                "duplicate_of": "ref_trx",
             }
         await payer.check_until(trx_id, "completed")
     assert (await payer.balance(), await count(payer)) == (900_000, 1)

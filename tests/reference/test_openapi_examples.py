@@ -201,7 +201,8 @@ async def test_error_responses_match_their_examples(product: Product) -> None:
     await refuses(pay, "initiatePayment", "INVALID_AMOUNT", {**payment, "payment_amount": 0.5})
     await refuses(pay, "initiatePayment", "INVALID_CURRENCY", {**payment, "currency_code": "GBP"})
     assert (await product.post(pay, payment)).status == 200
-    await refuses(pay, "initiatePayment", "DUPLICATE_REFERENCE", payment)
+    again = {**payment, "payment_amount": 7}
+    await refuses(pay, "initiatePayment", "DUPLICATE_REFERENCE", again)
     await refuses(pay_out, "initiatePayout", "INVALID_AMOUNT", {**payout, "payout_amount": 0.001})
     await refuses(pay_out, "initiatePayout", "payout_failed", {**payout, "payout_amount": 1})
     much = {**payout, "payout_amount": 4_999_999}

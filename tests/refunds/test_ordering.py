@@ -96,6 +96,11 @@ async def test_a_refund_debits_the_wallet_and_is_paid_by_the_provider(shop: Shop
         "updated_at": verified["updated_at"],
     }
     assert verified["updated_at"] > verified["created_at"]
+    notified = (await shop.notifications(started))[-1]["data"]
+    assert (notified["refund_ref_trx"], notified["ref_trx"]) == (
+        order["ref_trx"],
+        started.info["ref_trx"],
+    )
     assert await shop.account("in_flight") == 0
 
 

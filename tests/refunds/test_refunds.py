@@ -72,6 +72,7 @@ async def test_a_full_refund_is_sent_through_the_provider(shop: Shop, method: st
     )
     assert notified["data"]["refund_amount"] == 1000
     assert notified["data"]["refund_trx_id"] == refund.trx_id
+    assert notified["data"]["refund_ref_trx"] is None  # it was not created through the API
     assert notified["data"]["trx_id"] == started.trx_id
     assert await shop.status(started) == "success"
 

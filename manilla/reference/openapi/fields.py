@@ -73,6 +73,15 @@ FIELDS: Mapping[str, FieldDescription] = {
         "The right that the API key lacks, if the error is `INSUFFICIENT_PERMISSION`.",
         enum=[str(right) for right in Right],
     ),
+    "DuplicateError.duplicate_of": _field(
+        "What was used before: the `ref_trx`, or the `Idempotency-Key` with another body.",
+        enum=["ref_trx", "idempotency_key"],
+    ),
+    "DuplicateError.payment_url": _field(
+        "The first payment's URL, if it can still be paid and has the same amount and currency.",
+        format="uri",
+    ),
+    "PaymentSession.expires_at": _time("When `payment_url` stops working."),
     "DuplicateError.status": _field("The status of the transaction that has this reference."),
     # lists
     "limit": _field("The maximum number of items on a page, at most 100. Defaults to 20."),

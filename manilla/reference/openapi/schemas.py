@@ -24,6 +24,8 @@ class Error(msgspec.Struct, omit_defaults=True):
 class DuplicateError(Error, omit_defaults=True):
     trx_id: str | None = None
     status: str | None = None
+    duplicate_of: str | None = None
+    payment_url: str | None = None
 
 
 class MissingRightError(Error, omit_defaults=True):

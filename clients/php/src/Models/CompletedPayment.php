@@ -41,6 +41,8 @@ final class CompletedPayment
         public readonly \DateTimeImmutable $created_at,
         /** When the status last changed. ISO 8601, UTC, with microseconds. */
         public readonly \DateTimeImmutable $updated_at,
+        /** Your reference. It must be unique among your transactions of the same type. */
+        public readonly ?string $ref_trx,
         /**
          * The amount that the customer has paid, if it was not the amount due. The difference is refunded to
          * the customer, and is not part of any other amount. In major units, exact to the currency's minor
@@ -73,6 +75,7 @@ final class CompletedPayment
             description: $document->stringOrNull('description'),
             created_at: $document->time('created_at'),
             updated_at: $document->time('updated_at'),
+            ref_trx: $document->stringOrNull('ref_trx'),
             amount_received: $document->amountOrNull('amount_received'),
             customer_reference: $document->stringOrNull('customer_reference'),
             account_id: $document->stringOrNull('account_id'),

@@ -23,6 +23,10 @@ final class PaymentSession
         public readonly string $payment_url,
         /** The details of the transaction. */
         public readonly PaymentInfo $info,
+        /** The transaction's id. */
+        public readonly string $trx_id,
+        /** When `payment_url` stops working. ISO 8601, UTC, with microseconds. */
+        public readonly ?\DateTimeImmutable $expires_at,
     ) {
     }
 
@@ -32,6 +36,8 @@ final class PaymentSession
         return new self(
             payment_url: $document->string('payment_url'),
             info: PaymentInfo::read($document->object('info')),
+            trx_id: $document->stringOrNull('trx_id') ?? basename((string) parse_url($document->string('payment_url'), PHP_URL_PATH)),
+            expires_at: $document->timeOrNull('expires_at'),
         );
     }
 }

@@ -466,6 +466,8 @@ export const SHAPES: Record<string, Record<string, string>> = {
   PaymentSession: {
     payment_url: "string",
     info: "PaymentInfo",
+    trx_id: "string?",
+    expires_at: "time?",
   },
   PaymentWay: {
     id: "string",
@@ -613,6 +615,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
     saved_way: "PaymentWay?",
     refund_amount: "amount",
     refund_trx_id: "string",
+    refund_ref_trx: "string|null",
     refund_source: "string?",
   },
   RefundRequest: {
@@ -801,6 +804,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
     description: "string|null",
     created_at: "time",
     updated_at: "time",
+    ref_trx: "string?",
     amount_received: "amount?",
     customer_reference: "string?",
     account_id: "string?",

@@ -1086,6 +1086,10 @@ export interface PaymentSession {
   payment_url: string;
   /** The details of the transaction. */
   info: PaymentInfo;
+  /** The transaction's id. */
+  trx_id?: string;
+  /** When `payment_url` stops working. ISO 8601, UTC, with microseconds. */
+  expires_at?: string;
 }
 
 /** The saved way to pay that the payment saved or charged. */
@@ -1423,6 +1427,10 @@ export interface RefundNoticeData {
   refund_amount: Amount;
   /** The refund's transaction id. */
   refund_trx_id: string;
+  /**
+   * Your reference of the refund, or null if it was created in the dashboard or by the operator.
+   */
+  refund_ref_trx: string | null;
   /**
    * `customer_credit` if the refund returns a surplus or a partial payment, which was never in your
    * wallet. Otherwise the field is omitted.
@@ -1821,6 +1829,8 @@ export interface VerifiedPayment {
   created_at: string;
   /** When the status last changed. ISO 8601, UTC, with microseconds. */
   updated_at: string;
+  /** Your reference. It must be unique among your transactions of the same type. */
+  ref_trx?: string;
   /**
    * The amount that the customer has paid, if it was not the amount due. The difference is refunded
    * to the customer, and is not part of any other amount. In major units, exact to the currency's
