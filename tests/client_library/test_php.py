@@ -43,6 +43,63 @@ for ($call = 0; $call < (int) $calls; $call++) {
     }
 }
 """
+# Sends with PHP's streams instead of curl, as a framework with its own HTTP functions would.
+OWN_TRANSPORT = r"""
+namespace Manilla;
+require 'autoload.php';
+final class Streams implements Transport
+{
+    public function send(
+        string $method,
+        string $url,
+        array $headers,
+        string $body,
+        float $timeout_seconds,
+    ): Answer|Failure {
+        $lines = array_map(fn ($name, $value) => "$name: $value", array_keys($headers), $headers);
+        $sent = ['method' => $method, 'header' => $lines, 'content' => $body];
+        $how = ['ignore_errors' => true, 'timeout' => $timeout_seconds];
+        $context = stream_context_create(['http' => $sent + $how]);
+        $content = @file_get_contents($url, false, $context);
+        if ($content === false) {
+            return new Failure('No response.');
+        }
+        preg_match('/ (\d+) /', $http_response_header[0], $status);
+        return new Answer((int) $status[1], ['Retry-After' => '0'], $content);
+    }
+}
+[, $url] = $argv;
+$credentials = new Credentials('test_key', 'test_api', 'test_secret');
+$own = new Streams();
+$client = new Client($url, $credentials, new Retries(2), transport: $own, user_agent: 'shop/1.0');
+echo $client->siteInfo()->status, ' ', extension_loaded('curl') ? 'with curl' : 'without curl';
+"""
+# Verifies a webhook with the names that WordPress and $_SERVER give to its headers.
+RENAMED = r"""
+namespace Manilla;
+require 'autoload.php';
+$data = '"event":"payment","status":"completed","data":{"trx_id":"TXN1"}';
+$body = '{"type":"payment.success",' . $data . '}';
+$signed = Notifications::signIpn($body, 'whsec_c2VjcmV0', 'msg_1', 'sandbox');
+$names = [
+    'wordpress' => fn ($name) => strtolower(str_replace('-', '_', $name)),
+    'server' => fn ($name) => 'HTTP_' . strtoupper(str_replace('-', '_', $name)),
+];
+foreach ($names as $rename) {
+    $headers = ['REQUEST_TIME' => 1, 'argv' => ['x']];
+    foreach ($signed as $name => $value) {
+        $headers[$rename($name)] = $rename === $names['wordpress'] ? [$value] : $value;
+    }
+    echo Notifications::verifyWebhook($body, $headers, 'whsec_c2VjcmV0')->trx_id, "\n";
+}
+foreach ([[], $headers] as $headers) {
+    try {
+        Notifications::verifyWebhook($body . ' ', $headers, 'whsec_c2VjcmV0');
+    } catch (Errors\SignatureMismatch $error) {
+        echo $error->getMessage(), "\n";
+    }
+}
+"""
 SHOWN = r"""
 require 'autoload.php';
 $credentials = new Manilla\Credentials('test_key', 'test_hidden_1', 'test_hidden_2');
@@ -75,6 +132,8 @@ foreach ([-1, NAN] as $seconds) {
     $client = new Client('https://pay.example', new Credentials('key', 'api', 'secret'));
     $made[] = fn () => $client->waitForPayment('TXN1', timeout_seconds: $seconds);
 }
+$agent = "shop\r\nX-Other: 1";
+$made[] = fn () => new Client('https://pay.example', $credentials, user_agent: $agent);
 foreach ($made as $number => $make) {
     try {
         $make();
@@ -173,6 +232,24 @@ async def test_only_a_trusted_certificate_is_accepted(tmp_path: Path) -> None:
         assert "certificate cannot be verified" in await printed(url)
         assert await printed(url, ca_file=str(certificate.file)) == "active\n"
     assert len(service.received) == 1
+
+
+async def test_a_program_can_pass_its_own_transport() -> None:
+    async with receiving() as service:
+        service.answers += [answer(503), good()]
+        url = service.url.removesuffix("/ipn")
+        words = ("-n", "-r", OWN_TRANSPORT, "--", url)  # without any extension
+        assert await asyncio.to_thread(output, *words) == "active without curl"
+    sent = service.received[1].headers
+    assert re.fullmatch(r"manilla-php/\d+\.\d+\.\d+ shop/1\.0", sent["user-agent"])
+    assert len(sent["x-signature"]) == 64
+
+
+def test_headers_are_accepted_as_wordpress_and_php_name_them() -> None:
+    assert output("-r", RENAMED).splitlines() == [
+        *("TXN1", "TXN1"),
+        *("webhook-signature is missing.", "webhook-signature does not match."),
+    ]
 
 
 async def called(service: Receiver, calls: int = 1, seconds: str = "30") -> str:

@@ -4,19 +4,19 @@ declare(strict_types=1);
 
 namespace Manilla;
 
-/**
- * A complete HTTP response.
- *
- * @internal
- */
+/** A complete HTTP response. */
 final class Answer
 {
-    /** @param array<string, string> $headers header names in lower case */
+    /** @var array<string, string> header names in lower case */
+    public readonly array $headers;
+
+    /** @param array<string, string> $headers */
     public function __construct(
         public readonly int $status,
-        public readonly array $headers,
+        array $headers,
         public readonly string $body,
     ) {
+        $this->headers = array_change_key_case($headers);
     }
 
     /** Returns the value of Retry-After, which is a number of seconds or a date. */

@@ -128,7 +128,7 @@ final class Call
     /** @return array<string, string> */
     public function headers(): array
     {
-        return ['Accept' => 'application/json', 'User-Agent' => 'manilla-php/' . Client::VERSION]
+        return ['Accept' => 'application/json']
             + ($this->body === '' ? [] : ['Content-Type' => $this->content_type])
             + ($this->idempotency_key === null ? [] : ['Idempotency-Key' => $this->idempotency_key])
             + ($this->scenario === null ? [] : ['X-Sandbox-Scenario' => $this->scenario]);

@@ -14,6 +14,7 @@ use Manilla\Models\AttachedPayments;
 use Manilla\Models\Balance;
 use Manilla\Models\BalanceTransaction;
 use Manilla\Models\BankList;
+use Manilla\Models\CanceledPayment;
 use Manilla\Models\ChargedWay;
 use Manilla\Models\CompletedPayment;
 use Manilla\Models\CreatedPaymentLink;
@@ -29,6 +30,7 @@ use Manilla\Models\EndpointTest;
 use Manilla\Models\Event;
 use Manilla\Models\EvidenceFile;
 use Manilla\Models\Invoice;
+use Manilla\Models\MerchantAccount;
 use Manilla\Models\PaymentLink;
 use Manilla\Models\PaymentSession;
 use Manilla\Models\Payout;
@@ -98,21 +100,38 @@ final class Client
     private const FIRST_WAIT_SECONDS = 0.5;
     private const WAIT_SECONDS_MAX = 10.0;
 
+    private const TIMEOUT_SECONDS_LIMIT = 86_400;
+
+    private readonly string $origin;
     private readonly Transport $transport;
+    private readonly string $user_agent;
 
     /**
      * @param ?string $ca_file the certificates to trust, if they differ from the system's
      * @param ?string $proxy the URL of an HTTP proxy; variables such as http_proxy are ignored
+     * @param ?Transport $transport sends the requests instead of curl, without `ca_file` and `proxy`
+     * @param string $user_agent your program and its version, such as 'my-shop/1.0'
      */
     public function __construct(
         string $url,
         private readonly Credentials $credentials,
         private readonly Retries $retries = new Retries(),
-        float $timeout_seconds = 30,
+        private readonly float $timeout_seconds = 30,
         ?string $ca_file = null,
         ?string $proxy = null,
+        ?Transport $transport = null,
+        string $user_agent = '',
     ) {
-        $this->transport = new Transport($url, $timeout_seconds, $ca_file, $proxy);
+        if (!($timeout_seconds > 0 && $timeout_seconds <= self::TIMEOUT_SECONDS_LIMIT)) {
+            $limit = self::TIMEOUT_SECONDS_LIMIT;
+            throw new \InvalidArgumentException("timeout_seconds must be above 0, up to $limit.");
+        }
+        if (preg_match('/^[ -~]*$/D', $user_agent) !== 1) {
+            throw new \InvalidArgumentException('user_agent must be printable ASCII.');
+        }
+        $this->origin = self::origin($url);
+        $this->transport = $transport ?? new CurlTransport($ca_file, $proxy);
+        $this->user_agent = trim('manilla-php/' . self::VERSION . ' ' . $user_agent);
     }
 
     /**
@@ -157,6 +176,18 @@ final class Client
         float $timeout_seconds = 60,
     ): CompletedPayment|UnfinishedPayment {
         return $this->waitFor($this->verifyPayment(...), $trx_id, $timeout_seconds);
+    }
+
+    /**
+     * Ends the link of an unpaid payment, before you create another one. Safe to repeat.
+     *
+     * Throws PaymentAlreadyPaid if the customer has paid. `late_money` shows whether money can still
+     * arrive.
+     */
+    public function cancelPayment(string $trx_id): CanceledPayment
+    {
+        $path = Call::path('/api/v1/payments', $trx_id, '/cancel');
+        return $this->do(Call::send('POST', $path, CanceledPayment::read(...)));
     }
 
     /**
@@ -757,15 +788,36 @@ final class Client
         return $this->do(Call::post($path, AcceptedResend::read(...), $body, $idempotency_key));
     }
 
+    /** Returns the rights of this API key, and your account's currencies, limits and ways to pay. */
+    public function account(): MerchantAccount
+    {
+        return $this->do(Call::get('/api/v1/account', MerchantAccount::read(...)));
+    }
+
     public function siteInfo(): SiteInfo
     {
         return $this->do(Call::get('/api/v1/site-info', SiteInfo::read(...)));
     }
 
+    private static function origin(string $url): string
+    {
+        $parts = parse_url($url);
+        if (!is_array($parts) || !in_array($parts['scheme'] ?? '', ['http', 'https'], true) || !isset($parts['host'])) {
+            throw new \InvalidArgumentException('The URL must start with https:// or http://, followed by a host.');
+        }
+        $others = array_diff_key($parts, array_flip(['scheme', 'host', 'port']));
+        if ($others !== [] && $others !== ['path' => '/']) {
+            // The signature covers the path that the API receives, so no path prefix is allowed.
+            throw new \InvalidArgumentException('The URL must have only a host, without a path.');
+        }
+        $port = isset($parts['port']) ? ':' . $parts['port'] : '';
+        return $parts['scheme'] . '://' . $parts['host'] . $port;
+    }
+
     private static function session(Document $document): PaymentSession
     {
         $session = PaymentSession::read($document);
-        return $session->trxId() !== ''
+        return $session->trx_id !== ''
             ? $session
             : throw new BadAnswer("PaymentSession.payment_url does not contain the payment's id.");
     }
@@ -932,7 +984,9 @@ final class Client
     {
         // Each attempt gets a new signature, because signatures expire.
         $signed = $this->credentials->headers(time(), $call->method, $call->target, $call->body);
-        return $this->transport->send($call->method, $call->target, $call->headers() + $signed, $call->body);
+        $headers = $call->headers() + ['User-Agent' => $this->user_agent] + $signed;
+        $url = $this->origin . $call->target;
+        return $this->transport->send($call->method, $url, $headers, $call->body, $this->timeout_seconds);
     }
 
     private function waitSeconds(Answer|Failure $outcome, int $attempts): ?float

@@ -4,11 +4,7 @@ declare(strict_types=1);
 
 namespace Manilla;
 
-/**
- * A request without a readable response. If `is_final` is true, a retry would not help.
- *
- * @internal
- */
+/** A request without a readable response. If `is_final` is true, a retry would not help. */
 final class Failure
 {
     public function __construct(

@@ -14,7 +14,7 @@ use Manilla\Errors\SignatureMismatch;
  *
  * Signatures are compared in constant time.
  *
- * @phpstan-type Headers array<string, string|list<string|null>|null>
+ * @phpstan-type Headers array<array-key, mixed>
  */
 final class Notifications
 {
@@ -30,7 +30,7 @@ final class Notifications
      * Otherwise an attacker could remove the other headers and replay a recorded notification.
      *
      * @param string $body the raw request body
-     * @param Headers $headers all request headers, in any case
+     * @param Headers $headers all request headers: getallheaders(), $_SERVER or those of a framework
      * @param string $secret the environment's API secret, as it is or in the form `whsec_...`
      * @param ?int $tolerance_seconds null accepts any age
      */
@@ -44,9 +44,10 @@ final class Notifications
         if (isset($lowered['webhook-signature'])) {
             return self::verifyStandard($body, $lowered, $secret, $tolerance_seconds);
         }
-        $given = preg_replace('/^sha256=/', '', $lowered['x-signature'] ?? '');
-        if (!hash_equals(self::plainSignature($body, self::key($secret)), (string) $given)) {
-            throw new SignatureMismatch('X-Signature is missing or does not match.');
+        $expected = self::plainSignature($body, self::key($secret));
+        $given = $lowered['x-signature'] ?? throw new SignatureMismatch('X-Signature is missing.');
+        if (!hash_equals($expected, (string) preg_replace('/^sha256=/', '', $given))) {
+            throw new SignatureMismatch('X-Signature does not match.');
         }
         $notification = self::read($body, $lowered, null);
         self::checkAge($notification->timestamp, $tolerance_seconds);
@@ -57,7 +58,7 @@ final class Notifications
      * Returns the event that Manilla sent to a webhook endpoint, otherwise throws BadNotification.
      *
      * @param string $body the raw request body
-     * @param Headers $headers all request headers, in any case
+     * @param Headers $headers all request headers: getallheaders(), $_SERVER or those of a framework
      * @param string $secret the endpoint's secret, `whsec_...`
      * @param ?int $tolerance_seconds null accepts any age
      */
@@ -106,12 +107,13 @@ final class Notifications
         $id = $headers['webhook-id'] ?? '';
         $sent_at = $headers['webhook-timestamp'] ?? '';
         $expected = self::standardSignature($body, self::key($secret), $id, $sent_at);
+        $signatures = $headers['webhook-signature'] ?? throw new SignatureMismatch('webhook-signature is missing.');
         $matches = false;
-        foreach (explode(' ', $headers['webhook-signature'] ?? '') as $given) {
+        foreach (explode(' ', $signatures) as $given) {
             $matches = hash_equals($expected, $given) || $matches;
         }
         if (!$matches) {
-            throw new SignatureMismatch('webhook-signature is missing or does not match.');
+            throw new SignatureMismatch('webhook-signature does not match.');
         }
         if (preg_match('/^\d{1,12}$/D', $sent_at) !== 1) {
             throw new BadNotification('webhook-timestamp is not a Unix time.');
@@ -201,8 +203,10 @@ final class Notifications
         foreach ($headers as $name => $value) {
             // Frameworks give a list of values for each header.
             $first = is_array($value) ? ($value[0] ?? null) : $value;
-            if ($first !== null) {
-                $lowered[strtolower((string) $name)] = $first;
+            if (is_string($first)) {
+                // WordPress gives `webhook_signature`, and $_SERVER has `HTTP_WEBHOOK_SIGNATURE`.
+                $plain = str_replace('_', '-', strtolower((string) $name));
+                $lowered[(string) preg_replace('/^http-/', '', $plain)] = $first;
             }
         }
         return $lowered;

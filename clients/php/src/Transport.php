@@ -4,108 +4,24 @@ declare(strict_types=1);
 
 namespace Manilla;
 
-/**
- * Sends HTTP requests with curl, which reuses the connection.
- *
- * @internal
- */
-final class Transport
+/** Sends the client's HTTP requests. Pass your own to use the HTTP functions of a framework. */
+interface Transport
 {
-    private const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
-    private const TIMEOUT_SECONDS_LIMIT = 86_400;
-    // curl's errors if the server's certificate cannot be verified
-    private const CERTIFICATE_ERRORS = [CURLE_SSL_PEER_CERTIFICATE, CURLE_SSL_CACERT, CURLE_SSL_CACERT_BADFILE];
-
-    private readonly string $origin;
-    private ?\CurlHandle $handle = null;
-
-    public function __construct(
-        string $url,
-        private readonly float $timeout_seconds,
-        private readonly ?string $ca_file,
-        private readonly ?string $proxy,
-    ) {
-        if (!($timeout_seconds > 0 && $timeout_seconds <= self::TIMEOUT_SECONDS_LIMIT)) {
-            $limit = self::TIMEOUT_SECONDS_LIMIT;
-            throw new \InvalidArgumentException("timeout_seconds must be above 0, up to $limit.");
-        }
-        $parts = parse_url($url);
-        if (!is_array($parts) || !in_array($parts['scheme'] ?? '', ['http', 'https'], true) || !isset($parts['host'])) {
-            throw new \InvalidArgumentException('The URL must start with https:// or http://, followed by a host.');
-        }
-        $others = array_diff_key($parts, array_flip(['scheme', 'host', 'port']));
-        if ($others !== [] && $others !== ['path' => '/']) {
-            // The signature covers the path that the API receives, so no path prefix is allowed.
-            throw new \InvalidArgumentException('The URL must have only a host, without a path.');
-        }
-        $port = isset($parts['port']) ? ':' . $parts['port'] : '';
-        $this->origin = $parts['scheme'] . '://' . $parts['host'] . $port;
-    }
-
-    /** @param array<string, string> $headers */
-    public function send(string $method, string $target, array $headers, string $body): Answer|Failure
-    {
-        $handle = $this->handle ??= curl_init();
-        curl_reset($handle);
-        $received = [];
-        $content = '';
-        curl_setopt_array($handle, [
-            CURLOPT_URL => $this->origin . $target,
-            CURLOPT_PATH_AS_IS => true,
-            CURLOPT_PROTOCOLS => CURLPROTO_HTTP | CURLPROTO_HTTPS,
-            CURLOPT_FOLLOWLOCATION => false,
-            CURLOPT_NOSIGNAL => true,
-            // curl has no timeout if it is 0.
-            CURLOPT_CONNECTTIMEOUT_MS => (int) ceil($this->timeout_seconds * 1000),
-            CURLOPT_TIMEOUT_MS => (int) ceil($this->timeout_seconds * 1000),
-            // Without this option, curl reads the proxy from variables such as http_proxy.
-            CURLOPT_PROXY => $this->proxy ?? '',
-            CURLOPT_CUSTOMREQUEST => $method,
-            CURLOPT_HTTPHEADER => self::lines($headers),
-            CURLOPT_HEADERFUNCTION => static function (\CurlHandle $handle, string $line) use (&$received): int {
-                [$name, $value] = explode(':', $line, 2) + [1 => ''];
-                $received[strtolower(trim($name))] = trim($value);
-                return strlen($line);
-            },
-            CURLOPT_WRITEFUNCTION => static function (\CurlHandle $handle, string $part) use (&$content): int {
-                $content .= $part;
-                // A return value other than the part's length ends the transfer.
-                return strlen($content) > self::ANSWER_BYTES_MAX ? -1 : strlen($part);
-            },
-        ]);
-        if ($body !== '') {
-            curl_setopt($handle, CURLOPT_POSTFIELDS, $body);
-        }
-        if ($this->ca_file !== null) {
-            curl_setopt($handle, CURLOPT_CAINFO, $this->ca_file);
-        }
-        if (curl_exec($handle) === false) {
-            return $this->failure(curl_errno($handle), curl_error($handle));
-        }
-        return new Answer(curl_getinfo($handle, CURLINFO_RESPONSE_CODE), $received, $content);
-    }
-
-    private function failure(int $number, string $message): Failure
-    {
-        if ($number === CURLE_WRITE_ERROR) {
-            return new Failure('The response is too large.', is_final: true);
-        }
-        if (in_array($number, self::CERTIFICATE_ERRORS, true)) {
-            return new Failure("The certificate cannot be verified: $message", is_final: true);
-        }
-        return new Failure("No response: $message (curl error $number)");
-    }
-
     /**
-     * @param array<string, string> $headers
-     * @return list<string>
+     * Sends one request, without following redirects.
+     *
+     * Return a Failure if there is no complete response. It is not known then whether the request has
+     * taken effect, so never repeat a request yourself: the client does.
+     *
+     * @param string $url the whole URL, which must be sent unchanged, because it is signed
+     * @param array<string, string> $headers all headers of the request
+     * @param string $body the raw body, which must be sent unchanged; empty if there is none
      */
-    private static function lines(array $headers): array
-    {
-        $lines = ['Expect:']; // Without this line, curl waits for a 100 response before a large body.
-        foreach ($headers as $name => $value) {
-            $lines[] = "$name: $value";
-        }
-        return $lines;
-    }
+    public function send(
+        string $method,
+        string $url,
+        array $headers,
+        string $body,
+        float $timeout_seconds,
+    ): Answer|Failure;
 }

@@ -120,6 +120,11 @@ export class Client {
     return this.#signer.environment;
   }
 
+  /** Returns the rights of this API key, and the account's currencies, limits and ways to pay. */
+  account(): Promise<api.MerchantAccount> {
+    return this.#call("getAccount");
+  }
+
   siteInfo(): Promise<api.SiteInfo> {
     return this.#call("siteInfo");
   }
@@ -139,6 +144,14 @@ export class Client {
 
   verifyPayment(trxId: string): Promise<Payment> {
     return this.#call("verifyPayment", { id: trxId });
+  }
+
+  /**
+   * Ends the link of an unpaid payment, before you create another one. Safe to repeat. Throws
+   * PaymentAlreadyPaid if the customer has paid. `late_money` shows whether money can still arrive.
+   */
+  cancelPayment(trxId: string): Promise<api.CanceledPayment> {
+    return this.#call("cancelPayment", { id: trxId });
   }
 
   /** Returns the payment once its status is final. Throws StillPending on timeout. */

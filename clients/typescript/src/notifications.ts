@@ -136,7 +136,9 @@ function lowered(headers: HeadersInput): Map<string, string> {
   const found = new Map<string, string>();
   for (const [name, value] of pairs) {
     const text = typeof value === "string" ? value : value?.join(", ");
-    if (text !== undefined) found.set(name.toLowerCase(), text);
+    // Some servers rename headers: HTTP_X_SIGNATURE.
+    const plain = name.toLowerCase().replaceAll("_", "-").replace(/^http-/, "");
+    if (text !== undefined) found.set(plain, text);
   }
   return found;
 }
@@ -178,9 +180,11 @@ async function checkStandard(body: Bytes, sent: Map<string, string>, key: Bytes)
 }
 
 async function checkPlain(body: Bytes, sent: Map<string, string>, key: Bytes): Promise<void> {
-  const signature = PLAIN.exec(sent.get("x-signature") ?? "")?.[1];
+  const given = sent.get("x-signature");
+  if (given === undefined) throw new SignatureMismatch("X-Signature is missing.");
+  const signature = PLAIN.exec(given)?.[1];
   if (!signature || !(await hmacMatches(key, body, fromHex(signature)))) {
-    throw new SignatureMismatch("X-Signature is missing or does not match.");
+    throw new SignatureMismatch("X-Signature does not match.");
   }
 }
 

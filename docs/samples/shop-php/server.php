@@ -37,7 +37,7 @@ function buy(): array
         'cancel_redirect' => $order_url,
         'ipn_url' => SHOP_URL . '/ipn',
     ], idempotency_key: $reference);
-    file_put_contents(orderFile($reference), $session->trxId());
+    file_put_contents(orderFile($reference), $session->trx_id);
     return ['order_url' => "/orders/$reference", 'payment_url' => $session->payment_url];
 }
 

@@ -31,6 +31,7 @@ final class Codes
         'INVALID_CURRENCY' => InvalidCurrency::class,
         'WALLET_NOT_AVAILABLE' => WalletNotAvailable::class,
         'DUPLICATE_REFERENCE' => DuplicateReference::class,
+        'PAYMENT_ALREADY_PAID' => PaymentAlreadyPaid::class,
         'RATE_LIMIT_EXCEEDED' => RateLimited::class,
         'SERVICE_UNAVAILABLE' => ServiceUnavailable::class,
         'SERVER_ERROR' => ServerError::class,

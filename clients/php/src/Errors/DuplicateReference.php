@@ -15,10 +15,14 @@ final class DuplicateReference extends ApiError
 
     public readonly ?string $trx_id;
     public readonly ?string $trx_status;
+    public readonly ?string $duplicate_of;
+    public readonly ?string $payment_url;
 
     protected function readDetails(array $document): void
     {
         $this->trx_id = self::text($document['trx_id'] ?? null);
         $this->trx_status = self::text($document['status'] ?? null);
+        $this->duplicate_of = self::text($document['duplicate_of'] ?? null);
+        $this->payment_url = self::text($document['payment_url'] ?? null);
     }
 }

@@ -7,9 +7,9 @@ namespace Manilla\Models;
 /** @internal */
 trait HasTransactionId
 {
-    /** Returns the payment's id, which is part of the payment URL. Store the id with your order. */
+    /** Returns `trx_id`, which earlier versions did not have. */
     public function trxId(): string
     {
-        return basename((string) parse_url($this->payment_url, PHP_URL_PATH));
+        return $this->trx_id;
     }
 }

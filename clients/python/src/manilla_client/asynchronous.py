@@ -21,6 +21,7 @@ from manilla_client.bodies import (
     Balance,
     BalanceTransaction,
     BankList,
+    CanceledPayment,
     ChargedWay,
     CompletedPayment,
     CreatedPaymentLink,
@@ -42,6 +43,7 @@ from manilla_client.bodies import (
     EvidenceFile,
     Invoice,
     MandateOrder,
+    MerchantAccount,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -148,6 +150,14 @@ class AsyncClient:
 
     async def verify_payment(self, trx_id: str) -> CompletedPayment | UnfinishedPayment:
         return await self._do(calls.verify_payment(trx_id))
+
+    async def cancel_payment(self, trx_id: str) -> CanceledPayment:
+        """Ends the link of an unpaid payment, before you create another one. Safe to repeat.
+
+        Raises PaymentAlreadyPaid if the customer has paid. `late_money` shows whether money can
+        still arrive.
+        """
+        return await self._do(calls.cancel_payment(trx_id))
 
     async def wait_for_payment(
         self, trx_id: str, timeout_seconds: float = 60
@@ -492,6 +502,10 @@ class AsyncClient:
     async def bank_list(self, method_code: str | None = None) -> BankList:
         """Returns the banks and bank codes of provider B, or of the given automatic method."""
         return await self._do(calls.bank_list(method_code))
+
+    async def account(self) -> MerchantAccount:
+        """Returns the rights of this API key, and the account's currencies and ways to pay."""
+        return await self._do(calls.account())
 
     async def site_info(self) -> SiteInfo:
         return await self._do(calls.site_info())

@@ -267,6 +267,7 @@ class PaymentInfo:
 class PaymentSession:
     payment_url: str
     info: PaymentInfo
+    expires_at: datetime | None = None  # when `payment_url` stops working
 
     @property
     def trx_id(self) -> str:
@@ -315,6 +316,7 @@ class CompletedPayment:
     description: str | None
     created_at: datetime
     updated_at: datetime
+    ref_trx: str | None = None  # None only if the API is older than the client
     # The API sends this field only if the received amount differs from the amount due.
     amount_received: Decimal | None = None
     saved_way: PaymentWay | None = None
@@ -332,6 +334,20 @@ class UnfinishedPayment:
     error_code: str | None = None
     amount_received: Decimal | None = None  # The API sends this field only after a partial payment.
     created_at: datetime | None = None  # present only in lists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanceledPayment:
+    """A payment that can no longer be paid on checkout."""
+
+    status: Literal["failed"]
+    trx_id: str
+    ref_trx: str
+    message: str
+    late_money: str  # whether money can still arrive: none, possible, reported or held
+    event: str | None = None  # always "payment"
+    error_code: str | None = None
+    amount_received: Decimal | None = None  # The API sends this field only after a partial payment.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,6 +393,60 @@ class Features:
 class Environments:
     production: str
     sandbox: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountApiKey:
+    name: str | None  # None for the main key
+    rights: tuple[str, ...]
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountCommission:
+    percent: Decimal
+    fixed: Decimal
+    minimum: Decimal | None
+    maximum: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountMethod:
+    """A gateway that checkout can offer, for amounts within its limits."""
+
+    code: str
+    name: str
+    ways: tuple[str, ...]
+    minimum: Decimal
+    maximum: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountCurrency:
+    """A currency in which you can take payments now."""
+
+    code: str
+    decimals: int
+    minimum: Decimal
+    maximum: Decimal
+    daily_maximum: Decimal | None
+    commission: AccountCommission
+    methods: tuple[AccountMethod, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MerchantAccount:
+    """Your account, as the API key that signed the request sees it."""
+
+    merchant_id: int
+    name: str
+    environment: str
+    status: str
+    api_key: AccountApiKey
+    checkout_minutes: int
+    checkout_origins: tuple[str, ...]
+    commission_bearer: str
+    currencies: tuple[AccountCurrency, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from manilla_client.bodies import (
     AttachedPayments,
     Balance,
     BankList,
+    CanceledPayment,
     ChargedWay,
     CompletedPayment,
     CreatedPaymentLink,
@@ -39,6 +40,7 @@ from manilla_client.bodies import (
     EvidenceFile,
     Invoice,
     MandateOrder,
+    MerchantAccount,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -157,6 +159,10 @@ def read_session(document: Any) -> PaymentSession:
 
 def verify_payment(trx_id: str) -> Call[CompletedPayment | UnfinishedPayment]:
     return Call("GET", _path("/api/v1/verify-payment", trx_id), read_payment)
+
+
+def cancel_payment(trx_id: str) -> Call[CanceledPayment]:
+    return Call("POST", _path("/api/v1/payments", trx_id, "/cancel"), _reading(CanceledPayment))
 
 
 def read_payment(document: Any) -> CompletedPayment | UnfinishedPayment:
@@ -496,6 +502,10 @@ def listed(path: str, query: Mapping[str, object], names: Mapping[str, str] | No
         if value is not None
     }
     return f"{path}?{urlencode(sent)}" if sent else path
+
+
+def account() -> Call[MerchantAccount]:
+    return Call("GET", "/api/v1/account", _reading(MerchantAccount))
 
 
 def site_info() -> Call[SiteInfo]:

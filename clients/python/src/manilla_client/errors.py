@@ -140,6 +140,11 @@ class PaymentLinkUsed(ApiError):
     advice = "Create another payment link."
 
 
+class PaymentAlreadyPaid(ApiError):
+    codes = ("PAYMENT_ALREADY_PAID",)
+    advice = "Fulfill the order, or refund the payment. Do not let the customer pay again."
+
+
 class WebhookEndpointNotFound(ApiError):
     codes = ("WEBHOOK_ENDPOINT_NOT_FOUND",)
     advice = "Use the credentials and environment with which the endpoint was created."
@@ -168,7 +173,9 @@ class WalletNotAvailable(ApiError):
 class DuplicateReference(ApiError):
     """The reference or the idempotency key has already been used.
 
-    For a reference, `trx_id` and `trx_status` describe the first transaction.
+    For a reference, `trx_id` and `trx_status` describe the first transaction. `payment_url` is its
+    link, if it is a payment that can still be paid and has the same amount. `duplicate_of` is
+    `ref_trx` or `idempotency_key`.
     """
 
     codes = ("DUPLICATE_REFERENCE",)
@@ -178,6 +185,8 @@ class DuplicateReference(ApiError):
         super().__init__(status, document, **facts)
         self.trx_id: str | None = _text(document.get("trx_id"))
         self.trx_status: str | None = _text(document.get("status"))
+        self.duplicate_of: str | None = _text(document.get("duplicate_of"))
+        self.payment_url: str | None = _text(document.get("payment_url"))
 
 
 class RateLimited(ApiError):

@@ -62,7 +62,7 @@ def verify_ipn(
     be within the tolerance. Otherwise an attacker could remove the other headers and replay a
     recorded notification. `tolerance_seconds=None` accepts any age.
     """
-    lowered = {name.lower(): value for name, value in headers.items()}
+    lowered = _named(headers)
     key = _key(secret)
     if "webhook-signature" in lowered:
         sent_at: int | None = _check_standard(body, lowered, key)
@@ -84,7 +84,7 @@ def verify_webhook(
     `secret` is the endpoint's own secret, `whsec_...`. X-Signature is not sufficient, because
     Manilla signs messages to webhook endpoints only as Standard Webhooks specifies.
     """
-    if not any(name.lower() == "webhook-signature" for name in headers):
+    if "webhook-signature" not in _named(headers):
         raise SignatureMismatch("webhook-signature is missing.")
     notification = verify_ipn(body, headers, secret, tolerance_seconds)
     if notification.type is None:
@@ -117,6 +117,12 @@ def _standard_signature(body: bytes, key: bytes, number: str, sent_at: str) -> s
     return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
 
 
+def _named(headers: Mapping[str, str]) -> dict[str, str]:
+    """Returns the headers by name, as in HTTP or as servers rename them: HTTP_X_SIGNATURE."""
+    names = {name: name.lower().replace("_", "-").removeprefix("http-") for name in headers}
+    return {names[name]: value for name, value in headers.items()}
+
+
 def _key(secret: str) -> bytes:
     encoded = secret.removeprefix(STANDARD_PREFIX)
     key = secret.encode() if encoded == secret else base64.b64decode(encoded, validate=True)
@@ -138,10 +144,12 @@ def _check_standard(body: bytes, headers: Mapping[str, str], key: bytes) -> int:
 
 
 def _check_plain(body: bytes, headers: Mapping[str, str], key: bytes) -> None:
+    if "x-signature" not in headers:
+        raise SignatureMismatch("X-Signature is missing.")
     expected = _plain_signature(body, key)
-    given = headers.get("x-signature", "").removeprefix("sha256=")
+    given = headers["x-signature"].removeprefix("sha256=")
     if not hmac.compare_digest(expected.encode(), given.encode(errors="replace")):
-        raise SignatureMismatch("X-Signature is missing or does not match.")
+        raise SignatureMismatch("X-Signature does not match.")
 
 
 def _check_age(sent_at: int | None, tolerance_seconds: int) -> None:

@@ -16,6 +16,7 @@ from manilla_client.bodies import (
     Balance,
     BalanceTransaction,
     BankList,
+    CanceledPayment,
     ChargedWay,
     CompletedPayment,
     CreatedPaymentLink,
@@ -37,6 +38,7 @@ from manilla_client.bodies import (
     EvidenceFile,
     Invoice,
     MandateOrder,
+    MerchantAccount,
     PaymentLink,
     PaymentLinkChange,
     PaymentLinkOrder,
@@ -136,6 +138,14 @@ class Client:
 
     def verify_payment(self, trx_id: str) -> CompletedPayment | UnfinishedPayment:
         return self._do(calls.verify_payment(trx_id))
+
+    def cancel_payment(self, trx_id: str) -> CanceledPayment:
+        """Ends the link of an unpaid payment, before you create another one. Safe to repeat.
+
+        Raises PaymentAlreadyPaid if the customer has paid. `late_money` shows whether money can
+        still arrive.
+        """
+        return self._do(calls.cancel_payment(trx_id))
 
     def wait_for_payment(
         self, trx_id: str, timeout_seconds: float = 60
@@ -466,6 +476,10 @@ class Client:
     def bank_list(self, method_code: str | None = None) -> BankList:
         """Returns the banks and bank codes of provider B, or of the given automatic method."""
         return self._do(calls.bank_list(method_code))
+
+    def account(self) -> MerchantAccount:
+        """Returns the rights of this API key, and the account's currencies and ways to pay."""
+        return self._do(calls.account())
 
     def site_info(self) -> SiteInfo:
         return self._do(calls.site_info())

@@ -120,12 +120,23 @@ export class DuplicateReference extends ApiError {
     "Verify the first transaction before you send another with a new reference.";
   readonly trxId: string | null;
   readonly trxStatus: string | null;
+  readonly duplicateOf: string | null;
+  readonly paymentUrl: string | null;
 
   constructor(facts: ApiErrorFacts) {
     super(facts);
     this.trxId = ApiError.text(facts.document, "trx_id");
     this.trxStatus = ApiError.text(facts.document, "status");
+    this.duplicateOf = ApiError.text(facts.document, "duplicate_of");
+    this.paymentUrl = ApiError.text(facts.document, "payment_url");
   }
+}
+
+export class PaymentAlreadyPaid extends ApiError {
+  static override readonly codes: readonly string[] =
+    ["PAYMENT_ALREADY_PAID"];
+  static override readonly advice: string | null =
+    "Fulfill the order, or refund the payment. Do not let the customer pay again.";
 }
 
 export class RateLimited extends ApiError {
@@ -374,6 +385,7 @@ export const ERROR_CLASSES: readonly (typeof ApiError)[] = [
   InvalidCurrency,
   WalletNotAvailable,
   DuplicateReference,
+  PaymentAlreadyPaid,
   RateLimited,
   ServiceUnavailable,
   ServerError,
