@@ -31,7 +31,9 @@ class AccountApiKey(Struct, frozen=True):
     rights: Annotated[
         list[str], api_field("What the key can do.", items={"enum": [*map(str, Right)]})
     ]
-    expires_at: Annotated[str | None, api_field("When the key expires, or null.")]
+    expires_at: Annotated[
+        str | None, api_field("When the key expires, or null.", format="date-time")
+    ]
 
 
 class AccountCommission(Struct, frozen=True):

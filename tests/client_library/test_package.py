@@ -60,7 +60,7 @@ def test_its_wheel_works_without_the_platform(project: Path, tmp_path: Path) -> 
 
 def test_each_php_class_is_in_the_file_that_psr_4_demands(project: Path) -> None:
     source = project / "clients/php/src"
-    declared = re.compile(r"^(?:final |abstract )?(?:class|trait) (\w+)", re.MULTILINE)
+    declared = re.compile(r"^(?:final |abstract )?(?:class|trait|interface) (\w+)", re.MULTILINE)
     for file in source.rglob("*.php"):
         text, folder = file.read_text(), file.relative_to(source).parent
         assert "\ndeclare(strict_types=1);\n" in text, file

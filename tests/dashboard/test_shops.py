@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from manilla_client import ShopConnection
 
 from manilla.merchants import api_keys
 from manilla.merchants.credentials import NewCredentials
@@ -38,7 +39,9 @@ async def connect(dashboard: MerchantDashboard) -> dict[str, Any]:
     found = re.search(PREFIX + "([A-Za-z0-9_-]+)", page)
     assert found is not None, page
     text = found[1]
+    read = ShopConnection.read(found[0])
     connection: dict[str, Any] = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    assert (read.url, read.webhook_secret) == (connection["url"], connection["webhook_secret"])
     await dashboard.services.directory._refresh(0)
     return connection
 

@@ -11,6 +11,7 @@ use Manilla\Errors\BadNotification;
 use Manilla\Notification;
 use Manilla\Notifications;
 use Manilla\Retries;
+use Manilla\ShopConnection;
 
 /** Translates the contract's cases into calls of the client, and compares their outcomes. */
 final class Runner
@@ -72,6 +73,23 @@ final class Runner
             $error = ['error' => ['class' => '$argument']];
             $call = fn () => Amount::toMinor($case['amount'], $case['decimals']);
             $this->check("rejected amount: {$case['amount']}", $error, $call);
+        }
+    }
+
+    public function connections(): void
+    {
+        foreach ($this->cases('connections.json') as $case) {
+            $outcome = isset($case['returns']) ? $case : ['error' => ['class' => '$argument']];
+            $this->check("connection {$case['name']}", $outcome, static function () use ($case): array {
+                $found = ShopConnection::read($case['text']);
+                return [
+                    'url' => $found->url,
+                    'environment' => $found->credentials->environment(),
+                    'merchant_key' => $found->credentials->merchant_key,
+                    'webhook_endpoint' => $found->webhook_endpoint,
+                    'webhook_secret' => $found->webhookSecret(),
+                ];
+            });
         }
     }
 

@@ -14,6 +14,7 @@ $runner = new Runner(__DIR__ . '/../../contract', (string) getenv('MANILLA_CONTR
 $runner->signatures();
 $runner->notifications();
 $runner->amounts();
+$runner->connections();
 $runner->waits();
 $runner->errors();
 $runner->scripted();

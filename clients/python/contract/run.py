@@ -48,6 +48,8 @@ class Runner:
             self._case(vector["name"], partial(check_signature, vector))
         for case in read("notifications.json"):
             self._case(case["name"], partial(check_notification, case))
+        for case in read("connections.json"):
+            self._case(case["name"], partial(check_connection, case))
         for case in read("waits.json"):
             self._case(f"wait {case}", partial(check_wait, case))
         self._case("error classes", partial(check_classes, read("errors.json")))
@@ -269,6 +271,22 @@ def check_notification(case: Mapping[str, Any]) -> None:
     verify = getattr(library, case["function"])
     arguments = (case["body"].encode(), case["headers"], case["secret"])
     check_outcome(case, lambda: verify(*arguments, tolerance_seconds=case["tolerance_seconds"]))
+
+
+def check_connection(case: Mapping[str, Any]) -> None:
+    try:
+        found = library.ShopConnection.read(case["text"])
+    except ValueError:
+        compare(case.get("returns"), None)
+        return
+    shown = {
+        "url": found.url,
+        "environment": found.credentials.environment,
+        "merchant_key": found.credentials.merchant_key,
+        "webhook_endpoint": found.webhook_endpoint,
+        "webhook_secret": found.webhook_secret,
+    }
+    compare(case.get("returns"), shown)
 
 
 def check_wait(case: Mapping[str, Any]) -> None:

@@ -144,6 +144,23 @@ test("amounts", () => {
   }
 });
 
+test("connections", () => {
+  for (const { text, returns } of read("connections.json")) {
+    if (!returns) {
+      assert.throws(() => library.readShopConnection(text), TypeError, text);
+      continue;
+    }
+    const found = library.readShopConnection(text);
+    assert.deepEqual(returns, {
+      url: found.url,
+      environment: found.environment,
+      merchant_key: found.credentials.merchantKey,
+      webhook_endpoint: found.webhookEndpoint,
+      webhook_secret: found.webhookSecret,
+    });
+  }
+});
+
 test("error classes", () => {
   const described = read("errors.json");
   for (const { class: name, parent, codes = [], advice } of described.classes) {

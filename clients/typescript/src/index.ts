@@ -8,6 +8,7 @@ export * from "./errors.js";
 export * from "./generated/errors.js";
 export type * from "./generated/types.js";
 export * from "./notifications.js";
+export * from "./shop-connection.js";
 export type { Retries } from "./retries.js";
 export { fromMinor, toMinor } from "./values.js";
 export type { Amount, AmountInput, Open, TimeInput } from "./values.js";

@@ -19,7 +19,7 @@ final class AccountApiKey
         /** @var list<string> What the key can do. */
         public readonly array $rights,
         /** When the key expires, or null. */
-        public readonly ?string $expires_at,
+        public readonly ?\DateTimeImmutable $expires_at,
     ) {
     }
 
@@ -29,7 +29,7 @@ final class AccountApiKey
         return new self(
             name: $document->stringOrNull('name'),
             rights: $document->strings('rights'),
-            expires_at: $document->stringOrNull('expires_at'),
+            expires_at: $document->timeOrNull('expires_at'),
         );
     }
 }

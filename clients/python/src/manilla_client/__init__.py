@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from manilla_client.bodies import (
     AcceptedResend,
-    AccountsOrder,
-    AttachedPayments,
     AccountApiKey,
     AccountCommission,
     AccountCurrency,
     AccountMethod,
+    AccountsOrder,
+    AttachedPayments,
     Balance,
     BalanceTransaction,
     Bank,
@@ -157,6 +157,7 @@ from manilla_client.errors import (
 )
 from manilla_client.notifications import Notification, sign_ipn, verify_ipn, verify_webhook
 from manilla_client.retries import Retries
+from manilla_client.shop_connection import ShopConnection
 from manilla_client.synchronous import Client
 
 if TYPE_CHECKING:
@@ -166,12 +167,12 @@ __version__ = "0.18.0"  # The client has the same version number as the platform
 
 __all__ = [
     "AcceptedResend",
-    "AccountNotFound",
-    "AccountsOrder",
     "AccountApiKey",
     "AccountCommission",
     "AccountCurrency",
     "AccountMethod",
+    "AccountNotFound",
+    "AccountsOrder",
     "ApiError",
     "AsyncClient",
     "AttachedPayments",
@@ -285,6 +286,7 @@ __all__ = [
     "ServerError",
     "ServiceUnavailable",
     "Share",
+    "ShopConnection",
     "SignatureMismatch",
     "SiteInfo",
     "Split",

@@ -10,7 +10,7 @@ export const SHAPES: Record<string, Record<string, string>> = {
   AccountApiKey: {
     name: "string|null",
     rights: "string[]",
-    expires_at: "string|null",
+    expires_at: "time|null",
   },
   AccountCommission: {
     percent: "amount",
