@@ -24,7 +24,8 @@ class LateMoney(StrEnum):
 
     NONE = "none"  # nobody was shown how to pay
     POSSIBLE = "possible"  # the customer has an account number or is on a provider's page
-    REPORTED = "reported"  # the customer says that the money was sent
+    # The customer says that the money was sent, or a charge of a saved way was sent.
+    REPORTED = "reported"
     HELD = "held"  # money has arrived, and an administrator is reviewing it
 
 
@@ -41,8 +42,9 @@ class CanceledPayment(UnfinishedPayment, frozen=True, gc=False, kw_only=True, om
         api_field(
             "Whether money can still arrive, so that the payment becomes `success`. `none`: nobody "
             "was shown how to pay. `possible`: the customer has an account number or is on a "
-            "provider's page. `reported`: the customer says that the money was sent. `held`: money "
-            "has arrived, and an administrator is reviewing it.",
+            "provider's page. `reported`: the customer says that the money was sent, or your "
+            "charge of a saved way was sent. `held`: money has arrived, and an administrator is "
+            "reviewing it.",
             enum=[str(each) for each in LateMoney],
         ),
     ]
@@ -73,6 +75,8 @@ async def _late_money(db: Database, merchant_id: int, trx_id: str) -> LateMoney:
             return LateMoney.HELD
     if not any(charge.is_undecided for charge in charges):
         return LateMoney.NONE
+    payment = await store.payment(db, merchant_id, trx_id)
     steps = await timeline.steps(db, merchant_id, trx_id)
-    is_reported = any(step.event == CUSTOMER_SENT for step in steps)
+    is_charged = payment is not None and payment.charges_way
+    is_reported = is_charged or any(step.event == CUSTOMER_SENT for step in steps)
     return LateMoney.REPORTED if is_reported else LateMoney.POSSIBLE

@@ -210,7 +210,9 @@ class PaymentInitiation:
         is_same = first is not None and (first.status, first.amount) == (
             *(PaymentStatus.PENDING, Money(new.currency, new.amount_minor)),
         )
-        if first is None or not is_same or first.expires_at <= datetime.now(UTC):
+        if first is None or not is_same or first.charges_way:
+            return {}
+        if first.expires_at <= datetime.now(UTC):
             return {}
         return {"payment_url": self._links.url(first_trx_id, first.expires_at)}
 

@@ -16,7 +16,7 @@ from manilla.saved_ways import revoking, store
 from manilla.saved_ways.way import EndedBy, WayEvent, WayStatus
 from manilla.services import Services
 from tests.api.test_keys import new_key
-from tests.payments.orders import new_reference
+from tests.payments.orders import new_reference, order
 from tests.payments.steps import second_program, setting, until
 from tests.payouts.model import Killed
 from tests.payouts.model_machine import dying_at
@@ -125,6 +125,20 @@ async def test_a_charge_that_the_customer_does_not_confirm_expires(lender: Lende
     await lender.due(trx_id)
     await lender.until(trx_id, "failed")
     # The customer confirms late: the money is credited, as for any late payment.
+    await lender.shop.pay(await lender.charge_of(trx_id))
+    await lender.until(trx_id, "success")
+
+
+async def test_a_canceled_charge_that_was_sent_can_still_be_paid(lender: Lender) -> None:
+    customer, reference = await lender.customer(), new_reference()
+    way = await lender.save_card(customer)
+    await lender.bank_answers(way, outcome="confirm")
+    trx_id = (await lender.charge(customer, way.id, ref_trx=reference)).json["trx_id"]
+    used = order(ref_trx=reference, payment_amount=500)
+    reply = await lender.merchant.post("/api/v1/initiate-payment", used)
+    assert (reply.code, "payment_url" in reply.json) == ("DUPLICATE_REFERENCE", False)
+    reply = await lender.merchant.call("POST", f"/api/v1/payments/{trx_id}/cancel", b"")
+    assert (reply.json["status"], reply.json["late_money"]) == ("failed", "reported")
     await lender.shop.pay(await lender.charge_of(trx_id))
     await lender.until(trx_id, "success")
 

@@ -35,8 +35,8 @@ final class CanceledPayment
         /**
          * Whether money can still arrive, so that the payment becomes `success`. `none`: nobody was shown how
          * to pay. `possible`: the customer has an account number or is on a provider's page. `reported`: the
-         * customer says that the money was sent. `held`: money has arrived, and an administrator is reviewing
-         * it.
+         * customer says that the money was sent, or your charge of a saved way was sent. `held`: money has
+         * arrived, and an administrator is reviewing it.
          */
         public readonly string $late_money,
     ) {
