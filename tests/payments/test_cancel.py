@@ -10,8 +10,10 @@ from manilla.kit import time_limits
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Database
 from manilla.kit.environment import Environment
+from manilla.ledger.timeline import steps
 from manilla.payments.charges import PaymentClosed
 from manilla.services import Services
+from manilla.web import plain_events
 from tests.payments.shop import HOLD, Shop, Started
 from tests.payments.steps import complete, in_environment, new_payment, verify
 from tests.support.client import Merchant, Reply, Site, new_merchant
@@ -60,6 +62,17 @@ async def test_a_canceled_payment_cannot_be_paid_on_checkout(shop: Shop) -> None
     assert (notified["message"], notified["status"]) == ("Payment Canceled", "canceled")
     page = await shop.merchant.site.send("GET", started.target, {})
     assert "This payment was canceled." in page.body.decode()
+
+
+async def test_the_timeline_tells_who_canceled_the_payment(shop: Shop) -> None:
+    by_server, by_customer = await shop.start(), await shop.start()
+    await cancel(shop, by_server)
+    await shop.services.checkout.cancel(by_customer.trx_id)
+    texts = [
+        plain_events.detail((await steps(shop.services.db, shop.merchant.new.id, each.trx_id))[-1])
+        for each in (by_server, by_customer)
+    ]
+    assert texts == ["Your server canceled the payment.", "The payment was canceled."]
 
 
 async def test_a_repeated_cancellation_has_the_same_response_and_no_effect(shop: Shop) -> None:
