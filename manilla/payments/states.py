@@ -534,6 +534,7 @@ async def _fail(
     after = msgspec.structs.replace(payment, status=status, error_code=error_code)
     merchant_name = await notices.find_merchant_name(connection, payment)
     outcome = _outcome(payment, after, event, error_code, merchant_name)
+    assert outcome.step is not None
     step = msgspec.structs.replace(outcome.step, facts=facts)
     outcome = msgspec.structs.replace(outcome, step=step)
     is_written = await outcomes.apply(connection, outcome)

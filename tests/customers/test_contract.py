@@ -42,7 +42,6 @@ def test_each_endpoint_needs_its_right(services: Services) -> None:
     offered = {f"{each.method} {each.path}": each for each in v1.endpoints(services)}
     for name, right in RIGHTS.items():
         assert offered[name].right is right, name
-        assert not offered[name].is_main_key_only, name
 
 
 def test_the_statuses_and_events_of_accounts() -> None:
