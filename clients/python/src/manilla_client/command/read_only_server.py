@@ -75,13 +75,13 @@ EventType = Literal[
     "dispute.accepted",
     "dispute.deadline_missed",
     "dispute.reopened",
-    "account.active",
-    "account.failed",
-    "account.closed",
     "split.held",
     "split.released",
     "split.short",
     "split.returned",
+    "account.active",
+    "account.failed",
+    "account.closed",
 ]
 DisputeStatus = Annotated[
     Literal["needs_response", "submitted", "won", "lost", "accepted"] | None,
