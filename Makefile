@@ -71,7 +71,7 @@ fuzz: installed-dev ## thousands of signed calls made up from the API's descript
 mutations: installed-dev $(VENV)-mutations/.installed ## change the code at random, and count what no test finds (SEED=1 NUMBER=10)
 	@$(VENV)-mutations/bin/python -m tools.mutations $(if $(SEED),--seed $(SEED)) --number $(NUMBER)
 
-check: installed-dev ## format, lint, types, import contracts, structure, migrations, ASVS table, words, generated files
+check: installed-dev ## format, lint, types, import contracts, structure, migrations, ASVS table, words, translations, generated files
 	@$(RUN) ruff format --check .
 	@$(RUN) ruff check .
 	@$(RUN) mypy
@@ -80,6 +80,7 @@ check: installed-dev ## format, lint, types, import contracts, structure, migrat
 	@$(RUN) tools.migrations
 	@$(RUN) tools.asvs
 	@$(RUN) tools.language
+	@$(RUN) tools.catalogues --check
 	@$(RUN) tools.package_map --check
 	@$(RUN) tools.typescript --check
 	@$(RUN) tools.php_client --check

@@ -3,7 +3,9 @@
 import re
 
 from manilla.kit.display import clean, duration, money
+from manilla.languages.language import CustomerLanguage
 from manilla.methods.method import Method
+from manilla.payments.ways import CheckoutEntry, join_names
 
 __all__ = ["clean", "duration", "gateway", "money", "name"]
 
@@ -21,3 +23,9 @@ def name(text: str) -> str:
 def gateway(method: Method) -> str:
     """Returns a payment method's name, without words that its label already contains."""
     return name(_SAID_ALREADY.sub("", method.name))
+
+
+def label(language: CustomerLanguage, entry: CheckoutEntry) -> str:
+    """Returns a checkout option's label, such as `Card, bank transfer or USSD`."""
+    names = [language.gettext(name) for name in entry.names]
+    return join_names(names, language.gettext("%(names)s or %(last)s"))

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from manilla.kit import time_limits
+from manilla.kit.texts import translatable
 from manilla.methods.method import Flow, Method
 from manilla.payments import declines
 from manilla.payments.checkout import CheckoutView
@@ -35,8 +36,10 @@ _FAILED = {
 }
 
 
-LEFT = "You left without paying. Choose a payment method."
-NOT_CREATED = "We could not prepare your payment. Nothing was charged. Please choose again."
+LEFT = translatable("You left without paying. Choose a payment method.")
+NOT_CREATED = translatable(
+    "We could not prepare your payment. Nothing was charged. Please choose again."
+)
 
 
 def page_of(view: CheckoutView) -> CheckoutPage:

@@ -11,13 +11,16 @@ import structlog
 from manilla.cells.directory import MerchantMoves
 from manilla.cells.fence_trigger import refused_when_fenced
 from manilla.checkout import display
+from manilla.checkout.language_choice import language_of
+from manilla.checkout.receipts import NO_EMAIL
 from manilla.checkout.rendering import respond
 from manilla.checkout.request import redirect
 from manilla.customers import account_store
 from manilla.kit.errors import Refusal
 from manilla.kit.http import BodyTooLarge
 from manilla.kit.money import Money, symbol_of
-from manilla.kit.texts import ONE_LINE, has_controls, is_email
+from manilla.kit.texts import ONE_LINE, has_controls, is_email, translatable
+from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.ledger.scope import Tenant
 from manilla.payments import commission
 from manilla.payments.payment_links import store
@@ -39,7 +42,11 @@ from manilla.web.serving.router import OnError, UrlHandler
 log = structlog.get_logger(__name__)
 
 URL = PATH + "/{link_id:str}"
+INVALID = translatable("The request is not valid.")
+FAILED = translatable("Something went wrong on our side.")
 NAME_LENGTH_MAX = EMAIL_LENGTH_MAX = 100
+NOT_AN_AMOUNT = translatable("Enter an amount such as 1500.50, without other characters.")
+NAME_TOO_LONG = translatable("Enter at most 100 characters.")  # the length above
 QR_HEADERS = {"Cache-Control": "public, max-age=86400"}
 
 
@@ -48,7 +55,7 @@ def build(services: Services) -> list[UrlHandler]:
         view = await services.link_payments.view(_id(request))
         services.cells.now.check_here(view.link.merchant_id)
         has_failed = request.query.get("status") == "failed"
-        return await _page(services, view, has_failed=has_failed)
+        return await _page(services, request, view, has_failed=has_failed)
 
     async def pay(request: WebRequest) -> PageResponse:
         csrf.check_site(request.headers.get("sec-fetch-site"))
@@ -75,24 +82,24 @@ async def _pay(services: Services, request: WebRequest) -> PageResponse:
     link = await store.find(services.db, _id(request))
     services.cells.now.check_here(link.merchant_id)
     try:
-        given = _read_customer(form, link)
+        given = _read_customer(form, link, language_of(request))
         address = request.address(services.trusted_proxies)
         url = await payments.start(link.id, given, address)
     except (LinkNotFound, LinkClosed):
-        return await _page(services, await payments.view(link.id))
+        return await _page(services, request, await payments.view(link.id))
     except Refusal as refusal:
-        return await _page(services, await payments.view(link.id), refusal, form)
+        return await _page(services, request, await payments.view(link.id), refusal, form)
     # Redirect to a relative URL: the content security policy forbids redirects to other hosts.
     return redirect(url.removeprefix(services.base_url))
 
 
-def _read_customer(form: Form, link: PaymentLink) -> CustomerInput:
+def _read_customer(form: Form, link: PaymentLink, language: CustomerLanguage) -> CustomerInput:
     name, email = form.text("name", at_most=20_000), form.text("email", at_most=20_000)
-    amount, problem = _read_amount(form, link)
+    amount, problem = _read_amount(form, link, language)
     found = {
         "amount": problem,
         "name": _name_problem(name),
-        "email": None if not email or _is_email(email) else "Enter an email address.",
+        "email": None if not email or _is_email(email) else NO_EMAIL,
     }
     errors = {field: text for field, text in found.items() if text}
     if errors:
@@ -100,20 +107,25 @@ def _read_customer(form: Form, link: PaymentLink) -> CustomerInput:
     return CustomerInput(amount=amount, name=name or None, email=email or None)
 
 
-def _read_amount(form: Form, link: PaymentLink) -> tuple[Money | None, str | None]:
+def _read_amount(
+    form: Form, link: PaymentLink, language: CustomerLanguage
+) -> tuple[Money | None, str | None]:
     """Returns the amount that the customer entered, or an error message if it is not valid."""
     if link.amount is not None:
         return None, None
     try:
         amount = form.money("amount", link.currency)
     except BadForm as refusal:
-        return None, (refusal.errors or {}).get("amount", refusal.text)
+        # In other languages, one message replaces all explanations of wrong amounts.
+        is_english = language is ENGLISH
+        text = _errors(refusal).get("amount", refusal.text)
+        return None, text if is_english else language.gettext(NOT_AN_AMOUNT)
     return amount, commission.amount_problem(amount)
 
 
 def _name_problem(name: str) -> str | None:
     if len(name) > NAME_LENGTH_MAX:
-        return f"Enter at most {NAME_LENGTH_MAX} characters."
+        return NAME_TOO_LONG
     return ONE_LINE if has_controls(name) else None
 
 
@@ -138,13 +150,14 @@ async def _send_code(services: Services, request: WebRequest) -> PageResponse:
 
 async def _page(
     services: Services,
+    request: WebRequest,
     view: LinkView,
     refusal: Refusal | None = None,
     form: Form | None = None,
     *,
     has_failed: bool = False,
 ) -> PageResponse:
-    link = view.link
+    link, language = view.link, language_of(request)
     values = {
         "view": view,
         "link": link,
@@ -154,19 +167,20 @@ async def _page(
         "title": display.name(link.title),
     }
     if not view.can_be_paid:
-        return respond(services, "link_closed.html", 410, **values)
+        return respond(services, request, "link_closed.html", 410, **values)
     accounts = []
     if link.customer_reference is not None:
         about = Tenant(link.merchant_id, link.environment), link.customer_reference, link.currency
         accounts = await account_store.shown_to_payers(services.db, *about)
     response = respond(
         services,
+        request,
         "link.html",
         200 if refusal is None else refusal.status,
         symbol=symbol_of(link.currency),
         accounts=accounts,
-        errors=_errors(refusal),
-        alert=None if refusal is None or refusal.errors else refusal.text,
+        errors={name: language.gettext(text) for name, text in _errors(refusal).items()},
+        alert=None if refusal is None or refusal.errors else _alert(language, refusal),
         open_payment=refusal.payment_url.removeprefix(services.base_url)
         if isinstance(refusal, PaymentInProgress)
         else None,
@@ -177,6 +191,12 @@ async def _page(
     return response.with_retry_after(refusal)
 
 
+def _alert(language: CustomerLanguage, refusal: Refusal) -> str:
+    if isinstance(refusal, PaymentInProgress):
+        return language.gettext(refusal.message) % {"amount": language.money(refusal.amount)}
+    return language.gettext(refusal.text)
+
+
 def _errors(refusal: Refusal | None) -> Mapping[str, str]:
     return {} if refusal is None else refusal.errors or {}
 
@@ -184,16 +204,17 @@ def _errors(refusal: Refusal | None) -> Mapping[str, str]:
 def _error_handler(services: Services) -> OnError:
     def handle(request: WebRequest, error: Exception) -> PageResponse:
         if isinstance(error, LinkNotFound):
-            return respond(services, "link_unknown.html", 404)
+            return respond(services, request, "link_unknown.html", 404)
         if isinstance(error, Refusal):
             return _problem(services, request, error.status, error.text)
         if isinstance(error, BodyTooLarge):
-            return _problem(services, request, 413, "The request is not valid.")
+            return _problem(services, request, 413, INVALID)
         log.error("payment_link_failed", path=request.path, exc_info=error)
-        return _problem(services, request, 500, "Something went wrong on our side.")
+        return _problem(services, request, 500, FAILED)
 
     return handle
 
 
 def _problem(services: Services, request: WebRequest, status: int, text: str) -> PageResponse:
-    return respond(services, "error.html", status, text=text, again=request.path)
+    shown = language_of(request).gettext(text)
+    return respond(services, request, "error.html", status, text=shown, again=request.path)

@@ -4,7 +4,7 @@ from manilla.checkout.page import CheckoutPage
 from manilla.checkout.rendering import show_page, show_receipt_page
 from manilla.checkout.request import CheckoutRequest
 from manilla.kit.errors import Refusal
-from manilla.kit.texts import is_email
+from manilla.kit.texts import is_email, translatable
 from manilla.payments.checkout import CheckoutView
 from manilla.payments.payment import PaymentStatus
 from manilla.web.receipts import pages
@@ -12,7 +12,7 @@ from manilla.web.receipts.receipt import Receipt
 from manilla.web.serving.response import PageResponse
 
 EMAIL_LENGTH_MAX = 100
-NO_EMAIL = "Enter an email address."
+NO_EMAIL = translatable("Enter an email address.")
 
 
 async def show(request: CheckoutRequest) -> PageResponse:
@@ -36,7 +36,7 @@ async def send_email(request: CheckoutRequest) -> PageResponse:
     try:
         if len(email) > EMAIL_LENGTH_MAX or not is_email(email):
             return show_page(request, CheckoutPage.SUCCESS, view, 400, alert=NO_EMAIL)
-        await request.services.checkout.mail_receipt(request.trx_id, email)
+        await request.services.checkout.mail_receipt(request.trx_id, email, request.language)
     except Refusal as refusal:
         return show_page(request, CheckoutPage.SUCCESS, view, refusal.status, alert=refusal.text)
     return request.redirect(mailed="1")
@@ -49,4 +49,6 @@ async def _receipt(request: CheckoutRequest, view: CheckoutView) -> Receipt | No
     """
     if view.payment.status is not PaymentStatus.SUCCESS:
         return None
-    return await pages.of_payment(request.services, view.payment, names_customer=False)
+    return await pages.of_payment(
+        request.services, view.payment, request.language, names_customer=False
+    )

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 import jinja2
 
 from manilla.cases.cases import CaseAction
-from manilla.checkout import accent, display, page
+from manilla.checkout import accent, display, language_choice, page
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.request import NO_STORE, CheckoutRequest
+from manilla.kit.texts import translatable
+from manilla.languages.language import ENGLISH, CustomerLanguage, languages
 from manilla.payments import sandbox_amounts
 from manilla.payments.checkout import CheckoutView, SandboxOutcome
 from manilla.payments.link import way_back
@@ -24,11 +27,23 @@ from manilla.web import static_files
 from manilla.web.receipts.receipt import Receipt
 from manilla.web.rendering import environment
 from manilla.web.serving.policy import content_policy
+from manilla.web.serving.request import WebRequest
 from manilla.web.serving.response import PageResponse
 
 FOLDER = Path(str(resources.files("manilla.checkout")))
 STATIC = FOLDER / "static"
 STATIC_PATH = "/static/checkout"
+
+# The texts of the scripts, which pages in other languages contain.
+SCRIPT_TEXTS = (
+    translatable("{days} d {hours} h"),
+    translatable("You seem to be offline. We will keep trying."),
+    translatable("Copy"),
+    translatable("Copied"),
+    translatable("Not copied"),
+    translatable("Your browser blocked the new window."),
+    translatable("Continue in this window"),
+)
 
 # A longer description is collapsed, so that the amount and the merchant stay visible.
 DESCRIPTION_SHOWN = 160
@@ -63,7 +78,7 @@ def show_page(
         seconds=_seconds_until(_end(request, shown, view)),
         completes_in=_seconds_until(view.completes_at) if view.completes_at else None,
         back=way_back(view.payment),
-        alert=alert,
+        alert=alert and request.language.gettext(alert),
         consent=_consent(request, view),
         version_shown=None if is_final else page.version_of(view),
         is_sent=is_sent,
@@ -127,7 +142,8 @@ def link_altered(request: CheckoutRequest) -> PageResponse:
 
 def error_page(request: CheckoutRequest, status: int, text: str) -> PageResponse:
     """Renders an error page with a link that opens the payment again."""
-    return _respond(request, "error.html", status, text=text, again=request.url())
+    shown = request.language.gettext(text)
+    return _respond(request, "error.html", status, text=shown, again=request.url())
 
 
 def _respond(
@@ -141,35 +157,44 @@ def _respond(
     embeddable = view if view is not None and view.origins else None
     if view is not None:
         values |= {"view": view, "branding": view.branding, "embeddable": embeddable}
-    response = respond(request.services, template, status, request=request, **values)
+    response = respond(request.services, request.http, template, status, request=request, **values)
     if embeddable is not None:
         response.headers["content-security-policy"] = content_policy(shown_in=embeddable.origins)
     return response
 
 
-def respond(services: Services, template: str, status: int = 200, **values: Any) -> PageResponse:
+def respond(
+    services: Services, http: WebRequest, template: str, status: int = 200, **values: Any
+) -> PageResponse:
+    """Renders a page in the customer's language, and remembers a language that was just chosen."""
     text = (
-        _templates()
+        _templates(language_choice.language_of(http))
         .get_template(template)
         .render(
             gateway_name=display.name(services.platform.now.gateway_name),
             is_development=services.is_development,
+            languages=languages().values(),
+            language_url=functools.partial(language_choice.url_in, http),
             **{"version_shown": None, "branding": None, "embeddable": None, **values},
         )
     )
-    return PageResponse.html(text, status, headers=NO_STORE)
+    response = PageResponse.html(text, status, headers=NO_STORE)
+    return language_choice.remember(services, http, response)
 
 
 @functools.cache
-def _templates() -> jinja2.Environment:
+def _templates(language: CustomerLanguage) -> jinja2.Environment:
     templates = environment(FOLDER / "templates")
+    language.install(templates)
     templates.filters.update(
         name=display.name,
         gateway=display.gateway,
+        label=functools.partial(display.label, language),
     )
     templates.globals.update(
         static=STATIC_PATH,
         version=static_files.version(STATIC),
+        script_texts={} if language is ENGLISH else _translated(language, SCRIPT_TEXTS),
         Channel=Channel,
         SandboxOutcome=SandboxOutcome,
         too_little=sandbox_amounts.too_little,
@@ -181,6 +206,10 @@ def _templates() -> jinja2.Environment:
     return templates
 
 
+def _translated(language: CustomerLanguage, texts: Sequence[str]) -> dict[str, str]:
+    return {text: language.gettext(text) for text in texts}
+
+
 def _consent(request: CheckoutRequest, view: CheckoutView) -> str | None:
     """Returns what the customer can approve, or None if no card can be saved."""
     if not view.payment.saves_way:
@@ -188,7 +217,8 @@ def _consent(request: CheckoutRequest, view: CheckoutView) -> str | None:
     rails = request.services.rails
     adapters = (rails.adapter(offer.method.provider or "") for offer in view.offers)
     can_save = view.payment.is_sandbox or any(each and each.cards for each in adapters)
-    return consent_text(display.name(view.merchant_name)) if can_save else None
+    name = display.name(view.merchant_name)
+    return consent_text(name, request.language) if can_save else None
 
 
 def _end(request: CheckoutRequest, shown: CheckoutPage, view: CheckoutView) -> datetime:

@@ -1,7 +1,7 @@
 """A checkout request, which contains the payment's signed link. Anyone with the link can pay.
 
-Checkout uses no cookies, so its forms need no CSRF token. To forge a request, another site would
-have to know the signature in the link.
+The only cookie contains the chosen language, so the forms need no CSRF token. To forge a request,
+another site would have to know the signature in the link.
 """
 
 import contextlib
@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
+from manilla.checkout import language_choice
 from manilla.kit.errors import Refusal
+from manilla.languages.language import CustomerLanguage
 from manilla.payments.checkout import CheckoutView
 from manilla.payments.link import LinkState
 from manilla.services import Services
@@ -43,6 +45,10 @@ class CheckoutRequest:
         return datetime.fromtimestamp(int(self._expires), UTC)
 
     @property
+    def language(self) -> CustomerLanguage:
+        return language_choice.language_of(self.http)
+
+    @property
     def wants_json(self) -> bool:
         return self.http.path.endswith("/status") or prefers_json(self.http.headers.get("accept"))
 
@@ -57,7 +63,9 @@ class CheckoutRequest:
         return str(next(values, ""))
 
     async def view(self) -> CheckoutView:
-        return await self.services.checkout.view(self.trx_id)
+        # Open pages poll the status, so only pages tell the customer's current language.
+        language = None if self.wants_json else self.language
+        return await self.services.checkout.view(self.trx_id, language)
 
     async def query_provider(self) -> None:
         """Sends a status query to the provider. If the query fails, the stored status is used."""
@@ -66,11 +74,15 @@ class CheckoutRequest:
 
     def url(self, page: str = "", **more: str) -> str:
         """Returns the URL of one of the payment's pages, without parameters from the provider."""
-        query = urlencode({"expires": self._expires, "signature": self._signature, **more})
+        chosen = language_choice.chosen_on_page(self.http)
+        language = {} if chosen is None else {language_choice.PARAMETER: chosen.code}
+        link = {"expires": self._expires, "signature": self._signature}
+        query = urlencode({**link, **more, **language})
         return f"/checkout/{self.trx_id}{'/' if page else ''}{page}?{query}"
 
     def redirect(self, page: str = "", **more: str) -> PageResponse:
-        return redirect(self.url(page, **more))
+        response = redirect(self.url(page, **more))
+        return language_choice.remember(self.services, self.http, response)
 
 
 def redirect(url: str) -> PageResponse:

@@ -14,6 +14,7 @@ from manilla.checkout.rendering import STATIC, STATIC_PATH
 from manilla.checkout.request import NO_STORE, CheckoutRequest, UnreadableForm
 from manilla.kit.errors import Refusal
 from manilla.kit.http import BodyTooLarge
+from manilla.kit.texts import translatable
 from manilla.ledger import trx_ids
 from manilla.payments.link import LinkState
 from manilla.payments.payment import PaymentStatus
@@ -27,7 +28,8 @@ log = structlog.get_logger(__name__)
 
 ALTERED = "This link is not valid."
 EXPIRED = "This link has expired."
-INVALID = "Your browser sent an invalid request."
+INVALID = translatable("Your browser sent an invalid request.")
+FAILED = translatable("Something went wrong on our side.")
 FOR_EVER = {"Cache-Control": "max-age=31536000, public, immutable"}
 
 Handler = Callable[[CheckoutRequest], Awaitable[PageResponse]]
@@ -141,10 +143,9 @@ def _refused(request: CheckoutRequest, refusal: Refusal) -> PageResponse:
 
 def _failed(request: CheckoutRequest, error: Exception) -> PageResponse:
     log.error("checkout_failed", path=request.http.path, exc_info=error)
-    text = "Something went wrong on our side."
     if request.wants_json:
-        return _json(500, text, "SERVER_ERROR")
-    return rendering.error_page(request, 500, text)
+        return _json(500, FAILED, "SERVER_ERROR")
+    return rendering.error_page(request, 500, FAILED)
 
 
 def _json(status: int, text: str, code: str = "EXPIRED_SESSION") -> PageResponse:

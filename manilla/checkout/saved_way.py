@@ -2,6 +2,7 @@
 
 from manilla.checkout import display, rendering
 from manilla.checkout.request import CheckoutRequest
+from manilla.languages.language import find as find_language
 from manilla.payments.checkout import CheckoutView
 from manilla.payments.fields import way_of
 from manilla.payments.payment import Charge
@@ -15,10 +16,12 @@ async def choose(request: CheckoutRequest, chosen: str, seen: int) -> Charge:
     """Creates the customer's charge, and stores whether its card may be saved."""
     services = request.services
     charge = await services.checkout.choose(request.trx_id, chosen, seen)
-    if await request.field("offers_saving"):
+    # The form names the language in which it showed the text of the consent. "1" is English.
+    if shown_in := await request.field("offers_saving"):
         name = display.name((await request.view()).merchant_name)
         is_given = bool(await request.field("save"))
-        await services.cards.set_consent(charge, consent_text(name), is_given=is_given)
+        text = consent_text(name, find_language(shown_in))
+        await services.cards.set_consent(charge, text, is_given=is_given)
     return charge
 
 

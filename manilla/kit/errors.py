@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
+from manilla.kit.texts import translatable
+
 
 class Refusal(Exception):
     """An expected error that the caller can act on. The API, the pages and the CLI format it."""
@@ -39,7 +41,7 @@ class Unavailable(Refusal):
     """The database is unavailable or a queue is full. The outcome of a write is unknown."""
 
     status, code = 503, "SERVICE_UNAVAILABLE"
-    message = "The service is busy or briefly unavailable. Please try again."
+    message = translatable("The service is busy or briefly unavailable. Please try again.")
 
     def __init__(self, message: str | None = None, *, host: str | None = None) -> None:
         super().__init__(message, retry_after_seconds=1)

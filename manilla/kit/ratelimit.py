@@ -14,6 +14,7 @@ import msgspec
 from manilla.kit.batch import Batcher
 from manilla.kit.database.connections import Database, KeptConnection
 from manilla.kit.errors import Refusal
+from manilla.kit.texts import translatable
 
 WINDOW_SECONDS = 60
 GATHER_SECONDS = 0.002
@@ -47,7 +48,7 @@ def address_bucket(address: str) -> str:
 
 class RateLimitExceeded(Refusal):
     status, code = 429, "RATE_LIMIT_EXCEEDED"
-    message = "Too many requests. Please slow down."
+    message = translatable("Too many requests. Please slow down.")
 
 
 class Allowance(msgspec.Struct, frozen=True):

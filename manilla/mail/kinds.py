@@ -255,7 +255,9 @@ RULES: dict[MailKind, MailRule] = {
     MailKind.RECEIPT: MailRule(
         title="Receipts",
         audience=Audience.CUSTOMER,
-        facts=_facts("merchant amount description reference trx_id at support logo way way_label"),
+        facts=_facts(
+            "merchant amount description reference trx_id at support logo way way_label language"
+        ),
     ),
     MailKind.TEST: MailRule(
         title="Test",

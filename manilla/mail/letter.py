@@ -6,6 +6,7 @@ from datetime import datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP, SMTPUTF8
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import jinja2
 import msgspec
 
 from manilla.kit.crypto import Keyring
+from manilla.languages import language as languages
+from manilla.languages.language import CustomerLanguage
 from manilla.mail import choices, outbox
 from manilla.mail.kinds import RULES, Audience, MailKind
 from manilla.mail.queries import Mail
@@ -53,7 +56,6 @@ class LetterWriter:
         self._site_name = site_name
         self._base_url = base_url
         self._sender = sender
-        self._text, self._html = _environment(is_html=False), _environment(is_html=True)
 
     def write(
         self, mails: Sequence[Mail], attachments: Sequence[MailAttachment] = ()
@@ -86,6 +88,7 @@ class LetterWriter:
         facts = [mail.shown_facts for mail in mails]
         link = self._base_url + self._path(first)
         unsubscribe_url = choices.unsubscribe_url(self._keyring, self._base_url, first)
+        language = languages.find(facts[0].get("language"))
         values = {
             **facts[0],
             "shown": facts[:SHOWN_MAX],
@@ -98,13 +101,15 @@ class LetterWriter:
             "site_name": self._site_name(),
             "base_url": self._base_url,
             "way_url": self._link_to_way(facts[0]),
+            "language": language,
         }
         name = f"{first.kind}.jinja"
-        subject = _render(self._text, name, "subject.jinja", values)
+        as_text, as_html = (_environment(language, is_html=each) for each in (False, True))
+        subject = _render(as_text, name, "subject.jinja", values)
         return MailContent(
             subject=header_text(subject)[:SUBJECT_LENGTH_MAX],
-            text=_render(self._text, name, "layout.txt", values).strip() + "\n",
-            html=_render(self._html, name, "layout.html", values),
+            text=_render(as_text, name, "layout.txt", values).strip() + "\n",
+            html=_render(as_html, name, "layout.html", values),
             link=link,
             unsubscribe_url=unsubscribe_url,
         )
@@ -174,7 +179,8 @@ def _realm(mail: Mail) -> str:
     return "console" if is_console else "dashboard"
 
 
-def _environment(*, is_html: bool) -> jinja2.Environment:
+@cache
+def _environment(language: CustomerLanguage, *, is_html: bool) -> jinja2.Environment:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=is_html,  # noqa: S701 - plain text has nothing to escape
@@ -182,6 +188,7 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    language.install(made)
     parts = made.get_template("parts.html" if is_html else "parts.txt").module
     for name in ("p", "facts", "button"):
         made.globals[name] = getattr(parts, name)

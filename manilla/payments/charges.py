@@ -14,6 +14,7 @@ from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import struct_of
 from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.texts import translatable
 from manilla.ledger import timeline
 from manilla.merchants import merchants
 from manilla.merchants.directory import Caller
@@ -70,22 +71,24 @@ class CardKeeper(Protocol):
 
 class PaymentClosed(Refusal):
     status, code = 409, "ALREADY_DECIDED"
-    message = "This payment is closed. Please start again at the shop."
+    message = translatable("This payment is closed. Please start again at the shop.")
 
 
 class TooManyCharges(Refusal):
     status, code = 429, "TOO_MANY_TRIES"
-    message = "There were too many attempts to pay. Please start again at the shop."
+    message = translatable("There were too many attempts to pay. Please start again at the shop.")
 
 
 class GatewayRefused(Refusal):
     status, code = 422, "PAYMENT_DECLINED"
-    message = "This way to pay did not work. Please choose another one."
+    message = translatable("This way to pay did not work. Please choose another one.")
 
 
 class GatewayUnavailable(Refusal):
     status, code = 503, "SERVICE_UNAVAILABLE"
-    message = "This way to pay is unavailable right now. Please try again or choose another."
+    message = translatable(
+        "This way to pay is unavailable right now. Please try again or choose another."
+    )
 
 
 class ChargeService:

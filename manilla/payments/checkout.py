@@ -14,6 +14,8 @@ from manilla.kit.batch import SharedReads, SharedWrite
 from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
+from manilla.kit.texts import translatable
+from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.transactions import TransactionNotFound
 from manilla.merchants.branding import Branding
@@ -61,17 +63,19 @@ ASKED_MAX = 10_000
 
 class MethodNotOffered(Refusal):
     code = "METHOD_NOT_OFFERED"
-    message = "This way to pay is no longer available. Please choose another one."
+    message = translatable("This way to pay is no longer available. Please choose another one.")
 
 
 class NoReceipt(Refusal):
     status, code = 409, "NO_RECEIPT"
-    message = "There is no receipt by email for this payment."
+    message = translatable("There is no receipt by email for this payment.")
 
 
 class TooManyReceipts(Refusal):
     status, code = 429, "TOO_MANY_RECEIPTS"
-    message = "The receipt was sent several times already. You can download it instead."
+    message = translatable(
+        "The receipt was sent several times already. You can download it instead."
+    )
 
 
 class CheckoutView(msgspec.Struct, frozen=True):
@@ -142,11 +146,12 @@ class Checkout:
         self._asked: dict[str, float] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
 
-    async def view(self, trx_id: str) -> CheckoutView:
+    async def view(self, trx_id: str, language: CustomerLanguage | None = None) -> CheckoutView:
+        """Returns the data for a page. Stores the language in which the customer sees it."""
         payment, tries = await self._find_with_charges(trx_id)
         caller = await self._directory.of(payment.environment, payment.merchant_id)
-        if payment.opened_at is None and payment.status is PaymentStatus.PENDING:
-            await self._mark_opened(payment)
+        if payment.status is PaymentStatus.PENDING:
+            await self._mark_opened(payment, language)
         # Omit charges that the customer never saw.
         # Also omit charges for more than the remaining amount, created before a partial payment.
         shown = (
@@ -297,7 +302,9 @@ class Checkout:
                 return
         await states.end_in_sandbox(self._db, payment.merchant_id, trx_id, event, error_code)
 
-    async def mail_receipt(self, trx_id: str, address: str) -> None:
+    async def mail_receipt(
+        self, trx_id: str, address: str, language: CustomerLanguage = ENGLISH
+    ) -> None:
         """Emails a receipt to an address that the customer entered.
 
         The sandbox sends no receipts: anyone with sandbox keys could send emails to anybody.
@@ -311,7 +318,7 @@ class Checkout:
             steps = await timeline.steps(connection, payment.merchant_id, trx_id)
             if sum(step.event == RECEIPT_MAILED for step in steps) >= RECEIPTS_MAX:
                 raise TooManyReceipts
-            await notices.mail_receipt_to(connection, payment, address)
+            await notices.mail_receipt_to(connection, payment, address, language)
             status = payment.status
             await timeline.add(
                 *(connection, payment.merchant_id, trx_id, RECEIPT_MAILED),
@@ -372,9 +379,11 @@ class Checkout:
             method.provider, Direction.PAY_IN
         )
 
-    async def _mark_opened(self, payment: Payment) -> None:
-        """Records when checkout was first opened."""
-        await self._set_opened.records(payment.merchant_id, payment.trx_id)
+    async def _mark_opened(self, payment: Payment, language: CustomerLanguage | None) -> None:
+        """Records when checkout was first opened, and the language for the customer's receipt."""
+        code = payment.language if language is None else _stored(language)
+        if payment.opened_at is None or payment.language != code:
+            await self._set_opened.records(payment.merchant_id, payment.trx_id, code)
 
     async def _completes_at(self, payment: Payment) -> datetime | None:
         """Delays the completion of a sandbox payment while its page is open. Returns the new time.
@@ -395,6 +404,11 @@ class Checkout:
             return due_at
         await jobs.postpone(self._db, *key, wait)
         return await jobs.due_at(self._db, *key)
+
+
+def _stored(language: CustomerLanguage) -> str | None:
+    """Returns the language's code as it is stored: none for English."""
+    return None if language is ENGLISH else language.code
 
 
 def _check_open(payment: Payment) -> None:

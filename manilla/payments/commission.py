@@ -10,6 +10,7 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.kit.price import PriceTerms
+from manilla.kit.texts import translatable
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import CommissionBearer
 from manilla.methods.method import Flow, Method
@@ -31,7 +32,7 @@ from manilla.prices.price import (
 AMOUNT_MINOR_MAX = 10**16 - 1
 MINIMUM = 1
 CHECKOUT_WAYS = tuple(way for way in Way if way is not Way.ACCOUNT)
-TOO_SMALL = "The minimum is 1.00."
+TOO_SMALL = translatable("The minimum is 1.00.")
 
 
 AnyAmount = TypeVar("AnyAmount", Money, Decimal)

@@ -9,15 +9,15 @@ import msgspec
 
 from manilla.payments.payment import PaymentErrorCode
 
-OTHER_CARD = "Try another card, or choose another way to pay."
-
 
 class Decline(msgspec.Struct, frozen=True):
     text: str  # for the customer
     error_code: PaymentErrorCode = PaymentErrorCode.PAYMENT_DECLINED
 
 
-DECLINED = Decline(f"Your bank declined the payment. {OTHER_CARD}")
+DECLINED = Decline(
+    "Your bank declined the payment. Try another card, or choose another way to pay."
+)
 NO_MONEY = Decline(
     "The account or card did not have enough money. Please choose another way to pay.",
     PaymentErrorCode.INSUFFICIENT_FUNDS,
@@ -28,23 +28,35 @@ _MEANINGS: tuple[tuple[str, Decline], ...] = (
     (r"insufficient|not sufficient", NO_MONEY),
     (
         r"expired card|card (has |is )?expired",
-        Decline(f"Your card has expired. {OTHER_CARD}"),
+        Decline("Your card has expired. Try another card, or choose another way to pay."),
     ),
     (
         r"(incorrect|invalid|wrong) (card|cvv|cvc|pin|expiry)|bad cvv|no such card",
-        Decline(f"The card details or the PIN were not correct. {OTHER_CARD}"),
+        Decline(
+            "The card details or the PIN were not correct. Try another card, or"
+            " choose another way to pay."
+        ),
     ),
     (
         r"\botp\b|3ds|3d secure|authentication|not authenticated|token not generated",
-        Decline(f"Your bank could not confirm that you made this payment. {OTHER_CARD}"),
+        Decline(
+            "Your bank could not confirm that you made this payment. Try another card, or"
+            " choose another way to pay."
+        ),
     ),
     (
         r"\blimit",
-        Decline(f"The amount is above a limit of your card or account. {OTHER_CARD}"),
+        Decline(
+            "The amount is above a limit of your card or account. Try another card, or"
+            " choose another way to pay."
+        ),
     ),
     (
         r"not permitted|not allowed|restricted card|card restricted|not enabled",
-        Decline(f"Your bank does not allow this kind of payment with your card. {OTHER_CARD}"),
+        Decline(
+            "Your bank does not allow this kind of payment with your card. Try another card, or"
+            " choose another way to pay."
+        ),
     ),
     (
         r"inoperative|unavailable|malfunction|system error|time(d)? ?out|no response",

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from manilla.kit.database.connections import Connection
-from manilla.kit.display import money
 from manilla.kit.money import Money
 from manilla.kit.texts import is_email
+from manilla.languages import language as languages
+from manilla.languages.language import CustomerLanguage
 from manilla.mail import outbox as mail
 from manilla.mail.kinds import MailKind
 from manilla.merchants import branding
@@ -64,20 +65,24 @@ async def mail_receipt(connection: Connection, payment: Payment) -> None:
     if payment.is_sandbox or not payment.customer_email or not is_email(payment.customer_email):
         return
     if await merchants.sends_receipts(connection, payment.merchant_id):
-        await mail_receipt_to(connection, payment, payment.customer_email)
+        language = languages.find(payment.language)
+        await mail_receipt_to(connection, payment, payment.customer_email, language)
 
 
-async def mail_receipt_to(connection: Connection, payment: Payment, address: str) -> None:
-    brand = await branding.find(connection, payment.merchant_id)
+async def mail_receipt_to(
+    connection: Connection, payment: Payment, address: str, language: CustomerLanguage
+) -> None:
+    brand, now = await branding.find(connection, payment.merchant_id), datetime.now(UTC)
     way = way_of(payment)
     facts = {
-        "amount": money(payment.quote.customer_pays),
+        "amount": language.money(payment.quote.customer_pays),
         "description": payment.description or "",
         "reference": payment.ref_trx,
         "trx_id": payment.trx_id,
-        "at": f"{datetime.now(UTC):%d %B %Y, %H:%M} UTC",
+        "at": f"{language.day(now)}, {now:%H:%M} UTC",
         "support": brand.support,
         "logo": brand.logo_url or "",
+        "language": language.code,
         # When the link to the payment expires, if its receipt links to a saved way to pay.
         "way": payment.expires_at.isoformat() if way else "",
         "way_label": way.label if way else "",

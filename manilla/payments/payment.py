@@ -92,6 +92,7 @@ class Payment(NewPayment, frozen=True, kw_only=True, omit_defaults=False):
     refunded_minor: int
     # The amount that the customer has paid, or None if no rule for wrong amounts was applied.
     received_minor: int | None = None
+    language: str | None = None  # in which the customer sees checkout; None is English
     disputed_minor: int = 0  # what disputes hold or took, with the customer's commission
 
     @property

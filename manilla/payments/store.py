@@ -151,12 +151,15 @@ async def erase_ways(
     )
 
 
-# Records when checkout was first opened, for many payments. A `SharedWrite` runs it.
+# Records when and in which language checkout was opened, for many payments. A `SharedWrite` runs
+# it.
 SET_OPENED = """
-    UPDATE payment AS p SET opened_at = now()
-      FROM unnest($1::integer[], $2::bigint[], $3::text[]) AS seen (place, merchant_id, trx_id)
+    UPDATE payment AS p SET opened_at = coalesce(p.opened_at, now()), language = seen.language
+      FROM unnest($1::integer[], $2::bigint[], $3::text[], $4::text[])
+           AS seen (place, merchant_id, trx_id, language)
      WHERE p.merchant_id = ANY (ARRAY[seen.merchant_id]) AND p.trx_id = seen.trx_id
-       AND p.opened_at IS NULL AND p.status = 'pending'
+       AND (p.opened_at IS NULL OR p.language IS DISTINCT FROM seen.language)
+       AND p.status = 'pending'
     RETURNING seen.place"""
 
 

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from manilla.kit.texts import translatable
 from manilla.methods.method import Flow, Method
 from manilla.platform.settings import CheckoutChoice
 from manilla.providers.port import Channel
 from manilla.providers.rails import Rails
 
 LABELS = {
-    Channel.CARD: "Card",
-    Channel.BANK_TRANSFER: "Bank transfer",
-    Channel.USSD: "USSD",
+    Channel.CARD: translatable("Card"),
+    Channel.BANK_TRANSFER: translatable("Bank transfer"),
+    Channel.USSD: translatable("USSD"),
 }
 
 
@@ -64,11 +65,15 @@ class CheckoutEntry(msgspec.Struct, frozen=True):
         return all(offer.is_down for offer in self.offers)
 
     @property
-    def label(self) -> str:
+    def names(self) -> list[str]:
+        """The names of the option's ways to pay."""
         if self.channel is not None:
-            return LABELS[self.channel]
-        names = [LABELS[channel] for channel in Channel if channel in self.offers[0].channels]
-        return join_names(names)
+            return [LABELS[self.channel]]
+        return [LABELS[channel] for channel in Channel if channel in self.offers[0].channels]
+
+    @property
+    def label(self) -> str:
+        return join_names(self.names)
 
     @property
     def name(self) -> str:
@@ -76,11 +81,13 @@ class CheckoutEntry(msgspec.Struct, frozen=True):
         return f"{name} (unavailable)" if self.is_down else name
 
 
-def join_names(names: Sequence[str]) -> str:
-    """Joins names as in `Card, bank transfer or USSD`."""
+def join_names(names: Sequence[str], pattern: str = "%(names)s or %(last)s") -> str:
+    """Joins names as in `Card, bank transfer or USSD`. `pattern` joins the last name."""
     first, *rest = names
     names = [first, *(name if name.isupper() else name.lower() for name in rest)]
-    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    if len(names) == 1:
+        return names[0]
+    return pattern % {"names": ", ".join(names[:-1]), "last": names[-1]}
 
 
 def way_of(channel: Channel) -> str:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Connection, Database
+from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.ledger import trx_ids
 from manilla.payments import store as payments
 from manilla.payments.payment import SANDBOX, Charge, Payment
@@ -16,13 +17,12 @@ SANDBOX_CARD = ReusableCard(token=SANDBOX, brand="visa", last4="4081")
 SANDBOX_CONSENT = "The sandbox completed this payment without a customer."
 
 
-def consent_text(merchant_name: str) -> str:
-    """Returns what the customer approves. Checkout shows exactly this text."""
-    return (
-        f"I allow {merchant_name} to save this card and to charge it later, for amounts that I"
-        f" have agreed with {merchant_name}. I can withdraw this at any time, with the link in"
-        " each receipt."
-    )
+def consent_text(merchant_name: str, language: CustomerLanguage = ENGLISH) -> str:
+    """Returns what the customer approves. Checkout shows exactly this text in this language."""
+    return language.gettext(
+        "I allow %(merchant)s to save this card and to charge it later, for amounts that I have"
+        " agreed with %(merchant)s. I can withdraw this at any time, with the link in each receipt."
+    ) % {"merchant": merchant_name}
 
 
 class CardSaving:

@@ -5,13 +5,16 @@ import hmac
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.errors import Refusal
+from manilla.kit.texts import translatable
 
 FIELD = "csrf"
 
 
 class ForgedForm(Refusal):
     status, code = 403, "FORGED_FORM"
-    message = "This form has expired or did not come from this site. Go back and try again."
+    message = translatable(
+        "This form has expired or did not come from this site. Go back and try again."
+    )
 
 
 def check_site(fetch_site: str | None) -> None:

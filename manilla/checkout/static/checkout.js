@@ -3,6 +3,8 @@
 
 const all = (selector) => [...document.querySelectorAll(selector)];
 const one = (selector) => document.querySelector(selector);
+const texts = JSON.parse(one("main").dataset.texts ?? "{}");
+const translated = (english) => texts[english] ?? english;
 
 // Counts down from the seconds that the server reports, because the customer's clock may be wrong.
 function countDown(timer) {
@@ -23,7 +25,10 @@ function countDown(timer) {
 
 function clock(seconds) {
   const hours = Math.floor(seconds / 3600);
-  if (hours >= 24) return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+  if (hours >= 24) {
+    const text = translated("{days} d {hours} h").replace("{days}", Math.floor(hours / 24));
+    return text.replace("{hours}", hours % 24);
+  }
   const two = (number) => String(number).padStart(2, "0");
   const minutes = Math.floor(seconds / 60) % 60;
   const rest = two(seconds % 60);
@@ -50,7 +55,7 @@ function follow(live) {
       }
       say(usual);
     } catch {
-      say("You seem to be offline. We will keep trying.");
+      say(translated("You seem to be offline. We will keep trying."));
     }
     later();
   };
@@ -68,9 +73,9 @@ function offerCopy(button) {
   const word = button.querySelector("[data-word]");
   button.hidden = false;
   button.addEventListener("click", async () => {
-    word.textContent = (await copied(button.dataset.copy)) ? "Copied" : "Not copied";
+    word.textContent = (await copied(button.dataset.copy)) ? translated("Copied") : translated("Not copied");
     announce(button.textContent);
-    setTimeout(() => { word.textContent = "Copy"; }, 2500);
+    setTimeout(() => { word.textContent = translated("Copy"); }, 2500);
   });
 }
 

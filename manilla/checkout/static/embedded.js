@@ -1,4 +1,5 @@
 // Connects checkout in a frame with the shop's page, and with the windows that the frame opens.
+// `translated` is in checkout.js, which runs before the customer can click.
 // A browser may block cookies and storage in a frame, so nothing here depends on them.
 "use strict";
 
@@ -60,11 +61,11 @@
     const alert = document.createElement("p");
     alert.className = "alert";
     alert.setAttribute("role", "alert");
-    alert.textContent = "Your browser blocked the new window.";
+    alert.textContent = translated("Your browser blocked the new window.");
     link.before(alert);
     link.href = main.dataset.pay;
     link.target = "_top";
-    link.textContent = "Continue in this window";
+    link.textContent = translated("Continue in this window");
     link.focus();
   }
 

@@ -10,6 +10,7 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import Money
 from manilla.kit.price import PriceTerms
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket
+from manilla.kit.texts import translatable
 from manilla.ledger.transactions import CurrencyNotEnabled, DuplicateReference
 from manilla.merchants import limits
 from manilla.merchants.branding import Branding
@@ -41,19 +42,19 @@ RANDOM_CHARACTERS = 13
 
 class LinkClosed(Refusal):
     status, code = 410, "PAYMENT_LINK_CLOSED"
-    message = "This payment link is closed. You have not been charged."
+    message = translatable("This payment link is closed. You have not been charged.")
 
 
 class PaymentNotPossible(Refusal):
     code = "PAYMENT_NOT_POSSIBLE"
-    message = (
+    message = translatable(
         "The merchant cannot take this payment at the moment. You have not been charged. Please "
         "contact the merchant."
     )
 
 
 class AmountNotPossible(PaymentNotPossible):
-    message = (
+    message = translatable(
         "The merchant cannot take this amount at the moment. You have not been charged. Please "
         "contact the merchant."
     )
@@ -63,12 +64,14 @@ class PaymentInProgress(Refusal):
     """A customer has started to pay another amount with this single-payment link."""
 
     status, code = 409, "PAYMENT_IN_PROGRESS"
+    message = translatable(
+        "A payment of %(amount)s with this link is in progress. Continue that payment, or cancel"
+        " it first."
+    )
 
     def __init__(self, amount: Money, payment_url: str) -> None:
-        super().__init__(
-            f"A payment of {amount} with this link is in progress. Continue that payment, or "
-            "cancel it first."
-        )
+        super().__init__(self.message % {"amount": amount})
+        self.amount = amount
         self.payment_url = payment_url
 
 

@@ -6,8 +6,10 @@ from datetime import datetime
 import msgspec
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.display import clean, moment_text, money
+from manilla.kit.display import clean, money
 from manilla.kit.money import Money
+from manilla.kit.texts import translatable
+from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.payouts.payout import Payout, PayoutStatus
 from manilla.prices.price import TaxBearer
@@ -46,56 +48,69 @@ def _signature(key: bytes, trx_id: str) -> str:
 
 
 def of_payment(
-    payment: Payment, merchant_name: str, url: str, facts: PaymentFacts, *, names_customer: bool
+    payment: Payment,
+    merchant_name: str,
+    url: str,
+    facts: PaymentFacts,
+    language: CustomerLanguage = ENGLISH,
+    *,
+    names_customer: bool,
 ) -> Receipt:
+    _ = language.gettext
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
     customer = (
-        ("Customer", clean(payment.customer_name or "", 100)),
-        ("Email", clean(payment.customer_email or "", 100)),
+        (_("Customer"), clean(payment.customer_name or "", 100)),
+        (_("Email"), clean(payment.customer_email or "", 100)),
     )
     about = [
         *(customer if names_customer else ()),
-        ("Paid by", facts.way if is_paid and facts.way else ""),
-        ("Description", clean(payment.description or "", 150).replace("\n", " ")),
+        (_("Paid by"), _(facts.way) if is_paid and facts.way else ""),
+        (_("Description"), clean(payment.description or "", 150).replace("\n", " ")),
     ]
     state, tone = _payment_state(payment, facts.refunded)
     return Receipt(
         trx_id=payment.trx_id,
-        title="Payment receipt" if is_paid else "Payment record",
+        language=language.code,
+        title=_("Payment receipt") if is_paid else _("Payment record"),
         merchant_name=clean(merchant_name, 100),
         is_sandbox=payment.is_sandbox,
-        amount=money(quote.customer_pays),
-        state=state,
+        amount=language.money(quote.customer_pays),
+        state=_(state),
         tone=tone,
-        when=_when(facts.since),
-        groups=_filled(_payment_amounts(payment, facts), about, _references(payment)),
+        when=_when(facts.since, language),
+        groups=_filled(
+            _payment_amounts(payment, facts, language), about, _references(payment, language)
+        ),
         beneficiary=None,
         verification_url=url,
     )
 
 
-def _payment_amounts(payment: Payment, facts: PaymentFacts) -> Lines:
+def _payment_amounts(payment: Payment, facts: PaymentFacts, language: CustomerLanguage) -> Lines:
+    _, money = language.gettext, language.money
     quote, is_paid = payment.quote, payment.status is PaymentStatus.SUCCESS
-    amounts = [("Amount", money(quote.amount))]
+    amounts = [(_("Amount"), money(quote.amount))]
     if quote.customer_pays != quote.amount + quote.customer_tax:
-        amounts.append(("Service charge", money(quote.commission)))
-    amounts += _taxes(payment, TaxBearer.CUSTOMER)
-    amounts.append(("Paid" if is_paid else "Amount due", money(quote.customer_pays)))
+        amounts.append((_("Service charge"), money(quote.commission)))
+    amounts += _taxes(payment, TaxBearer.CUSTOMER, language)
+    amounts.append((_("Paid") if is_paid else _("Amount due"), money(quote.customer_pays)))
     if payment.received_minor is not None:
-        amounts.append(("Received", money(payment.received)))
+        amounts.append((_("Received"), money(payment.received)))
     if facts.returned.minor:
-        amounts.append(("Returned", money(facts.returned)))
+        amounts.append((_("Returned"), money(facts.returned)))
     if facts.refunded.minor:
-        amounts.append(("Refunded", money(facts.refunded)))
+        amounts.append((_("Refunded"), money(facts.refunded)))
     return amounts
 
 
-def _taxes(paid: Payment | Payout, bearer: TaxBearer) -> Lines:
+def _taxes(
+    paid: Payment | Payout, bearer: TaxBearer, language: CustomerLanguage = ENGLISH
+) -> Lines:
     """Returns the taxes on top of the fee, and those that it contains."""
     return [
         (
             tax_title(tax),
-            money(Money(paid.currency, tax.minor)),
+            language.money(Money(paid.currency, tax.minor)),
         )
         for tax in paid.transaction_price.taxes
         if tax.borne_by is bearer
@@ -111,14 +126,14 @@ def _filled(*groups: Lines) -> list[Lines]:
 def _payment_state(payment: Payment, refunded: Money) -> tuple[str, str]:
     match payment.status:
         case PaymentStatus.SUCCESS if refunded == payment.amount:
-            return "Paid and refunded", "yellow"
+            return translatable("Paid and refunded"), "yellow"
         case PaymentStatus.SUCCESS if refunded.minor:
-            return "Paid and partly refunded", "yellow"
+            return translatable("Paid and partly refunded"), "yellow"
         case PaymentStatus.SUCCESS:
-            return "Paid", "green"
+            return translatable("Paid"), "green"
         case PaymentStatus.PENDING:
-            return "Not paid yet", "yellow"
-    return "Not paid", "red"
+            return translatable("Not paid yet"), "yellow"
+    return translatable("Not paid"), "red"
 
 
 PAYOUT_STATES = {
@@ -175,8 +190,9 @@ def mask_number(number: str) -> str:
     return f"••••{clean(number, 60)[-4:]}"
 
 
-def _references(row: Payment | Payout) -> Lines:
-    return [("Transaction", row.trx_id), ("Reference", clean(row.ref_trx, 60))]
+def _references(row: Payment | Payout, language: CustomerLanguage = ENGLISH) -> Lines:
+    _ = language.gettext
+    return [(_("Transaction"), row.trx_id), (_("Reference"), clean(row.ref_trx, 60))]
 
 
 def _payout_references(payout: Payout) -> Lines:
@@ -184,6 +200,6 @@ def _payout_references(payout: Payout) -> Lines:
     return [*_references(payout), *reported]
 
 
-def _when(since: datetime) -> str:
+def _when(since: datetime, language: CustomerLanguage = ENGLISH) -> str:
     """Formats a time in Lagos time, with the time zone's name."""
-    return f"{moment_text(since)} (Lagos)"
+    return f"{language.moment(since)} (Lagos)"

@@ -10,6 +10,7 @@ import msgspec
 from manilla.kit.errors import Unavailable
 from manilla.kit.isolation.calls import IsolatedCalls
 from manilla.kit.money import Money
+from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.ledger import timeline, trx_ids
 from manilla.merchants import branding
 from manilla.methods.method import MethodKind
@@ -94,12 +95,18 @@ async def send_pdf(services: Services, receipt: Receipt) -> PageResponse:
 
 
 async def of_payment(
-    services: Services, payment: Payment, *, names_customer: bool = True
+    services: Services,
+    payment: Payment,
+    language: CustomerLanguage = ENGLISH,
+    *,
+    names_customer: bool = True,
 ) -> Receipt:
     caller = await services.directory.of(payment.environment, payment.merchant_id)
     url = _verification_url(services, payment.trx_id)
     facts = await _facts(services, payment)
-    receipt = contents.of_payment(payment, caller.name, url, facts, names_customer=names_customer)
+    receipt = contents.of_payment(
+        payment, caller.name, url, facts, language, names_customer=names_customer
+    )
     brand = await branding.find(services.db, payment.merchant_id)
     version = brand.logo_version
     return msgspec.structs.replace(

@@ -12,6 +12,7 @@ from fpdf import FPDF
 from fpdf.enums import Align, XPos, YPos
 from fpdf.fonts import TTFFont
 
+from manilla.languages import language as languages
 from manilla.web.receipts.receipt import Receipt
 
 FONTS = Path(str(resources.files("manilla.web"))) / "fonts"
@@ -37,7 +38,7 @@ def draw(receipt: Receipt, site_name: str) -> bytes:
     pdf.set_fallback_fonts([FALLBACK])
     pdf.set_title(f"{receipt.title} {receipt.trx_id}")
     pdf.set_creator("Manilla")
-    pdf.set_lang("en")
+    pdf.set_lang(receipt.language)
     pdf.add_page()
     _head(pdf, receipt, site_name)
     _amount(pdf, receipt)
@@ -50,19 +51,20 @@ def draw(receipt: Receipt, site_name: str) -> bytes:
 
 
 def _head(pdf: FPDF, receipt: Receipt, site_name: str) -> None:
+    _ = languages.find(receipt.language).gettext
     if receipt.logo is not None:
         pdf.image(BytesIO(receipt.logo), h=LOGO_HEIGHT, w=LOGO_WIDTH, keep_aspect_ratio=True)
         pdf.ln(2)
     _text(pdf, 13, INK, "B")
     _write(pdf, receipt.merchant_name, 6)
     _text(pdf, 8.5, QUIET)
-    _write(pdf, f"{receipt.title} · by {site_name}", 5)
+    _write(pdf, _("%(title)s · by %(site)s") % {"title": receipt.title, "site": site_name}, 5)
     if receipt.is_sandbox:
         _text(pdf, 8.5, TONES["yellow"], "B")
-        _write(pdf, "Sandbox: no real money moved.", 5)
+        _write(pdf, _("Sandbox: no real money moved."), 5)
     if receipt.support:
         _text(pdf, 8.5, QUIET)
-        _write(pdf, f"Questions? {receipt.support}", 5)
+        _write(pdf, f"{_('Questions?')} {receipt.support}", 5)
     pdf.ln(5)
 
 
@@ -95,6 +97,7 @@ def _line(pdf: FPDF, label: str, value: str) -> None:
 
 
 def _foot(pdf: FPDF, receipt: Receipt) -> None:
+    _ = languages.find(receipt.language).gettext
     top = pdf.h - MARGIN - QR_SIZE
     if pdf.get_y() > top - 2:
         pdf.add_page()
@@ -102,9 +105,9 @@ def _foot(pdf: FPDF, receipt: Receipt) -> None:
     width = INNER - QR_SIZE - 5
     pdf.set_xy(MARGIN + QR_SIZE + 5, top + 2)
     _text(pdf, 9, INK, "B")
-    _write(pdf, "Is this receipt genuine?", 5.5, width=width)
+    _write(pdf, _("Is this receipt genuine?"), 5.5, width=width)
     _text(pdf, 8, QUIET)
-    instruction = "Scan the code to see the current status of this transaction:"
+    instruction = _("Scan the code to see the current status of this transaction:")
     _write(pdf, f"{instruction} {receipt.verification_url}", 4.2, width=width)
 
 

@@ -7,6 +7,7 @@ Lines = list[tuple[str, str]]
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     trx_id: str
+    language: str = "en"  # the code of the language of all texts
     title: str
     merchant_name: str
     is_sandbox: bool

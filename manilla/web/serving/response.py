@@ -103,6 +103,10 @@ class PageResponse:
     def empty(cls, status: int, *, headers: Mapping[str, str] = NO_HEADERS) -> Self:
         return cls(status=status, headers=headers)
 
+    def with_cookie(self, cookie: SetCookie) -> Self:
+        self._cookies = (*self._cookies, cookie)
+        return self
+
     def encoded_headers(self) -> list[Header]:
         """Returns the headers as they are sent."""
         headers = self._all_headers()
