@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from manilla.cases.cases import CaseAction
 from manilla.checkout import accent, display, language_choice, page
@@ -194,6 +195,8 @@ def _templates(language: CustomerLanguage) -> jinja2.Environment:
     templates.globals.update(
         static=STATIC_PATH,
         version=static_files.version(STATIC),
+        # Texts for developers are in English on all pages.
+        in_english="" if language is ENGLISH else Markup(' lang="en"'),
         script_texts={} if language is ENGLISH else _translated(language, SCRIPT_TEXTS),
         Channel=Channel,
         SandboxOutcome=SandboxOutcome,

@@ -128,6 +128,7 @@ async def test_a_customer_unsubscribes_from_one_merchant(
         "logo": "",
         "way": "",
         "way_label": "",
+        "language": "en",
     }
 
     async def put(merchant_id: int) -> list[int]:

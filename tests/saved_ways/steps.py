@@ -3,6 +3,7 @@
 import itertools
 import json
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -53,18 +54,29 @@ class Lender:
     async def start(self, customer: str, **changed: Any) -> Started:
         return await self.shop.start(save_for=customer, **changed)
 
-    async def choose(self, started: Started, method: str, *, save: bool | None = True) -> Charge:
-        """Chooses how to pay on checkout, with the checkbox to save the card on or off."""
+    async def choose(
+        self,
+        started: Started,
+        method: str,
+        *,
+        save: bool | None = True,
+        shown_in: str = "1",
+        headers: Mapping[str, str] | None = None,
+    ) -> Charge:
+        """Chooses how to pay on checkout, with the checkbox to save the card on or off.
+
+        `shown_in` is the language of the form, where "1" is English.
+        """
         form = {"method": method, "seen": "0"}
         if save is not None:
-            form["offers_saving"] = "1"
+            form["offers_saving"] = shown_in
         if save:
             form["save"] = "1"
         target = started.target.replace(started.trx_id, f"{started.trx_id}/choose")
         reply = await self.merchant.site.send(
             "POST",
             target,
-            {"Content-Type": "application/x-www-form-urlencoded"},
+            {"Content-Type": "application/x-www-form-urlencoded", **(headers or {})},
             urlencode(form).encode(),
         )
         assert reply.status == 303, reply.body

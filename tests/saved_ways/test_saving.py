@@ -1,7 +1,9 @@
 """A card is saved only with the customer's consent, and the customer can withdraw it."""
 
+import html
 import json
 from html import escape
+import re
 from urllib.parse import urlsplit
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from manilla.cli import master_key
 from manilla.kit import crypto
 from manilla.kit.crypto import Keyring
+from manilla.languages.language import languages
 from manilla.saved_ways import personal, revoking, store
 from manilla.saved_ways.way import SEALED, EndedBy, WayEvent, WayStatus
 from tests.mail.outbox_reader import letters_to
@@ -43,6 +46,21 @@ async def test_checkout_shows_the_consent_that_it_stores(lender: Lender) -> None
     saved = {key: listed[key] for key in ("id", "kind", "label", "expires")}
     assert notice["data"]["saved_way"] == saved
     assert (await lender.shop.verify(started)).json["saved_way"] == saved
+
+
+@pytest.mark.parametrize("code", languages())
+async def test_the_consent_is_stored_as_the_customer_saw_it(lender: Lender, code: str) -> None:
+    started = await lender.start(await lender.customer())
+    reply = await lender.merchant.site.send("GET", f"{started.target}&lang={code}")
+    shown = html.unescape(reply.body.decode())
+    [shown_in] = re.findall(r'name="offers_saving" value="([^"]+)"', shown)
+    # Meanwhile, the customer chooses another language in another tab.
+    headers = {"Cookie": "manilla_language=ha", "Accept-Language": "yo"}
+    charge = await lender.choose(started, "paystack-ngn", shown_in=shown_in, headers=headers)
+    way = await store.of_payment(lender.db, charge.merchant_id, started.trx_id)
+    assert way is not None
+    assert f"<span>{way.consent_text}</span>" in shown
+    assert (code == "en") == way.consent_text.startswith("I allow Ada Stores to save this card")
 
 
 @pytest.mark.parametrize("save", [False, None])
