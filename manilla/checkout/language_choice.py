@@ -14,11 +14,12 @@ from manilla.web.serving.response import PageResponse, SetCookie
 
 PARAMETER = "lang"
 COOKIE = "manilla_language"
+SECURE_COOKIE = f"__Secure-{COOKIE}"  # over https, as for all cookies
 REMEMBERED_SECONDS = 365 * 86_400
 
 
 def language_of(http: WebRequest) -> CustomerLanguage:
-    chosen = chosen_on_page(http) or language.languages().get(http.cookies.get(COOKIE, ""))
+    chosen = chosen_on_page(http) or _remembered(http)
     return chosen or language.of_browser(http.headers.get("accept-language", ""))
 
 
@@ -26,17 +27,24 @@ def chosen_on_page(http: WebRequest) -> CustomerLanguage | None:
     return language.languages().get(http.query.get(PARAMETER, ""))
 
 
+def _remembered(http: WebRequest) -> CustomerLanguage | None:
+    codes = (http.cookies.get(name, "") for name in (SECURE_COOKIE, COOKIE))
+    return language.languages().get(next(filter(None, codes), ""))
+
+
 def remember(services: Services, http: WebRequest, response: PageResponse) -> PageResponse:
     """Adds the cookie if the customer has just chosen another language."""
     chosen = chosen_on_page(http)
-    if chosen is None or http.cookies.get(COOKIE) == chosen.code:
+    if chosen is None or chosen is _remembered(http):
         return response
     is_secure = services.base_url.startswith("https:")
-    cookie = SetCookie(COOKIE, chosen.code, REMEMBERED_SECONDS, "/", is_secure)
+    name = SECURE_COOKIE if is_secure else COOKIE
+    cookie = SetCookie(name, chosen.code, REMEMBERED_SECONDS, "/", is_secure)
     return response.with_cookie(cookie)
 
 
-def url_in(http: WebRequest, wanted: CustomerLanguage) -> str:
-    """Returns the URL of this page in another language."""
-    others = [(name, value) for name, value in http.query_pairs if name != PARAMETER]
-    return f"{http.path}?{urlencode([*others, (PARAMETER, wanted.code)])}"
+def links(http: WebRequest) -> list[tuple[CustomerLanguage, str]]:
+    """Returns each language with the URL of this page in it."""
+    query = urlencode([pair for pair in http.query_pairs if pair[0] != PARAMETER])
+    start = f"{http.path}?{query}{'&' if query else ''}{PARAMETER}="
+    return [(each, start + each.code) for each in language.languages().values()]

@@ -16,7 +16,7 @@ from manilla.checkout import accent, display, language_choice, page
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.request import NO_STORE, CheckoutRequest
 from manilla.kit.texts import translatable
-from manilla.languages.language import ENGLISH, CustomerLanguage, languages
+from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.payments import sandbox_amounts
 from manilla.payments.checkout import CheckoutView, SandboxOutcome
 from manilla.payments.link import way_back
@@ -174,8 +174,7 @@ def respond(
         .render(
             gateway_name=display.name(services.platform.now.gateway_name),
             is_development=services.is_development,
-            languages=languages().values(),
-            language_url=functools.partial(language_choice.url_in, http),
+            languages=language_choice.links(http),
             **{"version_shown": None, "branding": None, "embeddable": None, **values},
         )
     )

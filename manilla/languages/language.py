@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup
 
 from manilla.kit import display
 from manilla.kit.money import Money, symbol_of
@@ -57,9 +58,21 @@ class CustomerLanguage:
     def install(self, environment: jinja2.Environment) -> None:
         """Makes the language's texts and formats available to templates."""
         environment.add_extension("jinja2.ext.i18n")
-        install: Any = environment.install_gettext_callables  # type: ignore[attr-defined]
-        install(self.gettext, self.ngettext, newstyle=True)
-        environment.globals["language"] = self
+        environment.extend(newstyle_gettext=True)
+        # Jinja's own functions do the same for each text, which takes a fifth of a page's time.
+        safe: type[str] = Markup if environment.autoescape else str
+
+        @cache
+        def constant(text: str) -> str:
+            return safe(self.gettext(text)) % {}
+
+        def gettext(text: str, **values: Any) -> str:
+            return safe(self.gettext(text)) % values if values else constant(text)
+
+        def ngettext(one: str, many: str, num: int, **values: Any) -> str:
+            return safe(self.ngettext(one, many, num)) % {"num": num, **values}
+
+        environment.globals.update(language=self, _=gettext, gettext=gettext, ngettext=ngettext)
         environment.filters.update(
             money=self.money, day=self.day, month=self.month, duration=self.duration
         )

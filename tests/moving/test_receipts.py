@@ -15,7 +15,7 @@ MIGRATION = "manilla/sql/migrations/0085_receipts_of_moved_merchants.sql"
 
 async def _write(mover: Mover) -> int:
     """Queues a receipt for a customer in lagos, and returns the email's id."""
-    facts = dict.fromkeys(RULES[MailKind.RECEIPT].facts, "x")
+    facts = dict.fromkeys(RULES[MailKind.RECEIPT].facts, "x") | {"way": ""}
     async with mover.db("lagos").transaction() as connection:
         [mail_id] = await outbox.put(
             *(connection, MailKind.RECEIPT, facts),
