@@ -15,6 +15,7 @@ import argparse
 import io
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ METHODS = [
     ("checkout/templates/**.html", "jinja2"),
     ("mail/templates/receipt.jinja", "jinja2"),
     ("mail/templates/layout.*", "jinja2"),
-    ("pages/templates/unsubscribe.html", "jinja2"),
     ("**.py", "python"),
 ]
 OPTIONS = {"jinja2": {"trim_blocks": "true", "lstrip_blocks": "true", "silent": "false"}}
@@ -80,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@cache
 def read_texts() -> Catalog:
     """Returns all texts in the code and the templates."""
     texts = Catalog()

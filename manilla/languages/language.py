@@ -117,7 +117,9 @@ class TranslatedLanguage(CustomerLanguage):
 
         pattern = self._locale.currency_formats["standard"].pattern.split(";")[0]
         is_after = pattern.index("¤") > pattern.index("0")
-        return get_group_symbol(self._locale), get_decimal_symbol(self._locale), is_after
+        # The pages' font has no narrow space, and browsers draw one that is hard to see.
+        group = get_group_symbol(self._locale).replace("\N{NARROW NO-BREAK SPACE}", "\xa0")
+        return group, get_decimal_symbol(self._locale), is_after
 
     def day(self, at: datetime) -> str:
         from babel.dates import format_date

@@ -41,7 +41,7 @@ def test_no_language_changes_an_amount(shown: CustomerLanguage, currency: str, m
 def test_naira_keeps_its_symbol_and_two_decimals() -> None:
     amount = Money.of("1234567.50", "NGN")
     english = "₦1,234,567.50"
-    french = "1\u202f234\u202f567,50\u00a0₦"
+    french = "1\u00a0234\u00a0567,50\u00a0₦"
     shown = {each.code: each.money(amount) for each in EVERY}
     assert shown == dict.fromkeys(("en", "ha", "ig", "pcm", "yo"), english) | {"fr": french}
     assert language.find("fr").money(Money.of("-2", "NGN")) == "-2,00\u00a0₦"
