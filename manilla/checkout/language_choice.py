@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from manilla.languages import language
 from manilla.languages.language import CustomerLanguage
 from manilla.services import Services
-from manilla.web.serving.request import WebRequest
+from manilla.web.serving.request import Pairs, WebRequest
 from manilla.web.serving.response import PageResponse, SetCookie
 
 PARAMETER = "lang"
@@ -43,8 +43,8 @@ def remember(services: Services, http: WebRequest, response: PageResponse) -> Pa
     return response.with_cookie(cookie)
 
 
-def links(http: WebRequest) -> list[tuple[CustomerLanguage, str]]:
-    """Returns each language with the URL of this page in it."""
-    query = urlencode([pair for pair in http.query_pairs if pair[0] != PARAMETER])
-    start = f"{http.path}?{query}{'&' if query else ''}{PARAMETER}="
+def links(query: Pairs) -> list[tuple[CustomerLanguage, str]]:
+    """Returns each language with the URL of the page that has this query in it."""
+    others = urlencode([pair for pair in query if pair[0] != PARAMETER])
+    start = f"?{others}{'&' if others else ''}{PARAMETER}="
     return [(each, start + each.code) for each in language.languages().values()]

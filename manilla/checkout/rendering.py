@@ -138,7 +138,7 @@ def redirect_to_provider(request: CheckoutRequest, view: CheckoutView) -> PageRe
 
 def link_altered(request: CheckoutRequest) -> PageResponse:
     """Renders the error page for an invalid link, without any payment data."""
-    return _respond(request, "link_altered.html", 403)
+    return _respond(request, "link_altered.html", 403, languages=language_choice.links([]))
 
 
 def error_page(request: CheckoutRequest, status: int, text: str) -> PageResponse:
@@ -174,8 +174,13 @@ def respond(
         .render(
             gateway_name=display.name(services.platform.now.gateway_name),
             is_development=services.is_development,
-            languages=language_choice.links(http),
-            **{"version_shown": None, "branding": None, "embeddable": None, **values},
+            **{
+                "languages": language_choice.links(http.query_pairs),
+                "version_shown": None,
+                "branding": None,
+                "embeddable": None,
+                **values,
+            },
         )
     )
     response = PageResponse.html(text, status, headers=NO_STORE)

@@ -58,7 +58,7 @@ class CustomerLanguage:
     def install(self, environment: jinja2.Environment) -> None:
         """Makes the language's texts and formats available to templates."""
         environment.add_extension("jinja2.ext.i18n")
-        environment.extend(newstyle_gettext=True)
+        environment.newstyle_gettext = True  # type: ignore[attr-defined]
         # Jinja's own functions do the same for each text, which takes a fifth of a page's time.
         safe: type[str] = Markup if environment.autoescape else str
 
