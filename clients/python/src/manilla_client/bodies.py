@@ -304,6 +304,16 @@ class PaymentWay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransferPayer:
+    """Who sent a transfer into a customer's account, as far as the provider reports it."""
+
+    name: str | None
+    bank: str | None
+    account_number: str | None
+    session_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedPayment:
     status: Literal["success"]
     trx_id: str
@@ -320,6 +330,10 @@ class CompletedPayment:
     # The API sends this field only if the received amount differs from the amount due.
     amount_received: Decimal | None = None
     saved_way: PaymentWay | None = None
+    # The customer whom the payment belongs to; for a transfer, also its account and sender.
+    customer_reference: str | None = None
+    account_id: str | None = None
+    payer: TransferPayer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
