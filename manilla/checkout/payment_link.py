@@ -19,7 +19,8 @@ from manilla.customers import account_store
 from manilla.kit.errors import Refusal
 from manilla.kit.http import BodyTooLarge
 from manilla.kit.money import Money, symbol_of
-from manilla.kit.texts import ONE_LINE, has_controls, is_email, translatable
+from manilla.kit.texts import ONE_LINE, has_controls, is_email
+from manilla.kit.translation import translatable
 from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.ledger.scope import Tenant
 from manilla.payments import commission

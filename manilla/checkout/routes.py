@@ -14,7 +14,7 @@ from manilla.checkout.rendering import STATIC, STATIC_PATH
 from manilla.checkout.request import NO_STORE, CheckoutRequest, UnreadableForm
 from manilla.kit.errors import Refusal
 from manilla.kit.http import BodyTooLarge
-from manilla.kit.texts import translatable
+from manilla.kit.translation import translatable
 from manilla.ledger import trx_ids
 from manilla.payments.link import LinkState
 from manilla.payments.payment import PaymentStatus

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from manilla.kit.texts import translatable
+from manilla.kit.translation import translatable
 
 
 class Refusal(Exception):

@@ -14,7 +14,7 @@ import msgspec
 from manilla.kit.batch import Batcher
 from manilla.kit.database.connections import Database, KeptConnection
 from manilla.kit.errors import Refusal
-from manilla.kit.texts import translatable
+from manilla.kit.translation import translatable
 
 WINDOW_SECONDS = 60
 GATHER_SECONDS = 0.002

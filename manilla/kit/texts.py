@@ -5,6 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from manilla.kit.translation import translatable
+
 # Control characters, line and paragraph separators and direction marks change how text is shown.
 _CONTROLS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
@@ -13,11 +15,6 @@ _NOT_IN_EMAIL = r"\s@<>()\[\]\\,;:\""
 _EMAIL = re.compile(rf"[^{_NOT_IN_EMAIL}]+@[^{_NOT_IN_EMAIL}_.]+(\.[^{_NOT_IN_EMAIL}_.]+)+")
 
 LINE_ENDS = "\t\n\r"
-
-
-def translatable(text: str) -> str:
-    """Marks an English text that customers see, so that `tools.catalogues` finds it."""
-    return text
 
 
 ONE_LINE = translatable("Use one line of text, without control characters.")

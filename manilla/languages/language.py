@@ -6,13 +6,15 @@ from functools import cache, cached_property, lru_cache
 from gettext import GNUTranslations, NullTranslations
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
 from markupsafe import Markup
 
 from manilla.kit import display
 from manilla.kit.money import Money, symbol_of
+
+if TYPE_CHECKING:  # commands translate emails without templates
+    import jinja2
 
 CATALOGUES = Path(str(resources.files("manilla.languages"))) / "catalogues"
 QUALITY = "q="
@@ -55,7 +57,7 @@ class CustomerLanguage:
     def duration(self, seconds: int) -> str:
         return display.duration(seconds)
 
-    def install(self, environment: jinja2.Environment) -> None:
+    def install(self, environment: "jinja2.Environment") -> None:
         """Makes the language's texts and formats available to templates."""
         environment.add_extension("jinja2.ext.i18n")
         environment.newstyle_gettext = True  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from manilla.kit.batch import SharedReads, SharedWrite
 from manilla.kit.database.connections import Database
 from manilla.kit.errors import Refusal
 from manilla.kit.money import Money
-from manilla.kit.texts import translatable
+from manilla.kit.translation import translatable
 from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.transactions import TransactionNotFound

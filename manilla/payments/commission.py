@@ -10,7 +10,7 @@ import msgspec
 from manilla.kit.environment import Environment
 from manilla.kit.money import Money
 from manilla.kit.price import PriceTerms
-from manilla.kit.texts import translatable
+from manilla.kit.translation import translatable
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import CommissionBearer
 from manilla.methods.method import Flow, Method

@@ -5,7 +5,7 @@ import hmac
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.errors import Refusal
-from manilla.kit.texts import translatable
+from manilla.kit.translation import translatable
 
 FIELD = "csrf"
 

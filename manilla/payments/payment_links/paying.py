@@ -10,7 +10,7 @@ from manilla.kit.errors import Refusal, Unavailable
 from manilla.kit.money import Money
 from manilla.kit.price import PriceTerms
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket
-from manilla.kit.texts import translatable
+from manilla.kit.translation import translatable
 from manilla.ledger.transactions import CurrencyNotEnabled, DuplicateReference
 from manilla.merchants import limits
 from manilla.merchants.branding import Branding

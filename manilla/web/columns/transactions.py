@@ -237,7 +237,13 @@ SHARE_COLUMNS = (
     ),
     ListColumn("status", "Status", lambda _, row: badge(row.status), Place.STATUS),
     ListColumn("held", "Held", lambda _, row: money(row.withheld), is_number=True),
-    ListColumn("returned", "Taken back", lambda _, row: money(row.returned), is_number=True),
+    ListColumn(
+        "returned",
+        "Taken back",
+        lambda _, row: money(row.returned),
+        is_number=True,
+        is_default=False,
+    ),
     AMOUNT,
 )
 
