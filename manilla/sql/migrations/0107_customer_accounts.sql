@@ -62,9 +62,11 @@ CREATE INDEX account_transfer_account ON account_transfer (merchant_id, account_
 CREATE TRIGGER as_accepted
     BEFORE UPDATE OF merchant_id, id, environment, reference, created_at
     ON customer FOR EACH ROW
-    WHEN ((OLD.merchant_id, OLD.id, OLD.environment, OLD.reference, OLD.created_at)
-          IS DISTINCT FROM
-          (NEW.merchant_id, NEW.id, NEW.environment, NEW.reference, NEW.created_at))
+    WHEN (OLD.merchant_id IS DISTINCT FROM NEW.merchant_id
+          OR OLD.id IS DISTINCT FROM NEW.id
+          OR OLD.environment IS DISTINCT FROM NEW.environment
+          OR OLD.reference IS DISTINCT FROM NEW.reference
+          OR OLD.created_at IS DISTINCT FROM NEW.created_at)
     EXECUTE FUNCTION refuse_to_change_what_was_accepted();
 
 CREATE INDEX CONCURRENTLY payment_customer ON payment (merchant_id, customer_reference, trx_id)
