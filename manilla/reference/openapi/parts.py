@@ -236,36 +236,21 @@ SIGNED: list[dict[str, list[str]]] = [
 BEARER: list[dict[str, list[str]]] = [{"Bearer": []}]
 
 # An OpenAPI link uses a value from a response as a parameter of another request.
-# A payment's id is the part of payment_url's path after /checkout/.
-# The suffix `#regex:` is supported only by some OpenAPI tools.
-_VERIFY_PAYMENT = (
-    "verifyPayment",
-    "$response.body#/payment_url#regex:/checkout/(TXN[0-9A-Z]+)",
-    "`trxId` is the part of `payment_url`'s path after `/checkout/`.",
-)
 LINKS = {
-    "initiatePayment": _VERIFY_PAYMENT,
-    "initiatePaymentLegacy": _VERIFY_PAYMENT,
-    "initiateRefund": (
-        "verifyRefund",
-        "$response.body#/trx_id",
-        "`trxId` is the response's `trx_id`.",
-    ),
-    "initiatePayout": (
-        "verifyPayout",
-        "$response.body#/trx_id",
-        "`trxId` is the response's `trx_id`.",
-    ),
+    "initiatePayment": "verifyPayment",
+    "initiatePaymentLegacy": "verifyPayment",
+    "initiateRefund": "verifyRefund",
+    "initiatePayout": "verifyPayout",
 }
 
 
 def links(operation_id: str) -> dict[str, Any]:
     if operation_id not in LINKS:
         return {}
-    target, expression, description = LINKS[operation_id]
+    target = LINKS[operation_id]
     link = {
         "operationId": target,
-        "parameters": {"trxId": expression},
-        "description": description,
+        "parameters": {"trxId": "$response.body#/trx_id"},
+        "description": "`trxId` is the response's `trx_id`.",
     }
     return {"links": {target: link}}
