@@ -32,6 +32,9 @@ LOOKUP_SECONDS = 3600.0
 # Webhooks report transfers at once. Polling finds those whose webhooks were lost.
 POLL_SECONDS = 6 * 3600.0
 LOOK_BACK = timedelta(days=3)
+# People have saved the number of a closed account, and some providers cannot close it.
+CLOSED_POLL_SECONDS = 24 * 3600.0
+CLOSED_POLLED_FOR = timedelta(days=90)
 PENDING_MAX = timedelta(days=1)
 PAGES_MAX = 100
 ATTEMPTS_MAX = 20
@@ -79,7 +82,7 @@ class AccountTasks:
     async def advance(self, job: Job) -> float | None:
         """Performs the account's next step at the provider."""
         account = await account_store.account(self._db, job.merchant_id, job.subject)
-        if account is None or account.status in (AccountStatus.FAILED, AccountStatus.CLOSED):
+        if account is None or account.status is AccountStatus.FAILED:
             return None
         if account.is_sandbox:
             return await self._advance_in_sandbox(account)
@@ -87,11 +90,11 @@ class AccountTasks:
         api = None if adapter is None else adapter.accounts
         if api is None:
             return RETRY_SECONDS
-        if account.closing_at is not None:
-            return await self._close(account, api)
-        if account.status is AccountStatus.ACTIVE:
-            return await self._poll(account, api)
-        return await (self._ask if account.sent_at else self._send)(job, account, api)
+        if account.status is AccountStatus.PENDING and account.closing_at is None:
+            return await (self._ask if account.sent_at else self._send)(job, account, api)
+        if account.status is AccountStatus.CLOSED:
+            return await self._poll_closed(account, api)
+        return await (self._poll if account.closing_at is None else self._close)(account, api)
 
     # Creating an account.
 
@@ -180,7 +183,7 @@ class AccountTasks:
                 return await self._fail(account, code, state.reason or NOT_VERIFIED)
             case ReportedAccountStatus.CLOSED:
                 await account_states.apply(self._db, account, AccountStatus.CLOSED, state)
-                return None
+                return CLOSED_POLL_SECONDS
         return RETRY_SECONDS
 
     async def _fail(self, account: CustomerAccount, code: RefusalCode, reason: str) -> float | None:
@@ -206,6 +209,15 @@ class AccountTasks:
                 break
         return POLL_SECONDS
 
+    async def _poll_closed(self, account: CustomerAccount, api: AccountDesk) -> float | None:
+        """Looks for late transfers, which are held, in case that their webhooks were lost."""
+        assert account.closed_at is not None
+        is_over = datetime.now(UTC) - account.closed_at > CLOSED_POLLED_FOR
+        if is_over or account.account_number is None:
+            return None
+        seconds = await self._poll(account, api)
+        return CLOSED_POLL_SECONDS if seconds == POLL_SECONDS else seconds
+
     async def _close(self, account: CustomerAccount, api: AccountDesk) -> float | None:
         """Closes the account at the provider, if it was ever requested there.
 
@@ -228,10 +240,12 @@ class AccountTasks:
             ):
                 return RETRY_SECONDS
         await account_states.apply(self._db, account, AccountStatus.CLOSED, closed)
-        return None
+        return CLOSED_POLL_SECONDS
 
     async def _advance_in_sandbox(self, account: CustomerAccount) -> float | None:
         """Creates or closes a test account, without a provider."""
+        if account.status is AccountStatus.CLOSED:
+            return None
         if account.closing_at is not None:
             closed = AccountState(status=ReportedAccountStatus.CLOSED)
             await account_states.apply(self._db, account, AccountStatus.CLOSED, closed)

@@ -55,6 +55,24 @@ async def test_a_closed_account_is_closed_at_its_provider_too(
     assert [kind for kind, _ in await customers.cases()] == ["account_transfer"]
 
 
+async def test_a_late_transfer_into_a_closed_account_is_found_without_a_webhook(
+    customers: Customers, rail: str
+) -> None:
+    account = await customers.account(rail)
+    await customers.shop.simulator.control(f"{rail}/faults", {"webhooks": {"mode": "lost"}})
+    await customers.send(account, "1000.00")
+    await close(customers, account)
+    closed = await customers.until(account, AccountStatus.CLOSED)
+    await customers.poll(closed)
+    [payment] = await customers.until_payments(1)
+    assert payment.status is PaymentStatus.FAILED
+    assert [kind for kind, _ in await customers.cases()] == ["account_transfer"]
+    await customers.db.execute("UPDATE customer_account SET closed_at = now() - interval '91 days'")
+    await customers.poll(closed)
+    left = "SELECT true FROM job WHERE kind = 'account' AND subject = $1"
+    assert not await customers.db.has_row(left, account.id)
+
+
 async def test_flutterwaves_lost_account_is_closed_here_alone(customers: Customers) -> None:
     """Flutterwave cannot be asked by our reference, so an administrator deactivates it there."""
     fault = {"next": [{"call": "account", "fault": "5xx_after_accept"}]}
