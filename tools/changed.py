@@ -22,6 +22,7 @@ TESTS = {
     "clients/typescript": ("tests/contract", "tests/samples"),
     "clients/contract": ("tests/contract", "tests/api/test_vectors.py"),
     "clients/php": ("tests/client_library", "tests/contract", "tests/samples"),
+    "plugins/woocommerce": ("tests/woocommerce",),
     "simulator/src": ("tests/simulator", "tests/providers"),
     "bench": ("tests/bench",),
     "docs/samples": ("tests/samples",),

@@ -1,0 +1,10 @@
+<?php
+
+declare(strict_types=1);
+
+namespace ManillaForWooCommerce\Core;
+
+interface Clock
+{
+    public function now(): int;
+}
