@@ -26,7 +26,7 @@ INSTALL := $(PYTHON) tools/install.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test test-all test-stress changed faults simulate ha cells fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev wheels mutations
+.PHONY: help run setup test test-all test-stress changed faults simulate ha cells fuzz check format docs pictures bench bench-growth lock clean installed-run installed-dev plugin wheels mutations
 
 help: ## what this file can do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -84,6 +84,7 @@ check: installed-dev ## format, lint, types, import contracts, structure, migrat
 	@$(RUN) tools.package_map --check
 	@$(RUN) tools.typescript --check
 	@$(RUN) tools.php_client --check
+	@$(RUN) tools.woocommerce
 
 format: installed-dev ## format, and fix what ruff can fix
 	@$(RUN) ruff check --fix .
@@ -104,6 +105,9 @@ bench: installed-dev $(VENV)-baseline/.installed ## measure, as ratios within on
 
 bench-growth: installed-dev ## measure what a long history costs (ROWS=5000000 STORE= KEEP=)
 	@MANILLA_BENCH_ROWS=$(ROWS) $(RUN) bench --growth $(if $(STORE),--store) $(if $(KEEP),--keep "$(KEEP)")
+
+plugin: installed-run ## build the zip of the plugin for WooCommerce, into dist/
+	@$(RUN) tools.woocommerce dist/manilla-for-woocommerce.zip
 
 wheels: installed-run ## build what pip installs without a clone, into dist/
 	@rm -rf dist

@@ -31,6 +31,7 @@ CHECKS = (
     ["-m", "tools.package_map", "--check"],
     ["-m", "tools.typescript", "--check"],
     ["-m", "tools.php_client", "--check"],
+    ["-m", "tools.woocommerce"],
 )
 
 

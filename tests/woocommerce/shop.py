@@ -92,6 +92,11 @@ class WooShop:
         return await self.every("/api/v1/events")
 
     async def notify(self, event: dict[str, Any], **asked: Any) -> Any:
+        body, headers = self.signed(event)
+        return await self.ask("event", body=body.decode(), headers=headers, **asked)
+
+    def signed(self, event: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
+        """Returns the event as Manilla sends it to the shop's endpoint."""
         body = b'{"type":"%s",' % event["type"].encode() + event["body"].encode()[1:]
         headers = signing.endpoint_headers(
             [self._key],
@@ -100,7 +105,7 @@ class WooShop:
             body=body,
             now=int(time.time()),
         )
-        return await self.ask("event", body=body.decode(), headers=headers, **asked)
+        return body, headers
 
 
 @contextlib.asynccontextmanager
