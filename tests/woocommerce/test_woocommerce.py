@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -186,6 +187,32 @@ async def test_a_refund_from_the_order_reaches_the_customer_once(shop: RealShop)
     assert float((await shop.see(order))["refunded"]) == 500.5
     [refund] = await shop.every("/api/v1/refunds")
     assert (refund["status"], refund["amount"]) == ("success", 500.5)
+
+
+async def test_a_refund_whose_answer_is_lost_is_sent_once(shop: RealShop) -> None:
+    order, _ = await paid(shop)
+    shop.wordpress.lose("initiate-refund")
+    lost = await shop.wordpress.ask(REFUND, str(order), "500.50")
+    shop.wordpress.lose("")
+    assert "not known" in lost
+    assert float((await shop.see(order))["refunded"]) == 0
+    assert isinstance(await shop.wordpress.ask(REFUND, str(order), "500.50"), int)
+    assert float((await shop.see(order))["refunded"]) == 500.5
+    assert len(await shop.every("/api/v1/refunds")) == 1
+
+
+async def test_an_order_whose_answer_is_lost_has_one_payment(shop: RealShop) -> None:
+    shop.wordpress.lose("initiate-payment")
+    with pytest.raises(urllib.error.HTTPError):
+        await shop.buy()
+    shop.wordpress.lose("")
+    [payment] = await shop.every("/api/v1/payments")
+    order = int(payment["ref_trx"].split("-")[1])
+    code = """
+        $order = wc_get_order((int) $argv[1]);
+        return WC()->payment_gateways()->payment_gateways()['manilla']
+            ->process_payment($order->get_id())['redirect'];"""
+    assert trx_of(await shop.wordpress.ask(code, str(order))) == payment["trx_id"]
 
 
 async def test_a_refund_made_in_manilla_appears_once_on_the_order(shop: RealShop) -> None:

@@ -41,6 +41,17 @@ $path = parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH);
 if ($path !== '/' && is_file(__DIR__ . $path)) return false;
 require __DIR__ . '/index.php';
 """
+# Writes mails to a file. Loses the answers to requests whose URL contains the file's text.
+FAULTS = """<?php
+add_filter('pre_wp_mail', function ($sent, $mail) {
+    file_put_contents(ABSPATH . 'mails', $mail['subject'] . PHP_EOL, FILE_APPEND);
+    return true;
+}, 10, 2);
+add_filter('http_response', function ($response, $arguments, $url) {
+    $lost = @file_get_contents(ABSPATH . 'lost');
+    return $lost && str_contains($url, $lost) ? new WP_Error('lost', 'Lost.') : $response;
+}, 10, 3);
+"""
 INSTALL = """
 define('WP_INSTALLING', true);
 require 'wp-load.php';
@@ -95,9 +106,8 @@ class WordPress:
 
     def run(self, code: str, *words: str) -> Any:
         """Runs PHP in WordPress, and returns what the code returns."""
-        mails = "add_filter('pre_wp_mail', '__return_true');"
         call = f"(function () use ($argv) {{ {code} }})()"
-        program = f"require 'wp-load.php'; {mails} echo json_encode({call});"
+        program = f"require 'wp-load.php'; echo json_encode({call});"
         shown: str = self.plain(program, *words)
         return json.loads(shown)
 
@@ -120,6 +130,10 @@ class WordPress:
         self, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, bytes]:
         return await asyncio.to_thread(send, self.url + path, body, headers)
+
+    def lose(self, url: str) -> None:
+        """Loses the answers to requests with this text in their URL, or none if it is empty."""
+        (self.folder / "lost").write_text(url)
 
     def errors_of_the_plugin(self) -> list[str]:
         log = self.folder / "debug.log"
@@ -176,14 +190,9 @@ def running_wordpress(folder: Path) -> Iterator[WordPress]:
         wordpress.plain(INSTALL, wordpress.url)
         for name in ("woocommerce/woocommerce", f"{SLUG}/{SLUG}"):
             wordpress.plain(ACTIVATE, f"{name}.php")
-        # Tests must not send mails.
         (site / "mails").touch()
         (site / "wp-content" / "mu-plugins").mkdir(exist_ok=True)
-        (site / "wp-content" / "mu-plugins" / "mails.php").write_text(
-            "<?php add_filter('pre_wp_mail', function ($sent, $mail) {"
-            f" file_put_contents('{site}/mails', $mail['subject'] . PHP_EOL, FILE_APPEND);"
-            " return true; }, 10, 2);"
-        )
+        (site / "wp-content" / "mu-plugins" / "test.php").write_text(FAULTS)
         command = ["php", "-d", "opcache.enable_cli=1", "-S", f"127.0.0.1:{port}", "router.php"]
         variables = {**os.environ, "PHP_CLI_SERVER_WORKERS": "4"}
         with (folder / "php.log").open("wb") as log:
