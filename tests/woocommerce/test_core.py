@@ -81,6 +81,8 @@ async def test_an_end_of_the_process_completes_the_order_once(shop: WooShop, wri
     await shop.ask("return", 7)
     order = await shop.shown(7)
     assert (order["status"], order["completed"]) == ("processing", 1)
+    assert "PaidTwice" not in await shop.noted(7)
+    assert [each["state"] for each in (await shop.show())["attempts"]] == ["paid"]
 
 
 async def test_a_payment_whose_answer_never_came_is_found(shop: WooShop) -> None:

@@ -9,7 +9,7 @@ defined('ABSPATH') || exit;
 use Manilla\Errors\BadNotification;
 use ManillaForWooCommerce\Core\CannotPay;
 
-/** The URLs that Manilla and the customer's browser call. None of them believes what it is told. */
+/** The URLs that Manilla and the customer's browser call. None of them trusts its input. */
 final class Requests
 {
     private const BODY_BYTES_MAX = 1_000_000;
