@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 from manilla_client import ShopConnection
+from playwright.async_api import Browser, Page, expect
 
 from manilla.kit.environment import Environment
 from manilla.ledger.scope import Tenant
+from manilla.merchants import checkout_origins
 from manilla.notify import shops
 from manilla.services import Services
 from tests.client_library.php import skip_without_php
@@ -49,6 +51,10 @@ ORDER = """
     return ['status' => $order->get_status(), 'trx_id' => $order->get_transaction_id(),
         'refunded' => $order->get_total_refunded(), 'notes' => array_column($notes, 'content'),
         'stock' => wc_get_product((int) $argv[2])->get_stock_quantity()];"""
+DIALOG = """
+    $options = get_option('woocommerce_manilla_settings');
+    update_option('woocommerce_manilla_settings', ['way' => 'dialog'] + $options);
+    return true;"""
 REFUND = """
     WC()->payment_gateways();
     $refund = wc_create_refund(['order_id' => (int) $argv[1], 'amount' => $argv[2],
@@ -283,13 +289,45 @@ async def test_the_settings_hide_the_connection(shop: RealShop) -> None:
 
 
 async def test_the_dialog_page_opens_checkout(shop: RealShop) -> None:
-    code = """
-        $options = get_option('woocommerce_manilla_settings');
-        update_option('woocommerce_manilla_settings', ['way' => 'dialog'] + $options);
-        return true;"""
-    await shop.wordpress.ask(code)
+    await shop.wordpress.ask(DIALOG)
     _, url = await shop.buy()
     status, page = await shop.wordpress.send(url.removeprefix(shop.wordpress.url))
     assert status == 200
     assert b'id="manilla-pay"' in page
     assert b"/checkout.js" in page
+
+
+async def _order_in_browser(shop: RealShop, page: Page) -> None:
+    page.set_default_timeout(30_000)
+    wordpress = shop.wordpress
+    checkout = await wordpress.ask("return wc_get_page_id('checkout');")
+    await page.goto(f"{wordpress.url}/?add-to-cart={wordpress.product}")
+    await page.goto(f"{wordpress.url}/?page_id={checkout}")
+    await page.locator("#email").fill(ADDRESS["email"])
+    for name in ("first_name", "last_name", "address_1", "city"):
+        await page.locator(f"#billing-{name}").fill(ADDRESS[name])
+    await page.locator("#billing-state").select_option(ADDRESS["state"])
+    await expect(page.get_by_text("Pay by bank").first).to_be_visible()
+    await page.get_by_role("button", name="Place Order").click()
+
+
+async def test_the_checkout_block_leads_to_manilla(shop: RealShop, browser: Browser) -> None:
+    context = await browser.new_context()
+    page = await context.new_page()
+    await _order_in_browser(shop, page)
+    await page.wait_for_url("**/checkout/TXN*")
+    await context.close()
+
+
+async def test_the_dialog_opens_after_the_checkout_block(shop: RealShop, browser: Browser) -> None:
+    await shop.wordpress.ask(DIALOG)
+    merchant = shop.merchant
+    key = merchant.new.id, merchant.environment
+    await checkout_origins.change(shop.services.db, *key, [shop.wordpress.url])
+    await shop.services.watch.look()
+    context = await browser.new_context()
+    page = await context.new_page()
+    await _order_in_browser(shop, page)
+    await expect(page.locator("iframe")).to_have_count(1)
+    await expect(page.frame_locator("iframe").get_by_text("1,500.50").first).to_be_visible()
+    await context.close()
