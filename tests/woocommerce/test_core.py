@@ -146,6 +146,15 @@ async def test_a_refund_is_sent_once_although_its_answer_is_lost(shop: WooShop) 
     assert await records(shop) == ["500.50"]
 
 
+async def test_the_same_amount_is_not_refunded_again_at_once(shop: WooShop) -> None:
+    await paid(shop)
+    assert isinstance(await shop.ask("refund", 7, amount="500.50"), str)
+    assert await shop.ask("refund", 7, amount="500.50", seen=1) == {"changed"}
+    await shop.skip(61)
+    assert isinstance(await shop.ask("refund", 7, amount="500.50", seen=1), str)
+    assert len(await refunds(shop)) == 2
+
+
 async def test_no_other_refund_is_sent_while_one_is_unknown(shop: WooShop) -> None:
     await paid(shop)
     await shop.ask("refund", 7, amount="500.50", fault={"lost": 1})
