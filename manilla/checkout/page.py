@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from manilla.kit import time_limits
-from manilla.kit.translation import translatable
+from manilla.kit.errors import translatable
 from manilla.methods.method import Flow, Method
 from manilla.payments import declines
 from manilla.payments.checkout import CheckoutView

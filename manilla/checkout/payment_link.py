@@ -16,11 +16,10 @@ from manilla.checkout.receipts import NO_EMAIL
 from manilla.checkout.rendering import respond
 from manilla.checkout.request import redirect
 from manilla.customers import account_store
-from manilla.kit.errors import Refusal
+from manilla.kit.errors import Refusal, translatable
 from manilla.kit.http import BodyTooLarge
 from manilla.kit.money import Money, symbol_of
 from manilla.kit.texts import ONE_LINE, has_controls, is_email
-from manilla.kit.translation import translatable
 from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.ledger.scope import Tenant
 from manilla.payments import commission

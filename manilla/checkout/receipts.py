@@ -3,9 +3,8 @@
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.rendering import show_page, show_receipt_page
 from manilla.checkout.request import CheckoutRequest
-from manilla.kit.errors import Refusal
+from manilla.kit.errors import Refusal, translatable
 from manilla.kit.texts import is_email
-from manilla.kit.translation import translatable
 from manilla.payments.checkout import CheckoutView
 from manilla.payments.payment import PaymentStatus
 from manilla.web.receipts import pages

@@ -15,7 +15,7 @@ from manilla.cases.cases import CaseAction
 from manilla.checkout import accent, display, language_choice, page
 from manilla.checkout.page import CheckoutPage
 from manilla.checkout.request import NO_STORE, CheckoutRequest
-from manilla.kit.translation import translatable
+from manilla.kit.errors import translatable
 from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.payments import sandbox_amounts
 from manilla.payments.checkout import CheckoutView, SandboxOutcome

@@ -12,9 +12,8 @@ from manilla.checkout import accent, brand, handlers, payment_link, receipts, re
 from manilla.checkout.page import CheckoutPage, page_of
 from manilla.checkout.rendering import STATIC, STATIC_PATH
 from manilla.checkout.request import NO_STORE, CheckoutRequest, UnreadableForm
-from manilla.kit.errors import Refusal
+from manilla.kit.errors import Refusal, translatable
 from manilla.kit.http import BodyTooLarge
-from manilla.kit.translation import translatable
 from manilla.ledger import trx_ids
 from manilla.payments.link import LinkState
 from manilla.payments.payment import PaymentStatus

@@ -13,8 +13,7 @@ import msgspec
 
 from manilla.kit.batch import Batcher
 from manilla.kit.database.connections import Database, KeptConnection
-from manilla.kit.errors import Refusal
-from manilla.kit.translation import translatable
+from manilla.kit.errors import Refusal, translatable
 
 WINDOW_SECONDS = 60
 GATHER_SECONDS = 0.002

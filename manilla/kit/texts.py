@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from manilla.kit.translation import translatable
+from manilla.kit.errors import translatable
 
 # Control characters, line and paragraph separators and direction marks change how text is shown.
 _CONTROLS = re.compile(

@@ -13,8 +13,7 @@ from manilla.kit.batch import SharedWrite
 from manilla.kit.crypto import Keyring
 from manilla.kit.database.connections import Connection, Database
 from manilla.kit.database.rows import struct_of
-from manilla.kit.errors import Refusal, Unavailable
-from manilla.kit.translation import translatable
+from manilla.kit.errors import Refusal, Unavailable, translatable
 from manilla.ledger import timeline
 from manilla.merchants import merchants
 from manilla.merchants.directory import Caller

@@ -12,9 +12,8 @@ from manilla.cases.cases import CaseAction
 from manilla.kit import jobs
 from manilla.kit.batch import SharedReads, SharedWrite
 from manilla.kit.database.connections import Database
-from manilla.kit.errors import Refusal
+from manilla.kit.errors import Refusal, translatable
 from manilla.kit.money import Money
-from manilla.kit.translation import translatable
 from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.ledger import timeline, trx_ids
 from manilla.ledger.transactions import TransactionNotFound

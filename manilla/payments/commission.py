@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from manilla.kit.environment import Environment
+from manilla.kit.errors import translatable
 from manilla.kit.money import Money
 from manilla.kit.price import PriceTerms
-from manilla.kit.translation import translatable
 from manilla.merchants.directory import Caller
 from manilla.merchants.merchants import CommissionBearer
 from manilla.methods.method import Flow, Method

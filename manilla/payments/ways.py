@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from manilla.kit.translation import translatable
+from manilla.kit.errors import translatable
 from manilla.methods.method import Flow, Method
 from manilla.platform.settings import CheckoutChoice
 from manilla.providers.port import Channel

@@ -4,8 +4,7 @@ import hashlib
 import hmac
 
 from manilla.kit.crypto import Keyring
-from manilla.kit.errors import Refusal
-from manilla.kit.translation import translatable
+from manilla.kit.errors import Refusal, translatable
 
 FIELD = "csrf"
 

@@ -6,11 +6,10 @@ import msgspec
 
 from manilla.kit import ids
 from manilla.kit.database.connections import Database
-from manilla.kit.errors import Refusal, Unavailable
+from manilla.kit.errors import Refusal, Unavailable, translatable
 from manilla.kit.money import Money
 from manilla.kit.price import PriceTerms
 from manilla.kit.ratelimit import RateLimiter, RateLimitExceeded, RateTicket, address_bucket
-from manilla.kit.translation import translatable
 from manilla.ledger.transactions import CurrencyNotEnabled, DuplicateReference
 from manilla.merchants import limits
 from manilla.merchants.branding import Branding

@@ -7,8 +7,8 @@ import msgspec
 
 from manilla.kit.crypto import Keyring
 from manilla.kit.display import clean, money
+from manilla.kit.errors import translatable
 from manilla.kit.money import Money
-from manilla.kit.translation import translatable
 from manilla.languages.language import ENGLISH, CustomerLanguage
 from manilla.payments.payment import Payment, PaymentStatus
 from manilla.payouts.payout import Payout, PayoutStatus
