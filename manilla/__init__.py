@@ -1,3 +1,3 @@
 """Manilla: a self-hosted merchant payments and payouts platform."""
 
-__version__ = "0.18.0"
+__version__ = "0.19.0"

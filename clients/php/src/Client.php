@@ -83,7 +83,7 @@ use Manilla\Models\WebhookEndpoint;
 final class Client
 {
     /** The client has the same version number as the platform. */
-    public const VERSION = '0.18.0';
+    public const VERSION = '0.19.0';
 
     private const LINKS = '/api/v1/payment-links';
     private const DISPUTES = '/api/v1/disputes';

@@ -164,7 +164,7 @@ from manilla_client.synchronous import Client
 if TYPE_CHECKING:
     from manilla_client.asynchronous import AsyncClient
 
-__version__ = "0.18.0"  # The client has the same version number as the platform.
+__version__ = "0.19.0"  # The client has the same version number as the platform.
 
 __all__ = [
     "AcceptedResend",
